@@ -1,0 +1,1857 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The shell that an LLM agent works through: a command goes in, one honest answer comes out.
+
+    from bash_tool import BashTool
+
+    bash = BashTool("/repo")
+    bash.definition()                             # what the model is told
+    result = bash.call({"command": "make test"})  # what the model sent -> what it reads
+    result.text, result.is_error
+
+Every call is a job. One monitor thread owns its process; whoever wants the answer waits for the job:
+
+    start(plan) ------> Job <---- one monitor thread: spawn, drain, signal, reap
+    caller: job.wait()   |
+                         +-- the shell ended: drain what is left in the pipe -> answer
+                         +-- timeout, cancel, Ctrl-C: TERM+CONT -> grace -> KILL -> sweep -> answer
+
+The file reads from top to bottom; nothing is used above its definition.
+
+    1 Limits and words   every number and every phrase that a model may read, once
+    2 Types              the closed vocabulary of a call
+    3 Profiles           what differs between the ways of speaking to a model: rows of data
+    4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
+    5 Decisions          arguments, environment, and what to do next with a process         (pure)
+    ==== below this line the file touches the operating system ====
+    6 Processes          output buffers, files, the process, the one loop
+    7 Jobs               a run that somebody may wait for or stop
+    8 BashTool           the face
+    9 Command line
+
+SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for word.
+Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying this file.
+"""
+
+import _thread
+import atexit
+import codecs
+import errno
+import fcntl
+import fnmatch
+import json
+import math
+import os
+import re
+import select
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from types import MappingProxyType, TracebackType
+from typing import (Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set,
+                    Tuple, Type, Union)
+
+__version__ = "0.1.0"
+
+__all__ = ["BashTool", "Result", "Cancel",             # to use it
+           "Profile", "MODES", "PROFILES",             # to choose how it speaks
+           "__version__"]
+
+
+# ---- 1 Limits and words ---------------------------------------------------------------------------------
+# The numbers are the seeds' (REQ-BASH-001 to 007); those that are ours say where they come from. The
+# phrases are contract too: models, hosts and tests match on them, so each stands here and nowhere else.
+
+KIB = 1024
+MIB = 1024 * KIB
+
+DEFAULT_TIMEOUT_S = 30.0
+SLOW_TIMEOUT_S = 15 * 60.0
+BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
+GRACE_S = 15.0              # the most that passes between TERM and KILL (REQ-BASH-004)
+DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms late at worst, so 0.1 s is too short
+DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer than this
+UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's, is reported
+MAX_OUTPUT_BYTES = 128 * KIB
+SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
+FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
+FOLDER_CAP_BYTES = 1024 * MIB
+READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
+LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
+LEFTOVERS_NAMED = 5         # processes that a note lists by name
+ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
+
+SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
+
+COMMAND_FAILED = "[command failed: exit code {code}]"
+COMMAND_KILLED = "[command failed: exit code {code} ({signal})]"
+COMMAND_KILLED_HARD = "[command failed: exit code {code} ({signal}); not sent by this tool; possibly out of memory]"
+COMMAND_TIMED_OUT = "[command timed out after {limit}]"
+COMMAND_CANCELLED = "[command cancelled]"
+SYSTEM_ERROR = "[system error: {reason}]"
+TRUNCATED_MIDDLE = "[output truncated in middle: got {got}, max is {most}]"
+SNIP = "\n\n[snip]\n\n"
+FULL_OUTPUT = "[full output: {path}]"
+FULL_OUTPUT_PARTLY = "[full output may be incomplete: {path} ({reason})]"
+FULL_OUTPUT_LOST = "[full output was not saved: {reason}]"
+
+NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
+NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
+NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes on to {path}"
+NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
+NOTE_SURVIVED = "could not be killed: {who}"
+NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in {where}"
+NOTE_WITHHELD = "not passed to commands, because the value holds a password: {names}"
+NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
+NOWHERE = "nowhere (no file could be written: {reason})"
+
+DENIED = "Command blocked by safety policy: contains '{pattern}'"
+NOT_CONFIRMED = "Command was not confirmed by the user."
+
+DESCRIPTION_MODES = """\
+Executes shell commands via bash -c, returning combined stdout/stderr.
+Bash state changes (working dir, variables, aliases) don't persist between calls.
+
+With mode="background", returns immediately with output redirected to a file.
+Use background for servers/demos that need to stay running.
+
+Use mode="slow" for potentially slow commands: builds, downloads,
+installs, tests, or any other substantive operation.
+
+IMPORTANT: Keep commands concise. The command input must be less than 60k tokens.
+For complex scripts, write them to a file first and then execute the file.
+
+<pwd>{cwd}</pwd>"""
+
+# What makes programs ask, page, paint or draw when nobody is there to see it. Forced on a scrubbed
+# environment, and only filled in where the host gave a mapping of its own. Left alone on purpose:
+# GIT_CONFIG_GLOBAL (it holds the user's name), GIT_SSH_COMMAND (it holds the user's key), PATH, CI.
+REFUSING_EDITOR = ("sh -c 'echo \"there is no editor here: give the text as an argument (git commit -m), "
+                   "or keep the proposed text with GIT_EDITOR=true\" >&2; exit 1' --")
+NON_INTERACTIVE = MappingProxyType({
+    "TERM": "dumb", "NO_COLOR": "1", "CLICOLOR": "0", "GCC_COLORS": "", "CARGO_TERM_COLOR": "never", "PY_COLORS": "0",
+    "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "SYSTEMD_PAGER": "cat", "GH_PAGER": "cat", "DELTA_PAGER": "cat",
+    "BAT_PAGER": "cat", "AWS_PAGER": "", "PSQL_PAGER": "cat",
+    "EDITOR": REFUSING_EDITOR, "VISUAL": REFUSING_EDITOR, "GIT_EDITOR": REFUSING_EDITOR,
+    "GIT_SEQUENCE_EDITOR": REFUSING_EDITOR, "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "never",
+    "SUDO_ASKPASS": "/bin/false", "GCM_INTERACTIVE": "never", "GH_PROMPT_DISABLED": "1",
+    "DEBIAN_FRONTEND": "noninteractive", "DEBCONF_NONINTERACTIVE_SEEN": "true", "NEEDRESTART_SUSPEND": "1",
+    "APT_LISTCHANGES_FRONTEND": "none", "PIP_NO_INPUT": "1", "PIP_PROGRESS_BAR": "off", "TQDM_DISABLE": "1",
+    "npm_config_progress": "false", "CARGO_TERM_PROGRESS_WHEN": "never", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "BUILDKIT_PROGRESS": "plain", "NO_UPDATE_NOTIFIER": "1",
+})
+# What would make bash run or believe something that is not in the command, or a program paint or ask
+# in spite of the table above.
+DROPPED_NAMES = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "BASH_XTRACEFD",
+                           "FORCE_COLOR", "CLICOLOR_FORCE", "GPG_TTY", "LS_COLORS"})
+DROPPED_PREFIX = "BASH_FUNC_"
+RUN_PREFIX = "BASH_TOOL_RUN_"   # the random is in the name: an inner tool's run never hides the outer one's
+
+# A word of a name counts, not a piece of a word: KEY is one in API_KEY and AppKey, none in KEYBOARD_LAYOUT.
+SECRET_WORDS = frozenset("KEY KEYS AUTH PASS PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split())
+SECRET_ENDINGS = ("PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS", "TOKEN", "TOKENS", "CREDENTIAL",
+                  "CREDENTIALS", "APIKEY", "APIKEYS", "ACCESSKEY", "PRIVATEKEY")
+LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())     # SSH_AUTH_SOCK, PASSWORD_FILE: where, not what
+PLAIN_NAMES = frozenset({"PWD", "OLDPWD"})
+REMOTE_ENDINGS = ("PROXY", "INDEX_URL", "REGISTRY")          # without one of these a client falls back silently
+
+
+# ---- 2 Types --------------------------------------------------------------------------------------------
+# Whatever comes from outside is parsed into these at the door; past it there is no dict of Any. Strings
+# that travel as JSON are plain strings, choices that stay inside are enums.
+
+class OnTimeout(Enum):
+    """What becomes of a command whose time is over."""
+    KILL = "kill"
+
+
+class Stop(Enum):
+    """Why a run was ended before its time."""
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+
+
+class Action(Enum):
+    """What the loop does next with a process."""
+    WAIT = "wait"
+    TERM = "term"
+    KILL = "kill"
+    FINISH = "finish"
+
+
+class Run(NamedTuple):
+    """A command that was asked for, in the words of the caller."""
+    command: str
+    mode: str
+
+
+class Rejected(NamedTuple):
+    """Why a request was not admitted: a stable id, and a sentence that tells the model what to send instead."""
+    error: str
+    reason: str
+
+
+class Limits(NamedTuple):
+    """The waits of a run, in seconds. `timeout_s` is None where somebody else watches the time."""
+    timeout_s: Optional[float]
+    grace_s: float
+    drain_idle_s: float
+    drain_total_s: float
+
+
+class Plan(NamedTuple):
+    """All that a run needs. The engine sees this and never a profile."""
+    text: bytes
+    shell: Tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    limits: Limits
+    head_bytes: int
+    tail_bytes: int
+
+
+class Facts(NamedTuple):
+    """What is known of a run at one moment; times on the monotonic clock, None for what has not happened."""
+    started_s: float
+    exited_s: Optional[float]
+    output_s: float             # the last byte, or the exit if that came later
+    at_eof: bool
+    cancels: int                # how often a stop was asked for
+    term_s: Optional[float]
+    kill_s: Optional[float]
+    survivors: bool             # somebody of the run besides the shell lives; known only after TERM
+
+
+class Captured(NamedTuple):
+    """What was kept of one stream, and how much there was of it."""
+    head: bytes
+    tail: bytes
+    total_bytes: int
+
+
+class Saved(NamedTuple):
+    """The file that holds the output as it arrived, as far as it could be written."""
+    path: Optional[str]
+    reason: str                 # why it is incomplete or missing; empty where it is neither
+    capped: bool
+
+
+class Outcome(NamedTuple):
+    """How a run ended, in no profile's words."""
+    status: str
+    exit_code: Optional[int] = None
+    signal: Optional[str] = None
+    error: Optional[str] = None
+    reason: str = ""            # for `failed` and `rejected`: the sentence
+    limit_s: float = 0.0        # for `timed_out`
+    streams: Tuple[Captured, ...] = ()
+    saved: Optional[Saved] = None
+    notes: Tuple[str, ...] = ()
+    pid: Optional[int] = None
+    duration_s: float = 0.0
+
+
+class Fitted(NamedTuple):
+    """A stream's text at the size a model gets to read."""
+    text: str
+    got_bytes: int              # what the limit was compared with
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer to one call. `text` is what the model reads; the rest says the same to programs.
+
+    `status` is one of `exited`, `timed_out`, `cancelled`, `running`, `rejected`, `failed`. `exit_code` is None where the
+    command did not end by itself. `signal` names the signal that ended the shell (`exit_code` is then 128 + its number).
+    `error` is a stable id where something other than the command went wrong. Merged streams stand in `stdout`.
+    """
+    text: str
+    is_error: bool
+    status: str
+    exit_code: Optional[int] = None
+    signal: Optional[str] = None
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+    total_bytes: int = 0
+    pid: Optional[int] = None
+    output_file: Optional[str] = None
+    duration_s: float = 0.0
+    error: Optional[str] = None
+    notes: Tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The fields as a dict that `json.dumps` takes."""
+        return dict(asdict(self), notes=list(self.notes), details=dict(self.details))
+
+
+# ---- 3 Profiles -----------------------------------------------------------------------------------------
+# A profile is a row. It is looked at three times: before the spawn, at the timeout, and when the answer is
+# written. Nothing compares its name. A variant is dataclasses.replace(row, ...), and so are tiny timeouts.
+
+@dataclass(frozen=True)
+class Profile:
+    """One way of speaking to a model.
+
+    `timeouts_s` maps each mode to its limit in seconds; `grace_s`, `drain_idle_s` and `drain_total_s` are seconds too.
+    An output of more than `max_output_bytes` is cut to its first and last `snip_size` bytes. Raises ValueError for
+    numbers that no run could keep to.
+    """
+    name: str
+    description: str
+    timeouts_s: Mapping[str, float]
+    on_timeout: OnTimeout
+    max_output_bytes: int
+    snip_size: int
+    grace_s: float = GRACE_S
+    drain_idle_s: float = DRAIN_IDLE_S
+    drain_total_s: float = DRAIN_TOTAL_S
+
+    def __post_init__(self) -> None:
+        for what in (*self.timeouts_s.values(), self.grace_s, self.drain_idle_s, self.drain_total_s):
+            if not 0 <= what < math.inf:
+                raise ValueError("seconds must be finite and not negative, got %r" % (what,))
+        if not 0 <= 2 * self.snip_size <= self.max_output_bytes:
+            raise ValueError("two ends of snip_size must fit into max_output_bytes")
+
+
+MODES = Profile(
+    name="modes", description=DESCRIPTION_MODES, on_timeout=OnTimeout.KILL,
+    timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}),
+    max_output_bytes=MAX_OUTPUT_BYTES, snip_size=SNIP_SIZE)
+
+PROFILES: Mapping[str, Profile] = MappingProxyType({"modes": MODES})
+
+
+# ---- 4 Text ---------------------------------------------------------------------------------------------
+# Bytes become text once, whole: cleaning each chunk by itself splits characters and escape sequences.
+# Every function here is linear in its input. The patterns match no newline and end at the next ESC, so no
+# unfinished sequence makes the scanner read the same characters twice.
+
+def decode(data: bytes) -> str:
+    """The bytes as text; what is not UTF-8 becomes U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TOKEN = re.compile(
+    r"(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f]+)"
+    r"|(?P<back>\x08)|(?P<return>\r)"
+    r"|(?:\x1b\[|\x9b)(?P<count>\d{0,9})[0-?]*[ -/]*(?P<final>[@-~])?"      # CSI: colours, erasing, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS ...: titles, links
+    r"|\x1b[ -/]*[0-~]?"                                                    # two-byte escapes, a lone ESC
+    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+
+
+def render(text: str) -> str:
+    """What a terminal would be left showing, line by line.
+
+    Escape sequences and control characters are gone; `\\r` and `\\b` move the cursor back, so that the last frame of a
+    progress bar remains; CSI K erases to the end of the line or all of it; CSI C, D and G move the cursor within the
+    line. A cell is one code point, and a cursor beyond the end of a line stands at its end.
+    Upholds REQ-BASH-008.1, REQ-BASH-008.2 and REQ-BASH-008.3.
+
+    >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
+    '100%\\nred'
+    """
+    if _CONTROL.search(text) is None:
+        return text
+    return "\n".join(_render_line(line) if _CONTROL.search(line) else line for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def _render_line(line: str) -> str:
+    cells: List[str] = []       # same-length slice assignment keeps overwriting linear; slicing strings would not
+    column = 0
+    for token in _TOKEN.finditer(line):
+        kind = token.lastgroup
+        if kind == "text":
+            run = token.group()
+            column = min(column, len(cells))
+            cells[column:column + len(run)] = run
+            column += len(run)
+        elif kind == "return":
+            column = 0
+        elif kind == "back":
+            column = max(0, min(column, len(cells)) - 1)
+        elif kind == "final":
+            final, count = token.group("final"), int(token.group("count") or 0)
+            if final == "K" and count == 0:
+                del cells[column:]
+            elif final == "K" and count == 2:
+                cells.clear()
+            elif final == "G":
+                column = max(count, 1) - 1
+            elif final == "C":
+                column += max(count, 1)
+            elif final == "D":
+                column = max(0, min(column, len(cells)) - max(count, 1))
+    return "".join(cells)
+
+
+def first_bytes(text: str, most: int) -> str:
+    """The longest beginning of `text` that takes at most `most` bytes as UTF-8, cut between characters."""
+    return text.encode("utf-8")[:most].decode("utf-8", "ignore")
+
+
+def last_bytes(text: str, most: int) -> str:
+    """The longest end of `text` that takes at most `most` bytes as UTF-8, cut between characters."""
+    data = text.encode("utf-8")
+    return data[max(0, len(data) - most):].decode("utf-8", "ignore") if most else ""
+
+
+def whole_characters(head: bytes, tail: bytes) -> Tuple[bytes, bytes]:
+    """Two ends of one stream without the halves of the characters that the gap between them split."""
+    cut = len(head)
+    for back in range(1, min(4, cut) + 1):
+        byte = head[cut - back]
+        if byte >= 0xC0:        # a lead byte: it belongs to the gap if it announces more than is there
+            need = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            cut -= back if need > back else 0
+            break
+        if byte < 0x80:
+            break
+    start = 0
+    while start < min(3, len(tail)) and 0x80 <= tail[start] < 0xC0:
+        start += 1
+    return head[:cut], tail[start:]
+
+
+def size_text(count: int) -> str:
+    """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
+
+    >>> size_text(131072), size_text(200000), size_text(7)
+    ('128KB', '195.3KB', '7B')
+    """
+    unit, scale = "B", 1
+    for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
+        if count >= scale:
+            break
+    return "%d%s" % (count // scale, unit) if count % scale == 0 else "%.1f%s" % (count / scale, unit)
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
+    return "%gs" % round(seconds, 3) if seconds < 1e6 else "%ds" % seconds
+
+
+def shown(value: object) -> str:
+    """A value from outside, short and printable, fit to stand within a line of text."""
+    text = str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split(" "))
+    return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
+
+
+def shown_path(path: str) -> str:
+    """A path as text that any wire can carry: bytes that are not UTF-8 and control characters are replaced."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def keep_ends(stream: Captured, most: int, snip: int) -> Fitted:
+    """The stream's text if it takes at most `most` bytes, raw and rendered; else its two ends around the word [snip].
+
+    Upholds REQ-BASH-001.3 and REQ-BASH-001.4.
+    """
+    got = stream.total_bytes
+    if got == len(stream.head) + len(stream.tail):
+        head = tail = render(decode(stream.head + stream.tail))
+        got = max(got, len(head.encode("utf-8")))   # three bytes replace each invalid one
+        if got <= most:
+            return Fitted(head, got, False)
+    else:
+        first, last = whole_characters(stream.head, stream.tail)
+        head, tail = render(decode(first)), render(decode(last))
+    return Fitted(first_bytes(head, snip) + SNIP + last_bytes(tail, snip), got, True)
+
+
+def exit_line(code: int, signal_name: Optional[str]) -> str:
+    """The line that says how a command failed. 128 + n is how bash reports that a signal ended its child.
+
+    Upholds REQ-BASH-007.1 and REQ-BASH-007.2.
+    """
+    name = signal_name or SIGNAL_NAMES.get(code - 128)
+    if name is None:
+        return COMMAND_FAILED.format(code=code)
+    return (COMMAND_KILLED_HARD if name == "SIGKILL" else COMMAND_KILLED).format(code=code, signal=name)
+
+
+def status_line(outcome: Outcome) -> str:
+    """The first line of an answer; empty after success, so that the output stands alone."""
+    if outcome.status == "timed_out":
+        return COMMAND_TIMED_OUT.format(limit=seconds_text(outcome.limit_s))
+    if outcome.status == "cancelled":
+        return COMMAND_CANCELLED
+    if outcome.status != "exited":
+        return SYSTEM_ERROR.format(reason=outcome.reason)
+    return exit_line(outcome.exit_code, outcome.signal) if outcome.exit_code else ""
+
+
+def saved_line(saved: Saved) -> str:
+    """The line that says where the whole output is, or why it is nowhere. Upholds REQ-BASH-009.1 and REQ-BASH-009.4."""
+    if saved.path is None:
+        return FULL_OUTPUT_LOST.format(reason=saved.reason)
+    template = FULL_OUTPUT_PARTLY if saved.reason else FULL_OUTPUT
+    return template.format(path=shown_path(saved.path), reason=saved.reason)
+
+
+def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
+    """The answer as bracketed lines around the output: what happened, notes, what was cut, the output, where the rest is."""
+    lines = [line for line in (status_line(outcome), *("[%s]" % note for note in outcome.notes)) if line]
+    if fitted.cut:
+        lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(most)))
+    text = "\n".join(lines) + ("\n" if lines and outcome.streams else "") + fitted.text
+    if fitted.cut and outcome.saved is not None:
+        text += ("" if text.endswith("\n") else "\n") + saved_line(outcome.saved)
+    return text
+
+
+def present(outcome: Outcome, profile: Profile, save: Callable[[], Saved]) -> Result:
+    """The outcome in the words of a profile. `save` writes the whole output, where only the rendering made it too long."""
+    stream = outcome.streams[0] if outcome.streams else Captured(b"", b"", 0)
+    fitted = keep_ends(stream, profile.max_output_bytes, profile.snip_size)
+    if fitted.cut and outcome.saved is None:
+        outcome = outcome._replace(saved=save())
+    saved = outcome.saved
+    if saved is not None and saved.capped:
+        outcome = outcome._replace(notes=(*outcome.notes, NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))))
+    return Result(text=format_brackets(outcome, fitted, profile.max_output_bytes),
+                  is_error=outcome.status != "exited" or outcome.exit_code != 0, status=outcome.status,
+                  exit_code=outcome.exit_code, signal=outcome.signal, stdout=fitted.text, truncated=fitted.cut,
+                  total_bytes=stream.total_bytes, pid=outcome.pid, output_file=saved.path if saved else None,
+                  duration_s=outcome.duration_s, error=outcome.error, notes=outcome.notes)
+
+
+# ---- 5 Decisions ----------------------------------------------------------------------------------------
+# What to admit, what to hand on, what to do next: functions of values, with the time passed in.
+
+def _type_name(value: object) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+    return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _quoted(names: Iterable[object]) -> str:
+    return ", ".join('"%s"' % shown(name) for name in names)
+
+
+def parse_arguments(arguments: object, profile: Profile) -> Union[Run, Rejected]:
+    """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
+
+    Upholds REQ-BASH-006.4, REQ-BASH-006.5 and REQ-BASH-012.3.
+    """
+    def wrong(reason: str) -> Rejected:
+        return Rejected("invalid_arguments", "invalid arguments: " + reason)
+
+    if isinstance(arguments, (str, bytes)):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError) as problem:
+            return wrong("not a JSON object (%s)" % shown(problem))
+    if not isinstance(arguments, Mapping):
+        return wrong('expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments))
+    unknown = [key for key in arguments if key not in ("command", "mode")]
+    if unknown:
+        return wrong('unknown key %s; allowed: "command", "mode"' % _quoted(unknown[:LEFTOVERS_NAMED]))
+    command, mode = arguments.get("command"), arguments.get("mode")
+    if command is None:
+        return wrong('"command" is required: the shell command to execute, a string')
+    if not isinstance(command, str):
+        return wrong('"command" must be a string, got %s' % _type_name(command))
+    if mode is None:
+        mode = "default"
+    if not isinstance(mode, str) or mode not in profile.timeouts_s:
+        got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
+        return wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
+    if "\0" in command:
+        return wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
+    lone = re.search("[\ud800-\udfff]", command)
+    if lone is not None:
+        return wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
+    return Run(command, mode)
+
+
+_NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_VALUE = re.compile(
+    r"://[^\s/?#@:]*:[^\s/?#@]+@"                                       # a URL with a password
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
+    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=[^\s;]{4})"    # a connection string
+    r"|hooks\.slack\.com/services/T"
+    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}|glpat-[\w-]{20}|npm_[A-Za-z0-9]{36}"
+    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}"
+    r"|sk-[\w-]{20}|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})")                            # well-known token shapes
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """True for a variable whose name says so, word by word, or whose value has a secret's shape.
+
+    >>> looks_secret("MY_API_KEY", "x"), looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("URL", "db://me:pw@host/")
+    (True, False, True)
+    """
+    if _SECRET_VALUE.search(value):
+        return True
+    words = [word.upper() for word in _NAME_WORD.findall(name)]
+    if name in PLAIN_NAMES or not words or words[-1] in LOCATION_WORDS:
+        return False
+    public = "PUBLIC" in words or "PUB" in words
+    return any((word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words)
+
+
+def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> Tuple[Dict[str, str], Tuple[str, ...]]:
+    """The environment without secrets and without what bends bash, with the non-interactive defaults forced; and the
+    names of what it withholds.
+
+    `keep` are names, or globs of names, that pass although they look secret.
+    Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
+    """
+    env: Dict[str, str] = {}
+    withheld: List[str] = []
+    for name, value in environ.items():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep):
+            env[name] = value
+        elif name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX):
+            continue
+        elif looks_secret(name, value) and not name.startswith(RUN_PREFIX):
+            withheld.append(name)
+        else:
+            env[name] = value
+    env.update((name, value) for name, value in NON_INTERACTIVE.items()
+               if not any(fnmatch.fnmatchcase(name, pattern) for pattern in keep))
+    if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
+        env["LANG"] = "C.UTF-8"
+    return env, tuple(sorted(withheld))
+
+
+def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> Dict[str, str]:
+    """An environment that the host chose, as it is, plus the non-interactive defaults that it lacks.
+
+    Upholds REQ-BASH-014.5.
+    """
+    runs = {name: value for name, value in host.items() if name.startswith(RUN_PREFIX)}
+    return {**NON_INTERACTIVE, **runs, **environ}
+
+
+def next_action(facts: Facts, limits: Limits, now: float) -> Tuple[Action, float]:
+    """What to do with a run, and the moment to ask again if nothing happens before.
+
+    It looks at what is true, not at how it came about, so that no order of events is a special case:
+
+        a stop is due?   shell ended?   last signal   then
+        no               no             -             WAIT for the exit or the timeout
+        no               yes            -             FINISH at EOF, after the idle bound, or after the total bound
+        yes              any            none          TERM (with CONT, so that the stopped hear it)
+        yes              any            TERM          FINISH when all are gone; KILL after the grace or at a second stop
+        yes              any            KILL          FINISH when all are gone, or after UNKILLABLE_S
+
+    Upholds REQ-BASH-002.3, REQ-BASH-004.5, REQ-BASH-004.6, REQ-BASH-011.1 and REQ-BASH-015.3.
+    """
+    deadline = math.inf if limits.timeout_s is None else facts.started_s + limits.timeout_s
+    expired = facts.exited_s is None and now >= deadline
+    if facts.term_s is None and not expired and not facts.cancels:
+        if facts.exited_s is None:
+            return Action.WAIT, deadline
+        until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
+        return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until
+    if facts.term_s is None:
+        return Action.TERM, now
+    if facts.exited_s is not None and not facts.survivors:
+        return Action.FINISH, now
+    if facts.kill_s is None:
+        until = facts.term_s + limits.grace_s
+        impatient = facts.cancels > (0 if facts.term_s >= deadline else 1)  # any cancel after the timeout is the second stop
+        return (Action.KILL if impatient or now >= until else Action.WAIT), until
+    until = facts.kill_s + UNKILLABLE_S
+    return (Action.FINISH if now >= until else Action.WAIT), until
+
+
+def status_of(returncode: int) -> Tuple[int, Optional[str]]:
+    """The exit code and the name of the signal, from subprocess's return code: signal n reads as 128 + n, as in any shell.
+
+    Upholds REQ-BASH-007.2.
+
+    >>> status_of(3), status_of(-9)
+    ((3, None), (137, 'SIGKILL'))
+    """
+    if returncode >= 0:
+        return returncode, None
+    return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
+
+
+# ==== Below this line the file touches the operating system; a test holds the line. =========================
+#
+# ---- 6 Processes ----------------------------------------------------------------------------------------
+# Only the monitor thread of a run signals or reaps. A shell that has ended stays a zombie until everything
+# else is settled: a zombie pins its number, so the group and the session that carry it cannot be anybody
+# else's. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would truncate the file.
+# EOF is not exit and exit is not EOF: a leftover holds the pipe after the exit, `exec >&-` closes it before.
+
+PROC = "/proc" if os.path.isdir("/proc/self") else None     # what a platform may lack; see SPEC.md, "Fallbacks"
+HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
+HAS_WAITID = hasattr(os, "waitid")
+
+# What the shell is told in its argv: to read its text, to give up that stdin, and to evaluate the text.
+BOOTSTRAP = '''IFS= read -r -d '' _bash_tool || exit; exec </dev/null; eval "unset _bash_tool;$_bash_tool"'''
+
+
+class SpawnError(Exception):
+    """A run that could not begin: `args` are the stable id and the sentence."""
+
+
+def _reason(problem: BaseException) -> str:
+    return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
+
+
+def _quietly(act: Callable[..., object], *args: object) -> None:
+    try:
+        act(*args)
+    except OSError:
+        pass
+
+
+def _temporary_folders() -> Iterator[str]:
+    for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
+        if base:
+            yield base
+
+
+class Folder:
+    """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named."""
+
+    def __init__(self, given: Optional[str]) -> None:
+        self._path = given
+        self._given = given is not None
+        self._lock = _thread.allocate_lock()
+        self._unnamed: Set[str] = set()
+
+    def path(self) -> str:
+        """The folder, made if need be. Raises OSError."""
+        with self._lock:
+            if self._path is None:
+                self._path = self._make_private()
+            elif self._given:
+                os.makedirs(self._path, 0o700, exist_ok=True)
+            return self._path
+
+    @staticmethod
+    def _make_private() -> str:
+        problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        for base in _temporary_folders():
+            path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+            try:
+                os.mkdir(path, 0o700)
+                return path
+            except OSError as failed:
+                problem = failed
+        raise problem
+
+    def create(self) -> Tuple[int, str]:
+        """A new output file of mode 0600, open for appending and locked for as long as somebody writes. Raises OSError."""
+        self._make_room()
+        path = os.path.join(self.path(), "output-%s.log" % os.urandom(6).hex())
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._unnamed.add(path)
+        os.fchmod(fd, 0o600)    # the umask may have taken more away
+        _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd, path
+
+    def _make_room(self) -> None:
+        """Removes the oldest finished output files while the folder holds too much. The lock tells who is finished:
+        the kernel drops it with its writer, however that ended. Upholds REQ-BASH-009.6."""
+        files = [(entry.stat(follow_symlinks=False), entry.path) for entry in os.scandir(self.path())
+                 if entry.name.startswith("output-") and entry.is_file(follow_symlinks=False)]
+        used = FILE_CAP_BYTES + sum(info.st_size for info, _ in files)
+        for info, path in sorted(files, key=lambda file: file[0].st_mtime):
+            if used <= FOLDER_CAP_BYTES:
+                break
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+                used -= info.st_size
+            except OSError:
+                pass
+            finally:
+                os.close(fd)
+
+    def named(self, path: Optional[str]) -> None:
+        """From now on the file stays: an answer has named it."""
+        self._unnamed.discard(path or "")
+
+    def scratch(self) -> str:
+        """A new empty folder to run a command in whose own is gone. Raises OSError where none can be made."""
+        name = "scratch-" + os.urandom(6).hex()
+        try:
+            path = os.path.join(self.path(), name)
+            os.mkdir(path, 0o700)
+        except OSError:
+            path = os.path.join("/dev/shm", "bash-tool-" + name)
+            os.mkdir(path, 0o700)
+        return path
+
+    def close(self) -> None:
+        """Removes the files that no answer named, and the folder if it is ours and empty."""
+        for path in list(self._unnamed):
+            _quietly(os.unlink, path)
+        self._unnamed.clear()
+        if self._path is not None and not self._given:
+            _quietly(os.rmdir, self._path)
+
+
+def _append(blocks: Deque[bytes], chunk: bytes) -> None:
+    """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object a byte."""
+    if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
+        blocks[-1] += chunk
+    else:
+        blocks.append(chunk)
+
+
+class OutputBuffer:
+    """The first and the last bytes of one stream, however long it is. The total is counted at arrival.
+
+    Upholds REQ-BASH-010.1.
+    """
+
+    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
+        self.total_bytes = 0
+        self._head = b""
+        self._head_bytes = head_bytes
+        self._tail: Deque[bytes] = deque()
+        self._tail_bytes = tail_bytes
+        self._in_tail = 0
+
+    def add(self, chunk: bytes) -> None:
+        self.total_bytes += len(chunk)
+        room = self._head_bytes - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        if chunk:
+            _append(self._tail, chunk)
+            self._in_tail += len(chunk)
+            while self._in_tail - len(self._tail[0]) >= self._tail_bytes:
+                self._in_tail -= len(self._tail.popleft())
+
+    def overflowed(self) -> bool:
+        """True once more has come than is kept."""
+        return self.total_bytes > self._head_bytes + self._tail_bytes
+
+    def captured(self) -> Captured:
+        tail = b"".join(self._tail)
+        return Captured(self._head, tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes)
+
+
+class Spool:
+    """A run's raw bytes in the order of their arrival: in memory while they fit there, then in a file.
+
+    A file that cannot be made or written ends the saving, never the run. Upholds REQ-BASH-009.2 to REQ-BASH-009.5.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._pending: Deque[bytes] = deque()
+        self._fd: Optional[int] = None
+        self._room = FILE_CAP_BYTES
+        self.saved: Optional[Saved] = None
+
+    def add(self, chunk: bytes) -> None:
+        if self.saved is None:
+            _append(self._pending, chunk)
+        elif self._fd is not None:
+            self._write(chunk)
+
+    def spill(self) -> Saved:
+        """From now on the bytes go to a file, those from before included."""
+        if self.saved is None:
+            try:
+                self._fd, path = self._folder.create()
+                self.saved = Saved(path, "", False)
+            except OSError as problem:
+                self.saved = Saved(None, _reason(problem), False)
+            pending, self._pending = self._pending, deque()
+            for block in pending:
+                if self._fd is not None:
+                    self._write(block)
+        return self.saved
+
+    def _write(self, chunk: bytes) -> None:
+        assert self._fd is not None and self.saved is not None
+        try:
+            view = memoryview(chunk)[:self._room]
+            self._room -= len(view)
+            while view:
+                view = view[os.write(self._fd, view):]
+            if self._room == 0:
+                self.saved = self.saved._replace(capped=True)
+                os.write(self._fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
+                self.close()
+        except OSError as problem:
+            self.saved = self.saved._replace(reason=_reason(problem))
+            self.close()
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+class LiveText:
+    """Output on its way to somebody who watches: added by the monitor, taken by the caller, bounded in between.
+
+    Upholds REQ-BASH-016.1 and REQ-BASH-016.2.
+    """
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._bytes = bytearray()
+        self._skipped = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def add(self, chunk: bytes) -> None:
+        with self._lock:
+            self._bytes += chunk
+            excess = len(self._bytes) - LIVE_BYTES
+            if excess > 0:
+                del self._bytes[:excess]
+                self._skipped += excess
+
+    def take(self, final: bool = False) -> str:
+        """What has come since the last time, no character split; with `final` also the half of one."""
+        with self._lock:
+            data, self._bytes = bytes(self._bytes), bytearray()
+            skipped, self._skipped = self._skipped, 0
+        note = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
+        return note + self._decoder.decode(data, final)
+
+
+class CommandText:
+    """The command on its way to the shell's stdin, ended by NUL: in no argv, of any length, on no disk if possible.
+
+    A memfd, else an unlinked file: the shell's place in it is ours too, so it tells how far the shell has read. Else a
+    pipe, which bash reads byte by byte. Upholds REQ-BASH-012.1 and REQ-BASH-012.2.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self._size = len(text) + 1
+        self._unsent = memoryview(text + b"\0")
+        self.writer: Optional[int] = None
+        fd = self._open_file()
+        if fd is None:
+            fd, self.writer = os.pipe()
+            os.set_blocking(self.writer, False)
+        self.fd = fd
+        try:
+            self.feed()
+            if self.writer is None:
+                os.lseek(fd, 0, os.SEEK_SET)
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def _open_file() -> Optional[int]:
+        if hasattr(os, "memfd_create"):
+            try:
+                return os.memfd_create("command", os.MFD_CLOEXEC)
+            except OSError:
+                pass
+        for base in _temporary_folders():
+            path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                os.unlink(path)
+                return fd
+            except OSError:
+                continue
+        return None
+
+    def feed(self) -> None:
+        """Writes as much as goes without waiting; closes a pipe that has taken all."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self.fd if self.writer is None else self.writer, self._unsent):]
+        except BlockingIOError:
+            return
+        if self.writer is not None:
+            os.close(self.writer)
+            self.writer = None
+
+    def unread(self) -> bool:
+        """True if the shell, now ended, has not read the text to its end."""
+        if self._unsent:
+            return True
+        try:
+            return os.lseek(self.fd, 0, os.SEEK_CUR) < self._size
+        except OSError:         # a pipe: all was sent, so what is left in it was not read
+            return bool(os.read(self.fd, 1))
+
+    def close(self) -> None:
+        for fd in (self.fd, self.writer):
+            if fd is not None:
+                os.close(fd)
+        self.fd, self.writer = -1, None
+
+
+class Member(NamedTuple):
+    """A process of a run other than its shell. The start time tells it from a later owner of its number."""
+    pid: int
+    start: int
+    group: int
+
+
+class _Stat(NamedTuple):
+    parent: int
+    group: int
+    session: int
+    start: int
+
+
+def _read_file(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts: List[bytes] = []
+        while True:
+            part = os.read(fd, 32 * KIB)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+    finally:
+        os.close(fd)
+
+
+def _stat_of(pid: int) -> Optional[_Stat]:
+    """The kernel's line about a live process; None for one that is gone or a zombie, or without /proc."""
+    try:
+        line = _read_file("%s/%d/stat" % (PROC, pid))
+    except OSError:
+        return None
+    fields = line[line.rindex(b")") + 2:].split()      # the name before it may hold anything, brackets included
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return _Stat(int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _signal_one(member: Member, number: int) -> None:
+    """Signals exactly this process: a pidfd holds it still while its start time is compared."""
+    fd = None
+    try:
+        if HAS_PIDFD:
+            fd = os.pidfd_open(member.pid)
+        now = _stat_of(member.pid)
+        if now is None or now.start != member.start:
+            return
+        if fd is not None:
+            signal.pidfd_send_signal(fd, number)
+        else:
+            os.kill(member.pid, number)
+    except OSError:
+        pass
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return shown(_read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace"))
+    except OSError:
+        return ""
+
+
+class Process:
+    """A shell in a session of its own, and everything that it started. Owned by one monitor thread."""
+
+    def __init__(self, plan: Plan, cwd: str, text: CommandText, output: int) -> None:
+        """Spawns. Raises SpawnError, with the missing thing named: the shell or the working directory."""
+        name = RUN_PREFIX + os.urandom(16).hex()
+        try:
+            self._popen = subprocess.Popen(
+                [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
+                stdin=text.fd, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env={**plan.env, name: "1"},
+                start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
+        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
+            raise _spawn_error(problem, plan, cwd) from None
+        self.pid = self._popen.pid
+        self._mark = name.encode() + b"=1"
+        self._known: Dict[int, int] = {}
+        self._start: Optional[int] = None
+        self._status: Optional[int] = None      # what waitpid said, where the exit could only be seen by reaping
+        self.pinned = True                      # the shell is unreaped: its number is nobody else's
+        self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
+        self._killed = False
+        self.pidfd: Optional[int] = None
+        if HAS_PIDFD:
+            try:
+                self.pidfd = os.pidfd_open(self.pid)
+            except OSError:     # an old kernel, a seccomp filter, no descriptor left: the loop looks by the clock
+                pass
+
+    def exited(self) -> bool:
+        """True once the shell has ended; it stays a zombie (except without waitid)."""
+        if not self.pinned:
+            return True
+        try:
+            if HAS_WAITID:
+                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            pid, self._status = os.waitpid(self.pid, os.WNOHANG)
+            self.pinned = pid == 0
+        except ChildProcessError:
+            self.pinned, self.lost = False, True
+        return not self.pinned
+
+    def members(self) -> List[Member]:
+        """All live processes of the run but its shell: its group and session, who carries the run's variable, their
+        children, and whoever was found before. Without /proc: the shell's number for a group that is not empty.
+
+        A process older than the shell cannot be of the run, so most of the machine costs one small read each.
+        Upholds REQ-BASH-004.4.
+        """
+        if PROC is None:
+            try:
+                os.killpg(self.pid, 0)  # a zombie counts as somebody on Linux; on macOS a group of zombies is EPERM
+                return [] if self._killed else [Member(self.pid, 0, self.pid)]
+            except OSError:
+                return []
+        if self._start is None:
+            self._start = self._start_time()
+        table: Dict[int, _Stat] = {}
+        for entry in os.listdir(PROC):
+            if entry.isdigit():
+                pid, line = int(entry), _stat_of(int(entry))
+                if line is not None and line.start >= self._start and pid not in (self.pid, os.getpid()):
+                    table[pid] = line
+        found = {pid for pid, line in table.items()
+                 if (self.pinned and self.pid in (line.group, line.session, line.parent))
+                 or self._known.get(pid) == line.start or self._carries_mark(pid)}
+        children: Dict[int, List[int]] = {}
+        for pid, line in table.items():
+            children.setdefault(line.parent, []).append(pid)
+        unseen = list(found)
+        while unseen:
+            fresh = set(children.get(unseen.pop(), ())) - found
+            found |= fresh
+            unseen += fresh
+        self._known = {pid: table[pid].start for pid in found}
+        return [Member(pid, table[pid].start, table[pid].group) for pid in sorted(found)]
+
+    def _start_time(self) -> int:
+        try:    # not _stat_of: a zombie has a start time too
+            line = _read_file("%s/%d/stat" % (PROC, self.pid))
+            return int(line[line.rindex(b")") + 2:].split()[19]) if self.pinned else 0
+        except OSError:
+            return 0
+
+    def _carries_mark(self, pid: int) -> bool:
+        try:
+            return self._mark in _read_file("%s/%d/environ" % (PROC, pid))
+        except OSError:         # gone, or another user's
+            return False
+
+    def signal(self, *numbers: int) -> List[Member]:
+        """Signals everything of the run and returns who was there besides the shell. TERM before CONT: a stopped
+        process must find the TERM waiting when it wakes. Members are looked for first: their parents die first,
+        and the links with them. Upholds REQ-BASH-004.4."""
+        members = self.members()
+        self._killed = self._killed or signal.SIGKILL in numbers
+        self.exited()           # a last look: after somebody else's reap the number may be a stranger's
+        for number in numbers:
+            if self.pinned or (self._status is not None and members):
+                _quietly(os.killpg, self.pid, number)
+            for member in members:
+                if member.group != self.pid or not self.pinned:
+                    _signal_one(member, number)
+        return members
+
+    def reap(self) -> Optional[int]:
+        """The return code, as subprocess writes it; None if it is lost. Nothing is signalled after this."""
+        status = self._status
+        if self.pinned:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid == 0:    # unkillable: subprocess reaps it at some later spawn
+                    return None
+            except ChildProcessError:
+                self.lost = True
+            self.pinned = False
+        self._popen.returncode = -1 if status is None or self.lost else os.waitstatus_to_exitcode(status)
+        return None if self.lost else self._popen.returncode
+
+    def close(self) -> None:
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+
+
+def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
+    """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
+
+    Upholds REQ-BASH-007.4 and REQ-BASH-013.1.
+    """
+    shell = plan.shell[0]
+    if isinstance(problem, OSError):
+        if problem.filename == cwd:
+            return SpawnError("cwd_missing", _reason(problem))
+        if problem.errno == errno.ENOENT:
+            return SpawnError("shell_not_found", "the shell %s was not found" % shown(shell))
+        if problem.errno == errno.E2BIG:
+            return SpawnError("spawn_failed", "the shell could not be started: the environment is too large for execve "
+                                              "(the command itself is not limited)")
+    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
+
+
+class Cancel:
+    """A request to stop. One token may be given to many calls.
+
+    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once means TERM, the grace,
+    KILL; once more means KILL now. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
+    """
+
+    def __init__(self) -> None:
+        self._requests: List[None] = []         # its length is the count: list.append is one step, += is three
+        self._pipe: Optional[Tuple[int, int]] = None
+        self._making = _thread.allocate_lock()  # held by monitor threads only, never by cancel()
+
+    @property
+    def count(self) -> int:
+        """How often a stop was asked for."""
+        return len(self._requests)
+
+    def cancel(self) -> None:
+        """Asks every call that was given this token to stop."""
+        self._requests.append(None)
+        if self._pipe is not None:
+            _quietly(os.write, self._pipe[1], b"x")     # a full pipe is as readable as one byte
+
+    def listen(self) -> int:
+        """A descriptor that is readable once `cancel` was called; nobody reads from it. Look at `count` after this.
+
+        Made here, in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread.
+        """
+        with self._making:
+            if self._pipe is None:
+                pipe = os.pipe()
+                os.set_blocking(pipe[1], False)
+                self._pipe = pipe
+            return self._pipe[0]
+
+    def __del__(self) -> None:      # the last holder is gone, so nobody can write to a number that is reused
+        if self._pipe is not None:
+            for fd in self._pipe:
+                _quietly(os.close, fd)
+
+
+class Supervisor:
+    """One run from spawn to reap. Lives in a monitor thread; `run` is called once."""
+
+    def __init__(self, plan: Plan, folder: Folder, cancels: Sequence[Cancel], live: Optional[LiveText]) -> None:
+        self._plan, self._folder, self._cancels, self._live = plan, folder, cancels, live
+        self._buffer: Optional[OutputBuffer] = OutputBuffer(plan.head_bytes, plan.tail_bytes)
+        self._poller = select.poll()            # not select.select, which ends at descriptor 1023
+        self._output: Optional[int] = None      # the read end, open until EOF
+        self._notes: List[str] = []
+        self._error: Optional[str] = None
+        self._scratch: Optional[str] = None
+        self._stop: Optional[Stop] = None
+        self._exited_s: Optional[float] = None
+        self._term_s: Optional[float] = None
+        self._kill_s: Optional[float] = None
+        self._started_s = self._output_s = time.monotonic()
+        self._empty_passes = 0                  # in a row; one proves little against somebody who forks all the time
+        self._pause_s = 0.0
+        self.spool = Spool(folder)
+
+    def run(self) -> Outcome:
+        """The outcome; everything is released but the pipe that a leftover still holds (see `drain_leftover`)."""
+        text: Optional[CommandText] = None
+        process: Optional[Process] = None
+        try:
+            try:
+                if any(token.count for token in self._cancels):
+                    return Outcome("cancelled")
+                text = CommandText(self._plan.text)
+                process = self._spawn(text)
+            except SpawnError as problem:
+                return Outcome("failed", error=problem.args[0], reason=problem.args[1])
+            except OSError as problem:
+                return Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
+            self._started_s = self._output_s = time.monotonic()
+            for fd in (process.pidfd, *(token.listen() for token in self._cancels)):
+                if fd is not None:
+                    self._poller.register(fd, select.POLLIN)
+            self._supervise(process, text)
+            return self._outcome(process, text)
+        finally:
+            if process is not None:
+                if process.pinned:              # our own bug brought us here: leave nothing behind all the same
+                    process.signal(signal.SIGKILL)
+                    process.reap()
+                process.close()
+            if text is not None:
+                text.close()
+
+    def _spawn(self, text: CommandText) -> Process:
+        reader, writer = os.pipe()
+        try:
+            os.set_blocking(reader, False)
+            try:
+                process = Process(self._plan, self._plan.cwd, text, writer)
+            except SpawnError as problem:
+                if problem.args[0] != "cwd_missing":
+                    raise
+                process = self._spawn_elsewhere(text, writer, problem.args[1])
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        self._output = reader
+        self._poller.register(reader, select.POLLIN)
+        if text.writer is not None:
+            self._poller.register(text.writer, select.POLLOUT)
+        return process
+
+    def _spawn_elsewhere(self, text: CommandText, writer: int, reason: str) -> Process:
+        """In an empty folder: refusing would brick the conversation, any other folder makes relative paths dangerous.
+
+        Upholds REQ-BASH-013.1 to REQ-BASH-013.3.
+        """
+        cwd = shown_path(self._plan.cwd)
+        try:
+            self._scratch = self._folder.scratch()
+        except OSError as problem:
+            raise SpawnError("cwd_missing", "the working directory %s is gone (%s), and no scratch folder could be made (%s)"
+                             % (cwd, reason, _reason(problem))) from None
+        self._error = "cwd_missing"
+        self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason, where="an empty scratch folder"))
+        try:
+            return Process(self._plan, self._scratch, text, writer)
+        except SpawnError:
+            _quietly(os.rmdir, self._scratch)
+            raise
+
+    def _supervise(self, process: Process, text: CommandText) -> None:
+        """The one loop: look, ask `next_action`, act."""
+        while True:
+            now = time.monotonic()
+            facts = Facts(self._started_s, self._exited_s, max(self._output_s, self._exited_s or 0.0), self._output is None,
+                          sum(token.count for token in self._cancels), self._term_s, self._kill_s, self._empty_passes < 2)
+            action, until = next_action(facts, self._plan.limits, now)
+            if action is Action.FINISH:
+                return
+            if action is Action.TERM:
+                self._term_s = now
+                self._stop = Stop.CANCELLED if facts.cancels else Stop.TIMED_OUT
+                process.signal(signal.SIGTERM, signal.SIGCONT)
+            elif action is Action.KILL:
+                self._kill_s = now
+                self._pause_s = self._empty_passes = 0
+                process.signal(signal.SIGKILL)
+            else:
+                self._look(process, text, until - now)
+
+    def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
+        """Waits for something to happen, at most `wait_s`, and takes notice of it.
+
+        Where nothing announces an event, the clock does: without a pidfd the exit, and during a stop the end of the
+        others and a second cancel. The pause grows from 0.5 ms to 50 ms: a pause of 20 ms from the start would add
+        20 ms to every command, since EOF comes a hair before the exit is visible.
+        """
+        stopping = self._term_s is not None
+        if stopping or (process.pidfd is None and self._exited_s is None):
+            wait_s = min(wait_s, self._pause_s)
+            self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)
+        ready = self._poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
+        look_for_exit = process.pidfd is None
+        for fd, _ in ready:
+            if fd == self._output:
+                self._read(16 * READ_BYTES)
+            elif fd == process.pidfd:
+                look_for_exit = True
+            elif fd == text.writer:
+                text.feed()
+                if text.writer is None:
+                    self._poller.unregister(fd)
+            else:               # a token: it stays readable, so its count is watched by the clock from here
+                self._poller.unregister(fd)
+        if self._exited_s is None:
+            if look_for_exit and process.exited():
+                self._exited_s = time.monotonic()
+                self._pause_s = 0.0
+                if process.pidfd is not None:
+                    self._poller.unregister(process.pidfd)
+                self._read(MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
+        elif stopping:
+            members = process.signal(signal.SIGKILL) if self._kill_s is not None else process.members()
+            self._empty_passes = 0 if members else self._empty_passes + 1
+
+    def _read(self, most: int) -> None:
+        """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
+        while self._output is not None and most > 0:
+            try:
+                chunk = os.read(self._output, READ_BYTES)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self._poller.unregister(self._output)
+                os.close(self._output)
+                self._output = None
+                return
+            most -= len(chunk)
+            self._output_s = time.monotonic()
+            self.spool.add(chunk)
+            if self._live is not None:
+                self._live.add(chunk)
+            if self._buffer is not None:
+                self._buffer.add(chunk)
+                if self._buffer.overflowed():
+                    self.spool.spill()
+            if len(chunk) < READ_BYTES and self._exited_s is None:
+                return          # the pipe is most likely empty: the next poll knows
+
+    def _outcome(self, process: Process, text: CommandText) -> Outcome:
+        """Settles what is left, reaps, and says how it ended. Upholds REQ-BASH-007.3, REQ-BASH-007.5 and REQ-BASH-011.2."""
+        duration_s = time.monotonic() - self._started_s
+        unread = text.unread()
+        if self._stop is not None:
+            survivors = process.signal(signal.SIGKILL)  # the group's last: it cannot be repeated after the reap
+            if survivors and PROC and self._kill_s is not None:
+                self._notes.append(NOTE_SURVIVED.format(who=_who(survivors)))
+            self._close_output()
+        elif self._output is not None:
+            self._note_leftover(process.members() if PROC else [])
+        returncode = process.reap()
+        if self._scratch is not None:
+            self._settle_scratch(self._scratch)
+        assert self._buffer is not None
+        common = Outcome("exited", error=self._error, streams=(self._buffer.captured(),), saved=self.spool.saved,
+                         notes=tuple(self._notes), duration_s=duration_s)
+        self._buffer = None
+        if self._output is None and self.spool.saved is not None:
+            self.spool.close()
+        if self._stop is Stop.TIMED_OUT:
+            return common._replace(status="timed_out", limit_s=self._plan.limits.timeout_s or 0.0)
+        if self._stop is Stop.CANCELLED:
+            return common._replace(status="cancelled")
+        if returncode is None:
+            return common._replace(status="failed", error="status_unknown", reason=(
+                "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
+        code, name = status_of(returncode)
+        if unread:
+            how = name or "exit code %d" % code
+            return common._replace(status="failed", error="spawn_failed",
+                                   reason="the shell %s ended (%s) before it read the command" % (shown(self._plan.shell[0]), how))
+        return common._replace(exit_code=code, signal=name)
+
+    def _note_leftover(self, members: List[Member]) -> None:
+        saved = self.spool.spill()
+        path = shown_path(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
+        if members:
+            groups = {member.group for member in members}
+            targets = " ".join(str(member.pid) for member in members) if len(groups) > 1 else "-%d" % groups.pop()
+            self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path))
+        else:
+            self._notes.append(NOTE_HELD.format(path=path))
+
+    def _settle_scratch(self, path: str) -> None:
+        try:
+            os.rmdir(path)
+        except OSError:
+            self._notes.append("files that the command left are in " + shown_path(path))
+
+    def _close_output(self) -> None:
+        if self._output is not None:
+            self._poller.unregister(self._output)
+            os.close(self._output)
+            self._output = None
+
+    def drain_leftover(self) -> None:
+        """Goes on reading for what a command left behind, so that it neither blocks nor dies of SIGPIPE; returns at EOF.
+
+        Upholds REQ-BASH-011.3.
+        """
+        if self._output is None:
+            return
+        self._live = None
+        self._poller = select.poll()
+        self._poller.register(self._output, select.POLLIN)
+        while self._output is not None:
+            self._poller.poll()
+            self._read(16 * READ_BYTES)
+        self.spool.close()
+
+
+def _who(members: Sequence[Member]) -> str:
+    named = ["pid %d (%s)" % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
+    more = len(members) - len(named)
+    return ", ".join(named) + (" and %d more" % more if more else "")
+
+
+# ---- 7 Jobs ---------------------------------------------------------------------------------------------
+# A job is a run and its monitor thread. Who waits, waits on a raw lock: Thread.join lies after a Ctrl-C on
+# 3.9 to 3.12, threading.Event can be left locked by one, and a pipe would have to be made in the main thread,
+# where one between the making and the keeping leaks it.
+
+_attached: Set["Job"] = set()       # whose monitor runs and whose command must not outlive this process
+
+
+class Job:
+    """One command, from its start to its outcome."""
+
+    def __init__(self, plan: Plan, folder: Folder, cancel: Optional[Cancel], watched: bool) -> None:
+        self._own = Cancel()
+        self._live = LiveText() if watched else None
+        self._supervisor = Supervisor(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live)
+        self._unclaimed: List[None] = [None]    # popped once: by the monitor that begins, or by who gives up before that
+        self._turnstile = _thread.allocate_lock()
+        self._turnstile.acquire()
+        self._outcome: Optional[Outcome] = None
+
+    def start(self) -> None:
+        """Starts the monitor thread, and with it the command."""
+        try:
+            _thread.start_new_thread(self._monitor, ())
+        except RuntimeError as problem:         # no thread to be had
+            self._publish(Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem))
+
+    def _monitor(self) -> None:
+        try:
+            self._unclaimed.pop()
+        except IndexError:
+            return
+        _attached.add(self)
+        try:
+            outcome = self._supervisor.run()
+        except BaseException as bug:            # never the caller's hang, whatever is wrong here
+            outcome = Outcome("failed", error="internal", reason="bug in bash_tool: %r" % bug)
+        _attached.discard(self)
+        self._publish(outcome)
+        self._supervisor.drain_leftover()
+
+    def _publish(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self._turnstile.release()
+
+    def wait(self, timeout_s: float) -> Optional[Outcome]:
+        """The outcome, or None if there is none within `timeout_s` seconds. Any number of threads may wait."""
+        if self._outcome is None and self._turnstile.acquire(timeout=timeout_s):
+            self._turnstile.release()           # each who comes through lets the next one through
+        return self._outcome
+
+    def follow(self, on_output: Optional[Callable[[str], object]]) -> Outcome:
+        """The outcome, however long it takes; what arrives until then goes to `on_output`, about ten times a second."""
+        outcome = None
+        while outcome is None:
+            outcome = self.wait(0.1 if on_output else 60.0)
+            text = self._live.take(final=outcome is not None) if self._live else ""
+            if text and on_output:
+                on_output(text)
+        return outcome
+
+    def stop(self) -> None:
+        """Asks the run to stop: TERM, the grace, KILL. Asking again means KILL now."""
+        self._own.cancel()
+
+    def settle(self) -> None:
+        """Waits until the run has ended, or never will begin. Each interrupt on the way is one more request to stop.
+
+        Upholds REQ-BASH-015.2.
+        """
+        while True:
+            try:
+                if self._unclaimed:
+                    self._give_up()
+                while self.wait(60.0) is None:
+                    pass
+                return
+            except BaseException:
+                self.stop()
+
+    def _give_up(self) -> None:
+        try:
+            self._unclaimed.pop()
+        except IndexError:                      # the monitor was faster
+            return
+        self._publish(Outcome("cancelled"))
+
+    def save(self) -> Saved:
+        """Writes the whole output to a file, after the outcome. Returns where."""
+        saved = self._supervisor.spool.spill()
+        self._supervisor.spool.close()
+        return saved
+
+
+def _end(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.stop()
+    for job in jobs:
+        job.settle()
+
+
+def _end_attached() -> None:
+    _end(list(_attached))
+
+
+atexit.register(_end_attached)
+os.register_at_fork(after_in_child=_attached.clear)     # the parent's commands are none of the child's business
+
+
+# ---- 8 BashTool -----------------------------------------------------------------------------------------
+# The face. What a model or a command does is answered; what a host does wrong is raised.
+
+def _strings(value: Union[str, Iterable[str]], what: str) -> Tuple[str, ...]:
+    """A sequence of strings from what a host gave; a lone string is one element, an empty one a ValueError."""
+    strings = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(string, str) and string for string in strings):
+        raise ValueError("%s takes non-empty strings, got %r" % (what, value))
+    return strings
+
+
+def _directory(cwd: Union[str, "os.PathLike[str]", None]) -> str:
+    try:
+        return os.path.abspath(os.getcwd() if cwd is None else os.fspath(cwd))
+    except FileNotFoundError:           # the host's own directory is gone: commands will say so
+        return os.environ.get("PWD") or "/nonexistent"
+
+
+class BashTool:
+    """A shell for a model. Thread-safe; a context manager that closes.
+
+    cwd       the directory of every command (default: the current one, now)
+    profile   how it speaks to the model: a row of PROFILES, or a variant of one
+    env       None: this process's environment, scrubbed of secrets. A mapping is passed as it is
+    keep_env  names, or globs of names, that pass although they look secret
+    deny      substrings that refuse a command. Advice to a well-meaning model, no wall: `eval` walks around it
+    confirm   asked with each command; anything but a true answer refuses it, an exception included
+    shell     the argv prefix of the shell; it must hand on stdin and end in bash
+    state_dir where files go (default: a private temporary folder)
+    max_jobs  how many background jobs may live at once
+
+    `withheld` holds the names that were kept out of the environment. Raises ValueError for a mistake in these.
+    """
+
+    def __init__(self, cwd: Union[str, "os.PathLike[str]", None] = None, *, profile: Profile = MODES,
+                 env: Optional[Mapping[str, str]] = None, keep_env: Union[str, Sequence[str]] = (),
+                 deny: Union[str, Sequence[str]] = (), confirm: Optional[Callable[[str], object]] = None,
+                 shell: Union[str, Sequence[str]] = ("bash",), state_dir: Union[str, "os.PathLike[str]", None] = None,
+                 max_jobs: int = 32) -> None:
+        self.cwd = _directory(cwd)
+        self.profile = profile
+        host = dict(os.environ)
+        keep = _strings(keep_env, "keep_env")
+        self._env, self.withheld = scrub_env(host, keep) if env is None else (complete_env(env, host), ())
+        self._deny = _strings(deny, "deny")
+        self._confirm = confirm
+        self._shell = _strings(shell, "shell")
+        if not self._shell:
+            raise ValueError("shell takes at least the name of a shell")
+        if not isinstance(max_jobs, int) or max_jobs < 0:
+            raise ValueError("max_jobs takes a number of jobs, got %r" % (max_jobs,))
+        self.max_jobs = max_jobs
+        self._folder = Folder(None if state_dir is None else os.path.abspath(os.fspath(state_dir)))
+        self._jobs: Set[Job] = set()
+        self._closed = False
+        remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
+        self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote)))] if remote else []
+
+    def __enter__(self) -> "BashTool":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def definition(self, style: str = "anthropic") -> Dict[str, Any]:
+        """The tool definition for a model: name, description, schema. The same bytes for the same configuration.
+
+        Raises ValueError for a style other than "anthropic". Upholds REQ-BASH-006.1 to REQ-BASH-006.3.
+        """
+        if style != "anthropic":
+            raise ValueError('style must be "anthropic", got %r' % (style,))
+        return {
+            "name": "bash",
+            "description": self.profile.description.format(cwd=shown_path(self.cwd)),
+            "input_schema": {
+                "type": "object",
+                "required": ["command"],
+                "properties": {
+                    "command": {"type": "string", "description": "Shell command to execute via bash -c"},
+                    "mode": {
+                        "type": "string",
+                        "enum": list(self.profile.timeouts_s),
+                        "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)",
+                    },
+                },
+                "additionalProperties": False,
+            },
+        }
+
+    def call(self, arguments: object, *, cancel: Optional[Cancel] = None,
+             on_output: Optional[Callable[[str], object]] = None) -> Result:
+        """The answer to what a model sent: a mapping, or the JSON text of one.
+
+        Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or one out of
+        `on_output`, stops the command, waits until it is gone, and goes on. `on_output` gets live output as text.
+        """
+        request = parse_arguments(arguments, self.profile)
+        if isinstance(request, Rejected):
+            return self._refuse(request)
+        return self._run(request, self.profile.timeouts_s[request.mode], cancel, on_output)
+
+    def run(self, command: str, mode: str = "default", *, timeout_s: Optional[float] = None, cancel: Optional[Cancel] = None,
+            on_output: Optional[Callable[[str], object]] = None) -> Result:
+        """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises ValueError for a bad one."""
+        if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float))
+                                      or not 0 < timeout_s < math.inf):
+            raise ValueError("timeout_s takes a finite number of seconds above 0, got %r" % (timeout_s,))
+        request = parse_arguments({"command": command, "mode": mode}, self.profile)
+        if isinstance(request, Rejected):
+            return self._refuse(request)
+        return self._run(request, self.profile.timeouts_s[request.mode] if timeout_s is None else timeout_s, cancel, on_output)
+
+    def close(self) -> None:
+        """Ends every call that is still under way, and removes the files that no answer named."""
+        self._closed = True
+        _end(list(self._jobs))
+        self._folder.close()
+
+    def _admit(self, request: Run) -> Optional[Rejected]:
+        """Why this tool will not run the request; None if it will."""
+        if self._closed:
+            return Rejected("closed", "this tool is closed")
+        for pattern in self._deny:
+            if pattern in request.command:
+                return Rejected("denied", DENIED.format(pattern=pattern))
+        if self._confirm is not None:
+            try:
+                confirmed = bool(self._confirm(request.command))
+            except Exception:
+                confirmed = False
+            if not confirmed:
+                return Rejected("not_confirmed", NOT_CONFIRMED)
+        if request.mode == "background":
+            return Rejected("unsupported", 'mode "background" is not available in this version')
+        return None
+
+    def _refuse(self, rejected: Rejected) -> Result:
+        outcome = Outcome("rejected", error=rejected.error, reason=rejected.reason)
+        return present(outcome, self.profile, lambda: Saved(None, "", False))
+
+    def _run(self, request: Run, timeout_s: float, cancel: Optional[Cancel],
+             on_output: Optional[Callable[[str], object]]) -> Result:
+        refusal = self._admit(request)
+        if refusal is not None:
+            return self._refuse(refusal)
+        profile = self.profile
+        limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
+        head_bytes = profile.max_output_bytes // 2      # the ends that are kept hold the ends that are shown, and
+        plan = Plan(request.command.encode("utf-8"), self._shell, self.cwd, self._env, limits,  # enough before them to
+                    head_bytes, profile.max_output_bytes - head_bytes)                          # fill up what collapses
+        job = Job(plan, self._folder, cancel, watched=on_output is not None)
+        self._jobs.add(job)
+        try:
+            job.start()
+            outcome = job.follow(on_output)
+        except BaseException:
+            job.stop()
+            job.settle()
+            raise
+        finally:
+            self._jobs.discard(job)
+        if self._first_notes:
+            outcome = outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
+        result = present(outcome, profile, job.save)
+        self._folder.named(result.output_file)
+        return result
+
+
+# ---- 9 Command line -------------------------------------------------------------------------------------
+
+EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
+
+
+def _user_folder() -> str:
+    """One private folder a user, so that a later call finds the files of an earlier one. Raises OSError if it is not ours."""
+    path = os.path.join(next(_temporary_folders()), "bash-tool-of-%d" % os.getuid())
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        info = os.lstat(path)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+            raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path) from None
+    return path
+
+
+def _write(stream: Any, text: str) -> None:
+    """Writes UTF-8 whatever the locale says, and survives a reader that has gone."""
+    try:
+        stream.buffer.write(text.encode("utf-8"))
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs one command and prints what a model would read. Returns the exit code for the process. Upholds REQ-BASH-017."""
+    import argparse     # only the command line pays for it
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            self.print_usage(sys.stderr)
+            self.exit(125, "%s: %s\n" % (self.prog, message))
+
+    parser = Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
+                    epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
+    parser.add_argument("--profile", choices=sorted(PROFILES), default="modes", help="how to speak (default: %(default)s)")
+    parser.add_argument("--mode", default="default", help="default (30s), slow (15min) or background")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="in place of the mode's")
+    parser.add_argument("--cwd", metavar="DIR", help="where the command runs")
+    parser.add_argument("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
+    parser.add_argument("--follow", action="store_true", help="show live output on stderr")
+    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
+    parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
+    options = parser.parse_args(argv)
+    if options.version:
+        import hashlib
+        with open(os.path.abspath(__file__), "rb") as file:
+            print("bash_tool %s sha256:%s" % (__version__, hashlib.sha256(file.read()).hexdigest()))
+        return 0
+    try:
+        state_dir = options.state_dir or _user_folder()
+    except OSError:
+        state_dir = None        # a private temporary folder, if a file is needed at all
+    try:
+        tool = BashTool(options.cwd, profile=PROFILES[options.profile], state_dir=state_dir)
+        if options.schema:
+            _write(sys.stdout, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
+            return 0
+        if options.command is None:
+            parser.error("no command given")
+        command = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if options.command == "-" else options.command
+        cancel = Cancel()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: cancel.cancel())
+        result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
+                          on_output=(lambda text: _write(sys.stderr, text)) if options.follow else None)
+    except ValueError as problem:
+        parser.error(str(problem))
+    _write(sys.stdout, json.dumps(result.to_dict(), ensure_ascii=False) + "\n" if options.json else result.text)
+    tool.close()
+    return EXIT_CODES.get(result.status, result.exit_code or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
