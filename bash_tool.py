@@ -446,16 +446,14 @@ def seconds_text(seconds: float) -> str:
 
 
 def shown(value: object) -> str:
-    """A value from outside, short and printable, fit to stand within a line of text."""
-    text = str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split(" "))
+    """A value from outside in one printable line that any wire can carry: lone surrogates and controls become spaces."""
+    text = "".join(c if c.isprintable() else " " for c in str(value))
     return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
 
 
 def shown_path(path: str) -> str:
-    """A path as text that any wire can carry: bytes that are not UTF-8 and control characters are replaced."""
-    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+    """A path likewise, but whole and with U+FFFD in the place of what cannot be shown."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in path)
 
 
 def keep_ends(stream: Captured, most: int, snip: int) -> Fitted:
@@ -510,7 +508,8 @@ def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
     lines = [line for line in (status_line(outcome), *("[%s]" % note for note in outcome.notes)) if line]
     if fitted.cut:
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(most)))
-    text = "\n".join(lines) + ("\n" if lines and outcome.streams else "") + fitted.text
+    bare = not fitted.text and outcome.status in ("failed", "rejected")
+    text = "\n".join(lines) + ("\n" if lines and not bare else "") + fitted.text
     if fitted.cut and outcome.saved is not None:
         text += ("" if text.endswith("\n") else "\n") + saved_line(outcome.saved)
     return text
@@ -1325,7 +1324,7 @@ class Supervisor:
     def _spawn_elsewhere(self, text: CommandText, writer: int, reason: str) -> Process:
         """In an empty folder: refusing would brick the conversation, any other folder makes relative paths dangerous.
 
-        Upholds REQ-BASH-013.1 to REQ-BASH-013.3.
+        Upholds REQ-BASH-013.1 and REQ-BASH-013.2.
         """
         cwd = shown_path(self._plan.cwd)
         try:

@@ -1,0 +1,49 @@
+# Everything here needs only python3 and, for the first `make test`, a way to PyPI.
+PYTHON  ?= python3
+VENV    ?= .venv
+MATRIX  ?= 3.9 3.10 3.11 3.12 3.13
+SECONDS ?= 600
+ARGS    ?=
+IN_VENV = $(VENV)/bin/python
+
+.PHONY: help
+help:       ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(IN_VENV) -m pip --quiet --disable-pip-version-check install --editable '.[test,types]'
+	touch $@
+
+.PHONY: test
+test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included
+	$(IN_VENV) -m pytest $(ARGS)
+
+.PHONY: types
+types: $(VENV)/ready    ## mypy --strict
+	$(IN_VENV) -m mypy
+
+.PHONY: spec
+spec: $(VENV)/ready     ## only the executed examples of SPEC.md, and what ties SPEC.md to the tests
+	$(IN_VENV) -m pytest -k 'spec or example' $(ARGS)
+
+.PHONY: saboteurs
+saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur
+	$(IN_VENV) test_bash_tool.py saboteurs $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60
+	BASH_TOOL_SOAK_S=$(SECONDS) $(IN_VENV) -m pytest -m soak -s $(ARGS)
+
+.PHONY: matrix
+matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv
+	@set -e; for v in $(MATRIX); do \
+	  py=$$(command -v python$$v || true); "$$py" -c '' 2>/dev/null || \
+	  py=$$(ls -d "$$(pyenv root 2>/dev/null)"/versions/$$v.*/bin/python 2>/dev/null | tail -n 1); \
+	  if [ -z "$$py" ]; then echo "python$$v: not found"; exit 1; fi; \
+	  echo "== $$($$py --version)"; $(MAKE) --no-print-directory test PYTHON=$$py VENV=.venv-$$v; \
+	done
+
+.PHONY: clean
+clean:      ## remove what the targets above made
+	rm -rf .venv .venv-* *.egg-info build dist .mypy_cache .pytest_cache .hypothesis __pycache__

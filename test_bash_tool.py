@@ -1,0 +1,1875 @@
+"""The tests of bash_tool: one property a clause of SPEC.md, one saboteur a property, every example executed.
+
+    make test                  the suite
+    make saboteurs             each property once under its saboteur, where it must fail
+    BASH_TOOL_WITHOUT=pidfd    (or proc, waitid, memfd, files) runs the suite without that gift of the platform
+
+Real processes, real descriptors, tiny timeouts. Claims about the machine are polled for, never slept for.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import doctest
+import fcntl
+import importlib.util
+import json
+import os
+import pty
+import random
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings, strategies as st
+
+HERE = Path(__file__).resolve().parent
+SPEC = (HERE / "SPEC.md").read_text(encoding="utf-8")
+SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
+
+
+# ---- The saboteurs: for each clause the wrong change under which its property must turn red ---------------
+
+SABOTEURS = {
+    "001.1": ('eval "unset _bash_tool;$_bash_tool"', "eval $_bash_tool"),
+    "001.2": ("stderr=subprocess.STDOUT", "stderr=subprocess.DEVNULL"),
+    "001.3": ("last_bytes(tail, snip)", "first_bytes(tail, snip)"),
+    "001.4": ("    if fitted.cut:\n        lines.append", "    if False:\n        lines.append"),
+    "001.5": ("cwd=cwd, env=", "cwd=None, env="),
+    "001.6": ('if outcome.exit_code else ""', 'if outcome.exit_code else "[command succeeded]"'),
+    "001.7": ("exec </dev/null; eval", 'exec </dev/null; trap "declare -p x >.x" EXIT; [ -f .x ] && . ./.x; eval'),
+    "002.1": ("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"),
+    "002.2": ("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"),
+    "002.3": ("_quietly(os.killpg, self.pid, number)", "_quietly(os.kill, self.pid, number)"),
+    "002.4": ('common._replace(status="timed_out"', 'common._replace(streams=(), status="timed_out"'),
+    "002.5": ("timed out after {limit}]", "timed out]"),
+    "002.6": ('common._replace(status="timed_out"', 'common._replace(exit_code=124, status="timed_out"'),
+    "004.1": ("start_new_session=True)", "start_new_session=False)"),
+    "004.2": ("(word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words",
+              "word in name.upper() for word in SECRET_WORDS"),
+    "004.3": ("if _SECRET_VALUE.search(value):", "if False:"),
+    "004.4": (" or self._carries_mark(pid)}", "}"),
+    "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
+    "004.6": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
+    "004.7": ("returncode = process.reap()", "process.signal(signal.SIGKILL); returncode = process.reap()"),
+    "004.8": ("env[name] = value\n        elif name in DROPPED_NAMES", "pass\n        elif name in DROPPED_NAMES"),
+    "004.9": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, *os.environ.values()]'),
+    "005.1": ("start_new_session=True)", "start_new_session=False)"),
+    "005.2": ("exec </dev/null; ", ""),
+    "006.1": ('"required": ["command"],', '"required": [],'),
+    "006.2": ('mode = "default"\n', 'mode = "slow"\n'),
+    "006.3": ("cwd=shown_path(self.cwd)", 'cwd="/"'),
+    "006.4": ("unknown key %s; allowed", "unknown %.0s; allowed"),
+    "006.5": ("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"),
+    "006.6": ('"type": "object",', '"type": "object", "$comment": str(time.time()),'),
+    "007.1": ('is_error=outcome.status != "exited" or outcome.exit_code != 0', 'is_error=outcome.status != "exited"'),
+    "007.2": ("return 128 - returncode,", "return -1,"),
+    "007.3": ("+ fitted.text\n", "+ ('' if outcome.exit_code else fitted.text)\n"),
+    "007.4": ("if problem.errno == errno.ENOENT:", "if False:"),
+    "007.5": ("return None if self.lost else", "return 0 if self.lost else"),
+    "007.6": ('if name == "SIGKILL" else', 'if name == "SIGFOO" else'),
+    "007.7": ("        if unread:", "        if False:"),
+    "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"),
+    "008.2": ("column = 0\n        elif", "column = 0; cells.clear()\n        elif"),
+    "008.3": (r'_CONTROL = re.compile(r"[\x00-\x08\x0b', r'_CONTROL = re.compile(r"[\x01-\x08\x0b'),
+    "008.4": ('data.decode("utf-8", "replace")\n\n\n_CONTROL', 'data.decode("latin-1")\n\n\n_CONTROL'),
+    "008.5": ("cells[column:column + len(run)] = run", "cells = cells[:column] + list(run) + cells[column + len(run):]"),
+    "009.1": ('text += ("" if text.endswith', '"" + ("" if text.endswith'),
+    "009.2": ("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
+    "009.3": ("self.spool.add(chunk)", "self.spool.add(chunk.replace(b'\\r', b''))"),
+    "009.4": ("except OSError as problem:\n                self.saved", "except KeyError as problem:\n                self.saved"),
+    "009.5": ("if self._room == 0:", "if False:"),
+    "009.6": ("os.unlink(path)\n                used", "used"),
+    "009.7": ('self._unnamed.discard(path or "")', "pass"),
+    "009.8": ("if self._buffer.overflowed():", "if True:"),
+    "010.1": ("while self._in_tail - len(self._tail[0]) >= self._tail_bytes:", "while False:"),
+    "010.2": ("self.total_bytes += len(chunk)", "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"),
+    "010.3": ("os.close(self.pidfd)", "pass"),
+    "011.1": ("until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)",
+              "until = facts.output_s + limits.drain_idle_s"),
+    "011.2": ("self._note_leftover(process.members() if PROC else [])", "self._note_leftover([])"),
+    "011.3": ("self._supervisor.drain_leftover()", "pass"),
+    "011.4": ("self._read(MIB)", "pass"),
+    "012.1": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, plan.text[:99].decode("utf-8", "replace")]'),
+    "012.2": ('memoryview(text + b"\\0")', 'memoryview(text[:131071] + b"\\0")'),
+    "012.3": ('if "\\0" in command:', "if False:"),
+    "013.1": ('if problem.args[0] != "cwd_missing":', "if True:"),
+    "013.2": ('self._notes.append("files that the command left are in " + shown_path(path))', "pass"),
+    "014.1": ("elif name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX):", "elif name in ('BASH_ENV',):"),
+    "014.2": ("env.update((name, value) for name, value in NON_INTERACTIVE.items()\n               if", "dict((name, value) for name, value in NON_INTERACTIVE.items()\n               if"),
+    "014.3": ('env["LANG"] = "C.UTF-8"', "pass"),
+    "014.4": ("else:\n            env[name] = value\n    env.update", "else:\n            env[name] = value.strip()\n    env.update"),
+    "014.5": ("{**NON_INTERACTIVE, **runs, **environ}", "{**environ, **runs, **NON_INTERACTIVE}"),
+    "014.6": ("remote))] if remote else []", "remote))] if not remote else []"),
+    "014.7": ('"--norc", ', ""),
+    "015.1": ("Stop.CANCELLED if facts.cancels else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
+    "015.2": ("job.stop()\n            job.settle()\n            raise", "raise"),
+    "015.3": ("impatient = facts.cancels >", "impatient = facts.cancels > 99 +"),
+    "015.4": ("if any(token.count for token", "if False and any(token.count for token"),
+    "015.5": ("_end(list(self._jobs))", "pass"),
+    "016.1": ("self._live.add(chunk)", "self._live.add(chunk[1:])"),
+    "016.2": ("self._skipped += excess", "self._skipped += 0"),
+    "017.1": ("result.exit_code or 0)", "0)"),
+    "017.2": ('"timed_out": 124', '"timed_out": 1'),
+    "017.3": ("lambda *_: cancel.cancel()", "signal.SIG_DFL"),
+    "017.4": ("json.dumps(result.to_dict()", "json.dumps(result.text"),
+    "017.5": ("hashlib.sha256(file.read())", "hashlib.sha256()"),
+    "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
+    "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
+    "019.1": ("self.pid = self._popen.pid", "self.pid = self._popen.pid; os.umask(0o11)"),
+    "019.2": ("self._jobs.add(job)", "_end(list(self._jobs)); self._jobs.add(job)"),
+}
+
+
+def sabotaged(clause):
+    """The path of a copy of the module with the wrong change for this clause."""
+    old, new = SABOTEURS[clause]
+    assert SOURCE.count(old) == 1, "the saboteur of %s finds its place %d times" % (clause, SOURCE.count(old))
+    path = Path(tempfile.mkdtemp(prefix="sabotage-")) / "bash_tool.py"
+    path.write_text(SOURCE.replace(old, new), encoding="utf-8")
+    return path
+
+
+CLAUSE_UNDER_SABOTAGE = os.environ.get("BASH_TOOL_SABOTAGE")
+TOOL = sabotaged(CLAUSE_UNDER_SABOTAGE) if CLAUSE_UNDER_SABOTAGE else HERE / "bash_tool.py"
+
+
+def load_tool():
+    spec = importlib.util.spec_from_file_location("bash_tool", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bash_tool"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+bash_tool = load_tool()
+BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
+
+WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
+if WITHOUT == "pidfd":
+    bash_tool.HAS_PIDFD = False
+elif WITHOUT == "proc":
+    bash_tool.PROC = None
+elif WITHOUT == "waitid":
+    bash_tool.HAS_WAITID = False
+elif WITHOUT in ("memfd", "files"):
+    bash_tool.CommandText._open_file = staticmethod(lambda: None) if WITHOUT == "files" else bash_tool.CommandText._open_file
+    if hasattr(os, "memfd_create"):
+        del os.memfd_create
+needs_proc = pytest.mark.skipif(WITHOUT == "proc", reason="SPEC.md, Fallbacks: without /proc this is weaker")
+
+settings.register_profile("suite", deadline=None, max_examples=100, derandomize=bool(os.environ.get("CI")),
+                          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+settings.load_profile("suite")
+few = settings(max_examples=12)     # where each example is a process
+
+
+# ---- Helpers -------------------------------------------------------------------------------------------------
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch, tmp_path):
+    """Each test runs in a folder of its own; what carries its mark is ended with it, also when it fails."""
+    mark = "TEST_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
+    monkeypatch.setenv(mark, "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    yield mark
+    for pid in carriers(mark):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def carriers(mark):
+    """The live processes with this variable in their environment, this one excluded."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark.encode() in Path("/proc", entry, "environ").read_bytes():
+                    found.append(int(entry))
+    return found
+
+
+def alive(pid):
+    try:
+        return Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2][:1] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def eventually(claim, within_s=10.0):
+    """True as soon as the claim is; False if it is not within the deadline."""
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if claim():
+            return True
+        time.sleep(0.01)
+    return bool(claim())
+
+
+def number_in(path, within_s=10.0):
+    assert eventually(lambda: Path(path).exists() and Path(path).read_text().endswith("\n"), within_s), path
+    return int(Path(path).read_text())
+
+
+def tiny(default=0.3, grace=0.4, **changes):
+    """The MODES profile with tiny limits."""
+    return dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, default=default), grace_s=grace, **changes)
+
+
+def descriptors():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+
+def children():
+    return {int(pid) for task in os.listdir("/proc/self/task")
+            for pid in Path("/proc/self/task", task, "children").read_text().split()}
+
+
+def cli(*arguments, **options):
+    """The command line as a user runs it."""
+    return subprocess.run([sys.executable, str(TOOL), *arguments], stdin=options.pop("stdin", subprocess.DEVNULL),
+                          stdout=subprocess.PIPE, stderr=options.pop("stderr", subprocess.PIPE), timeout=60, **options)
+
+
+def in_host(program, *arguments, **options):
+    """A program in a process of its own, with the tool importable; returns what it printed."""
+    options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=90, **options)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def plain_bash(command, **options):
+    return subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, start_new_session=True, timeout=60, **options)
+
+
+def no_leak(calls, rounds=3):
+    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first round."""
+    calls()
+    before = descriptors(), tasks()
+    for _ in range(rounds):
+        calls()
+    assert eventually(lambda: (descriptors(), tasks()) == before), (before, descriptors(), tasks())
+    assert not children()
+
+
+# ---- 001 Command execution ------------------------------------------------------------------------------------
+
+SNIPPETS = r"""
+echo hi
+exit 3
+return 3
+if
+echo a; if
+set -e; false; echo no
+set -euo pipefail; echo $x; echo no
+trap "echo bye" EXIT; echo x
+kill -9 $$
+cat <<E\nhi\nE
+cat <<E\nhi\nE\necho z
+echo $0 $# "$@" $-
+echo $LINENO\necho $LINENO
+read x; echo $?
+# only a comment
+\n\n
+nonexistent-command
+! true
+exec false
+exec echo hi
+f() { return 4; }; f
+echo ${BASH_SOURCE[0]} ${#BASH_SOURCE[@]}
+echo `echo \`echo a\``
+echo a\
+echo 'unterminated
+(exit 7)
+ls /proc/self/fd
+set -o pipefail; false | true
+shopt -s expand_aliases\nalias q="echo qq"\nq
+trap "echo err" ERR; false; true
+echo $((1/0)); echo after
+${x?bad}; echo no
+wait; jobs; echo $!
+exit $?
+echo !!
+echo {1..3} ~ *.nomatch
+exec 3>/dev/null; echo x >&3; echo k
+readonly x=1; x=2; echo after
+unset PATH; ls
+echo "$(trap)" $BASH_SUBSHELL
+case x in
+)
+;
+&
+echo \x01\x7f\xff
+exit 300
+yes | head -n 1
+""".strip("\n").split("\n")
+
+
+@given(st.one_of(st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
+                 st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+                   .map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))))
+@settings(max_examples=60)
+def test_req_bash_001_1_runs_as_bash_c(command):
+    """WHEN a command is requested, THE SYSTEM SHALL run it as `bash -c` would, to the same standard output and exit status."""
+    plain = plain_bash(command)
+    with BashTool() as tool:
+        ours = tool.run("exec 2>/dev/null\n" + command if "LINENO" not in command else command)
+    raw = dataclasses.replace(ours).stdout
+    assert raw == bash_tool.render(bash_tool.decode(plain.stdout))
+    expected = plain.returncode if plain.returncode >= 0 else 128 - plain.returncode
+    syntax_error = plain.returncode == 2 and ours.exit_code != 0
+    assert ours.exit_code == expected or syntax_error
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=12))
+@few
+def test_req_bash_001_2_keeps_the_order_of_writing(streams):
+    """WHERE streams are merged, WHEN a command writes to both streams, THE SYSTEM SHALL return what it wrote in the order of writing."""
+    command = "; ".join("echo %d%s" % (n, " >&2" if to_stderr else "") for n, to_stderr in enumerate(streams))
+    with BashTool() as tool:
+        assert tool.run(command).text == "".join("%d\n" % n for n in range(len(streams)))
+
+
+def ends_naively(data, most, snip):
+    """Slow, obvious, independent: tries every cut."""
+    text = bash_tool.render(data.decode("utf-8", "replace"))
+    if len(data) <= most and len(text.encode()) <= most:
+        return text
+    keep_head, keep_tail = data[:most // 2], data[len(data) - (most - most // 2):]
+    if len(data) > most:
+        while keep_head and len(keep_head.decode("utf-8", "ignore").encode()) < len(keep_head) and b"\xff" not in data:
+            keep_head = keep_head[:-1]
+        while keep_tail and 0x80 <= keep_tail[0] < 0xC0:
+            keep_tail = keep_tail[1:]
+    else:
+        keep_head = keep_tail = data
+    head, tail = (bash_tool.render(end.decode("utf-8", "replace")) for end in (keep_head, keep_tail))
+    first = max((head[:n] for n in range(len(head) + 1) if len(head[:n].encode()) <= snip), key=len)
+    last = max((tail[n:] for n in range(len(tail) + 1) if len(tail[n:].encode()) <= snip), key=len)
+    return first + "\n\n[snip]\n\n" + last
+
+
+def captured(data, most):
+    buffer = bash_tool.OutputBuffer(most // 2, most - most // 2)
+    for start in range(0, len(data), 7):
+        buffer.add(data[start:start + 7])
+    return buffer.captured()
+
+
+def test_req_bash_001_3_keeps_both_ends():
+    """WHERE the middle is cut, IF an output takes more than 131,072 bytes, THEN THE SYSTEM SHALL return its first and its last 4,096 bytes, cut between characters, with `[snip]` between them."""
+    reached = set()
+
+    @given(st.one_of(st.text(st.sampled_from("aé€😀\n\t"), max_size=120).map(str.encode),
+                     st.integers(50, 80).map(lambda n: b"\xff" * n), st.integers(60, 70).map(lambda n: b"x" * n)),
+           st.sampled_from([64, 65]), st.sampled_from([0, 1, 8, 30, 32]))
+    @example(b"x" * 64, 64, 8)
+    @example(b"x" * 65, 64, 8)
+    @example(b"\xff" * 60, 64, 8)
+    @example("é€😀".encode() * 20, 64, 9)
+    def agrees_with_the_naive_twin(data, most, snip):
+        fitted = bash_tool.keep_ends(captured(data, most), most, snip)
+        assert fitted.text == ends_naively(data, most, snip)
+        reached.add((len(data) > most, fitted.cut, len(data) - most if abs(len(data) - most) < 2 else None))
+
+    agrees_with_the_naive_twin()
+    assert {(True, True), (False, False), (False, True)} <= {(over, cut) for over, cut, _ in reached}
+    assert {0, 1} <= {near for _, _, near in reached}
+    with BashTool() as tool:
+        for size, cut in ((131072, False), (131073, True)):
+            result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'" % size)
+            assert result.truncated is cut and result.total_bytes == size
+            assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
+
+
+def test_req_bash_001_4_says_what_was_cut():
+    """WHERE the middle is cut, WHEN an output is truncated, THE SYSTEM SHALL say so before it in a line with its size and the maximum."""
+    with BashTool() as tool:
+        for size, shown in ((131073, "128.0KB"), (200000, "195.3KB"), (1048576, "1MB"), (1500000, "1.4MB")):
+            lines = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; exit 1" % size).text.split("\n")
+            assert lines[:2] == ["[command failed: exit code 1]", "[output truncated in middle: got %s, max is 128KB]" % shown]
+        whole = tool.run("head -c 131072 /dev/zero | tr '\\0' 'x'").text
+        assert "truncated" not in whole
+        # the seed's own bound: the output with those lines
+        worst = tool.run("head -c 131072 /dev/zero | tr '\\0' '\\377'").text.rpartition("[full output")[0]
+        assert len(worst.encode()) <= 131072 + 200
+
+
+def test_req_bash_001_5_runs_in_the_fixed_directory(tmp_path, monkeypatch):
+    """WHEN a command is executed, THE SYSTEM SHALL run it in the directory that was fixed when the tool was made."""
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "other").mkdir()
+    tool, relative = BashTool(tmp_path / "a b"), BashTool("a b")
+    monkeypatch.chdir(tmp_path / "other")
+    for made in (tool, relative):
+        assert made.run("pwd").text == str(tmp_path / "a b") + "\n"
+    assert BashTool().run("pwd").text == str(tmp_path / "other") + "\n"
+
+
+@given(st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="\x7f"), max_size=30), st.integers(0, 3))
+@few
+def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
+    """WHEN a command succeeds, THE SYSTEM SHALL return its output and nothing else."""
+    with BashTool() as tool:
+        result = tool.run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
+    assert (result.text, result.is_error, result.exit_code, result.notes) == (text + "\n" * newlines, False, 0, ())
+
+
+def test_req_bash_001_7_nothing_persists():
+    """WHEN a command has changed the directory, a variable or a function of its shell, THE SYSTEM SHALL run the next command without that change."""
+    with BashTool() as tool:
+        tool.run("x=1; export y=2; cd /; f() { :; }; set -e; alias ls=false; umask 0; ulimit -n 9")
+        state = "echo $x$y; pwd; type f; false; umask; ulimit -n; echo $-"
+        assert tool.run(state).stdout == BashTool().run(state).stdout == bash_tool.BashTool().run(state).stdout
+        assert tool.run("echo ${x-unset} ${y-unset}").text == "unset unset\n"
+
+
+# ---- 002 Timeouts ----------------------------------------------------------------------------------------------
+
+def test_req_bash_002_1_default_is_thirty_seconds():
+    """WHEN a command is executed in default mode, THE SYSTEM SHALL apply a timeout of 30 seconds."""
+    assert MODES.timeouts_s["default"] == 30
+    for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
+        with BashTool(profile=tiny(default=0.2)) as tool:
+            assert tool.call(arguments).text == "[command timed out after 0.2s]\n"
+
+
+def test_req_bash_002_2_slow_is_fifteen_minutes():
+    """WHEN a command is executed in slow mode, THE SYSTEM SHALL apply a timeout of 15 minutes."""
+    assert MODES.timeouts_s["slow"] == 900
+    profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, slow=0.2))
+    with BashTool(profile=profile) as tool:
+        assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
+
+
+@given(st.lists(st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
+                min_size=1, max_size=3))
+@few
+def test_req_bash_002_3_ends_the_group(starts):
+    """IF a command is still running at its timeout, THEN THE SYSTEM SHALL end every process of its group."""
+    with BashTool(profile=tiny()) as tool:
+        result = tool.run("\n".join(starts) + "\necho $$; wait")
+    group = int(result.stdout)
+    assert result.status == "timed_out"
+    assert not [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and in_group(pid, group)]
+
+
+def in_group(pid, group):
+    with contextlib.suppress(OSError):
+        return os.getpgid(pid) == group
+    return False
+
+
+@given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
+@few
+def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
+    """WHEN a command has exceeded its timeout, THE SYSTEM SHALL return what it had written until then."""
+    trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
+    with BashTool(profile=tiny()) as tool:
+        result = tool.run("%sprintf %s; printf '\\n' >&2; sleep 600 & wait" % (trap, text))
+    assert result.text == "[command timed out after 0.3s]\n%s\n%s" % (text, "cleaned\n" if cleans_up else "")
+
+
+@given(st.sampled_from([0.05, 0.1, 0.25, 1]))
+@few
+def test_req_bash_002_5_names_the_limit(limit):
+    """WHEN a command has exceeded its timeout, THE SYSTEM SHALL say so, with the limit in seconds, in the first line of the answer."""
+    with BashTool() as tool:
+        result = tool.run("sleep 600", timeout_s=limit)
+    assert result.text.split("\n")[0] == "[command timed out after %gs]" % limit
+    assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
+
+
+def test_req_bash_002_6_no_code_after_our_own_kill():
+    """IF the tool has ended a command, THEN THE SYSTEM SHALL report no exit code for it."""
+    with BashTool(profile=tiny()) as tool:
+        for command in ("sleep 600", "trap 'exit 0' TERM; sleep 600 & wait", "trap '' TERM; sleep 600"):
+            result = tool.run(command)
+            assert (result.status, result.exit_code, result.signal, result.is_error) == ("timed_out", None, None, True)
+
+
+# ---- 004 Isolation ---------------------------------------------------------------------------------------------
+
+def test_req_bash_004_1_leads_a_session():
+    """WHEN a command is executed, THE SYSTEM SHALL give its shell a process group and a session of its own."""
+    with BashTool() as tool:
+        shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
+    assert shell == group == session != os.getsid(0)
+
+
+SECRET_NAMES = """MY_API_KEY API_KEY apiKey AppSecret db_password PGPASSWORD ORA_PASSWD some_auth_var AWS_CREDS USER_CREDENTIAL
+GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN""".split()
+OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTICATION_FLOW PRIVATE_JET_OWNER GIT_AUTHOR_NAME
+SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE""".split()
+
+
+@given(st.lists(st.sampled_from(SECRET_NAMES + OPEN_NAMES), unique=True))
+def test_req_bash_004_2_withholds_by_name(names):
+    """WHEN a command is executed, THE SYSTEM SHALL keep variables out of its environment whose name says that they are secret."""
+    env, withheld = bash_tool.scrub_env({name: "plain" for name in names})
+    assert set(withheld) == set(names) & set(SECRET_NAMES)
+    assert {name for name in names if name in env} == set(names) & set(OPEN_NAMES)
+
+
+SECRET_VALUES = ["postgres://me:pw@db:5432/x", "redis://:pw@host", "-----BEGIN RSA PRIVATE KEY-----\nMII", "ghp_" + "a" * 36,
+                 "github_pat_" + "a" * 30, "AKIA" + "A1" * 8, "AIza" + "x" * 35, "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
+                 "sk_live_" + "a1" * 8, "xoxb-1234567890-abc", "AccountName=x;AccountKey=abcd1234==", "glpat-" + "x" * 20,
+                 "https://hooks.slack.com/services/T0/B0/x", "Authorization: Bearer ghp_" + "b" * 36]
+OPEN_VALUES = ["https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12", "/usr/bin:/bin",
+               "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30]
+
+
+@given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]))
+def test_req_bash_004_3_withholds_by_value(value, name):
+    """WHEN a command is executed, THE SYSTEM SHALL keep variables out of its environment whose value has the shape of a secret."""
+    env, withheld = bash_tool.scrub_env({name: value})
+    assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
+
+
+ESCAPES = ["sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & disown", "set -m; sleep 600 & set +m",
+           "setsid sleep 600 &", "(setsid sleep 600 &)", "setsid sh -c 'sleep 600 & exit' &", "env -i sleep 600 &",
+           "env -i setsid sleep 600 &",     # its parent, the shell, still lives
+           "python3 -c 'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(600)' &"]
+
+
+@needs_proc
+@pytest.mark.parametrize("deaf", [False, True])
+def test_req_bash_004_4_ends_the_tree(nothing_is_left, deaf):
+    """WHEN a command is terminated, THE SYSTEM SHALL end everything that it started and that its group, its session, the run's variable or its parents still tie to it."""
+    before = set(range_of_live())
+    with BashTool(profile=tiny(default=1.0)) as tool:
+        result = tool.run("%s\n%s\necho started; wait; sleep 600" % ("trap '' TERM" if deaf else "", "\n".join(ESCAPES)))
+    assert result.text == "[command timed out after 1s]\nstarted\n"
+    assert not carriers(nothing_is_left)
+    assert not [pid for pid in set(range_of_live()) - before if b"sleep\x00600" in command_line(pid)]
+
+
+def range_of_live():
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and alive(int(entry))]
+
+
+def command_line(pid):
+    with contextlib.suppress(OSError):
+        return Path("/proc/%d/cmdline" % pid).read_bytes()
+    return b""
+
+
+DEAF_CHILD = "sh -c 'trap \"\" TERM; echo $$ > child; sleep 1; echo outlived; sleep 600' & wait"
+
+
+def test_req_bash_004_5_kill_only_after_the_grace():
+    """WHEN a command is terminated, THE SYSTEM SHALL send KILL only to what is still there 15 seconds after TERM."""
+    assert MODES.grace_s == 15
+    with BashTool(profile=tiny(default=0.5, grace=1.5)) as tool:
+        begun = time.monotonic()
+        result = tool.run(DEAF_CHILD)     # the shell dies of TERM, its deaf child has the whole grace, then KILL
+    assert time.monotonic() - begun > 1.9
+    assert result.text == "[command timed out after 0.5s]\noutlived\n"
+    assert not alive(number_in("child"))
+
+
+def test_req_bash_004_6_does_not_wait_out_the_grace():
+    """WHEN all that was to be terminated has ended, THE SYSTEM SHALL answer without waiting for the rest of the grace."""
+    with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
+        for command in ("sleep 600", "trap 'sleep 0.3; echo cleaned; exit' TERM; sleep 600 & wait",
+                        "sh -c 'trap \"sleep 0.5; exit\" TERM; sleep 600 & wait' & wait", "kill -STOP $$; sleep 600"):
+            begun = time.monotonic()
+            assert tool.run(command).status == "timed_out"
+            assert time.monotonic() - begun < 20
+
+
+def test_req_bash_004_7_a_normal_end_kills_nothing():
+    """WHEN a command has ended by itself, THE SYSTEM SHALL leave running what it left behind."""
+    with BashTool() as tool:
+        for n, start in enumerate(["nohup sleep 600 >/dev/null 2>&1 & echo $! > p0", "setsid sleep 600 >/dev/null 2>&1 & echo $! > p1",
+                                   "sleep 600 >/dev/null 2>&1 & echo $! > p2; exit 3", "sleep 600 & echo $! > p3"]):
+            assert tool.run(start).status == "exited"
+            assert alive(number_in("p%d" % n))
+    assert all(alive(number_in("p%d" % n)) for n in range(4))
+
+
+def test_req_bash_004_8_keeps_what_the_host_names():
+    """WHERE the host names variables to keep, THE SYSTEM SHALL pass them although they look secret."""
+    secrets = {"GH_TOKEN": "x", "MY_KEY": "y", "OTHER_TOKEN": "z", "DB": "db://me:pw@h/"}
+    for keep, kept in (("GH_*", {"GH_TOKEN"}), (("MY_KEY", "DB"), {"MY_KEY", "DB"}), ((), set()), ("*", set(secrets))):
+        keep = (keep,) if isinstance(keep, str) else keep
+        env, withheld = bash_tool.scrub_env(secrets, keep)
+        assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
+
+
+def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
+    """THE SYSTEM SHALL put no secret into an argument of a process or into a file."""
+    monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
+    with BashTool(state_dir="state") as tool:
+        assert tool.run("cat /proc/$$/cmdline /proc/self/environ; env; seq 50000").truncated
+        result = tool.run("tr '\\0' '\\n' < /proc/$$/cmdline; env")
+    assert result.exit_code == 0 and "tok-1f6c9a" not in result.text
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files and not [path for path in files if b"tok-1f6c9a" in path.read_bytes()]
+
+
+# ---- 005 No terminal -------------------------------------------------------------------------------------------
+
+def test_req_bash_005_1_no_controlling_terminal():
+    """WHEN a command is executed, THE SYSTEM SHALL run it without a controlling terminal."""
+    pid, terminal = pty.fork()      # a host that has one
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-c", textwrap.dedent("""
+            from bash_tool import BashTool
+            open("/dev/tty").close()
+            open("answer", "w").write(BashTool().run(": </dev/tty && echo has one || echo has none; tty").text)
+        """)], dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+    try:
+        assert eventually(lambda: Path("answer").exists() and "tty" in Path("answer").read_text())
+    finally:
+        os.close(terminal)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert "has none\nnot a tty\n" in Path("answer").read_text()
+
+
+def test_req_bash_005_2_stdin_is_at_its_end():
+    """WHEN a command reads its standard input, THE SYSTEM SHALL let it find the end of the input at once."""
+    with BashTool(profile=tiny(default=20)) as tool:
+        result = tool.run("cat; read x; echo $?; python3; readlink /proc/$$/fd/0; exec 0<&0 && echo open")
+    assert result.text == "1\n/dev/null\nopen\n"
+
+
+# ---- 006 Definition and arguments ------------------------------------------------------------------------------
+
+def test_req_bash_006_1_schema():
+    """WHEN a definition is requested, THE SYSTEM SHALL give a schema with the required string `command` and the optional `mode`, one of `default`, `slow` and `background`."""
+    definition = BashTool().definition()
+    assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
+    assert definition["input_schema"] == {
+        "type": "object", "required": ["command"], "additionalProperties": False,
+        "properties": {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
+                       "mode": {"type": "string", "enum": ["default", "slow", "background"],
+                                "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)"}}}
+    with pytest.raises(ValueError):
+        BashTool().definition("nonsense")
+
+
+def test_req_bash_006_2_mode_may_be_omitted():
+    """WHEN `mode` is omitted or null, THE SYSTEM SHALL use the default mode."""
+    for arguments in ({"command": "x"}, {"command": "x", "mode": None}, {"command": "x", "mode": "default"}):
+        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Run("x", "default")
+
+
+@given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
+@few
+def test_req_bash_006_3_names_the_directory(name):
+    """WHEN a definition is requested, THE SYSTEM SHALL state the working directory in its description."""
+    description = BashTool(Path("/", name)).definition()["description"]
+    assert description.endswith("<pwd>/%s</pwd>" % "".join(c if c.isprintable() else "\ufffd" for c in name)) or name in (".", "..")
+    description.encode("utf-8")
+
+
+def json_values():
+    return st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+                        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5)
+
+
+def test_req_bash_006_4_rejects_by_name():
+    """IF arguments do not fit the schema, THEN THE SYSTEM SHALL reject them with a message that names the key and says what is allowed."""
+    reached = set()
+
+    @given(json_values() | st.dictionaries(st.sampled_from(["command", "mode", "cmd", "\ud800", "x" * 500]),
+                                           st.sampled_from([None, "ls", "slow", "fast", 1, 1.5, True, [], {}, "a\0", "\udfff"])))
+    @example({"command": "ls", "x" * 500: 1})
+    @example({"command": "ls", "mode": "slow"})
+    def answers(arguments):
+        request = bash_tool.parse_arguments(arguments, MODES)
+        fits = (isinstance(arguments, dict) and set(arguments) <= {"command", "mode"} and isinstance(arguments.get("command"), str)
+                and arguments.get("mode") in (None, "default", "slow", "background") and not re.search("[\0\ud800-\udfff]", arguments["command"]))
+        assert isinstance(request, bash_tool.Run) == fits
+        reached.add(fits)
+        if not fits:
+            assert request.error == "invalid_arguments" and len(request.reason) < 1000
+            request.reason.encode("utf-8")
+            if isinstance(arguments, dict):
+                odd = [key for key in arguments if key not in ("command", "mode")]
+                assert (bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason) if odd else (
+                    '"command"' in request.reason or '"mode"' in request.reason)
+
+    answers()
+    assert reached == {True, False}
+    result = BashTool().call({"command": "touch made", "mode": 5})
+    assert (result.text, result.status, result.is_error) == (
+        '[system error: invalid arguments: "mode" must be one of "default", "slow", "background", got integer]', "rejected", True)
+    assert not Path("made").exists()
+
+
+@given(st.dictionaries(st.sampled_from(["command", "mode", "x"]), json_values()) | json_values())
+def test_req_bash_006_5_takes_json_text(arguments):
+    """WHEN arguments arrive as JSON text, THE SYSTEM SHALL treat them as the object that the text says."""
+    text = json.dumps(arguments)
+    same = bash_tool.parse_arguments(json.loads(text), MODES)
+    assert isinstance(json.loads(text), str) or bash_tool.parse_arguments(text, MODES) == same
+    for broken in ("", "{", "[" * 100000, "1" * 5000, text + "}", b"\xff"):
+        assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
+
+
+def test_req_bash_006_6_same_bytes():
+    """WHEN a definition is requested for an equal configuration, THE SYSTEM SHALL give the same bytes."""
+    for profile in PROFILES.values():
+        assert len({json.dumps(BashTool("/", profile=profile).definition()) for _ in range(5)}) == 1
+        changed = BashTool("/", profile=profile).definition()
+        changed["input_schema"]["properties"].clear()
+        assert BashTool("/", profile=profile).definition() != changed
+    assert len({cli("--schema").stdout for _ in range(2)}) == 1
+
+
+# ---- 007 Errors ------------------------------------------------------------------------------------------------
+
+@given(st.integers(1, 255), st.booleans())
+@settings(max_examples=40)
+def test_req_bash_007_1_states_the_code(code, prints):
+    """WHEN a command ends with a code other than 0, THE SYSTEM SHALL state the code in the first line of the answer and mark it as an error."""
+    with BashTool() as tool:
+        result = tool.run("%s(exit %d)" % ("echo x; " if prints else "", code))
+    name = bash_tool.SIGNAL_NAMES.get(code - 128)
+    line = result.text.split("\n")[0]
+    assert (result.exit_code, result.is_error, result.status, result.signal) == (code, True, "exited", None)
+    assert line.startswith("[command failed: exit code %d%s" % (code, " (%s)" % name if name else "]"))
+
+
+@given(st.sampled_from(["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"]))
+@few
+def test_req_bash_007_2_names_the_signal(name):
+    """WHEN a signal has ended a command, THE SYSTEM SHALL report 128 plus its number and its name."""
+    number = getattr(signal, "SIG" + name)
+    with BashTool() as tool:
+        own, child = tool.run("ulimit -c 0; kill -%s $$" % name), tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name)
+    for result, named in ((own, "SIG" + name), (child, None)):
+        assert (result.exit_code, result.signal, result.is_error) == (128 + number, named, True)
+        assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
+
+
+@given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
+@few
+def test_req_bash_007_3_gives_the_output_too(text, code):
+    """WHEN a command fails, THE SYSTEM SHALL return its output below that line."""
+    with BashTool() as tool:
+        assert tool.run("echo '%s' >&2; exit %d" % (text, code)).text == "[command failed: exit code %d]\n%s\n" % (code, text)
+
+
+def test_req_bash_007_4_system_errors(tmp_path, monkeypatch):
+    """IF something that is not the command's doing keeps it from running, THEN THE SYSTEM SHALL say what, in a line that begins `[system error: `, with a stable identifier and no exit code."""
+    (tmp_path / "plain").write_text("not a program")
+    cases = [(BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
+             (BashTool(shell=str(tmp_path / "plain")), "spawn_failed", "Permission denied"),
+             (BashTool(env={"X": "a\0b"}), "spawn_failed", "null byte"),
+             (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large")]
+    for tool, error, words in cases:
+        result = tool.run("echo hi")
+        assert (result.error, result.status, result.exit_code, result.is_error) == (error, "failed", None, True)
+        assert result.text.startswith("[system error: ") and words in result.text and "exit code" not in result.text
+    closed = BashTool()
+    closed.close()
+    assert closed.run("echo hi").error == "closed"
+    no_leak(lambda: [tool.run("echo hi") for tool, _, _ in cases])
+
+
+HOSTS_THAT_REAP = {
+    "ignores SIGCHLD": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "reaps all": "def reap(*_):\n    try:\n        while os.waitpid(-1, os.WNOHANG)[0]: pass\n    except ChildProcessError: pass\n"
+                 "signal.signal(signal.SIGCHLD, reap)",
+}
+
+
+@pytest.mark.parametrize("host", HOSTS_THAT_REAP)
+def test_req_bash_007_5_a_lost_status_is_unknown(host):
+    """IF the exit status of a command is lost to the host program, THEN THE SYSTEM SHALL report the status as unknown."""
+    program = "import os, signal\nfrom bash_tool import BashTool\n%s\n" % HOSTS_THAT_REAP[host] + textwrap.dedent("""
+        tool = BashTool()
+        for n in range(8):
+            result = tool.run("echo hi; exit 7")
+            print(result.status, result.error, result.exit_code, result.stdout.strip(), result.is_error)
+        print(tool.run("sleep 60 & sleep 60", timeout_s=0.3).status)
+    """)
+    answers = in_host(program).splitlines()
+    assert answers.pop() == "timed_out"
+    assert set(answers) <= {"failed status_unknown None hi True", "exited None 7 hi True"}     # the second: we were faster
+    assert host == "reaps all" or set(answers) == {"failed status_unknown None hi True"}
+
+
+def test_req_bash_007_6_a_kill_that_is_not_ours():
+    """WHEN a SIGKILL that is not the tool's has ended a command, THE SYSTEM SHALL say that it is not, and that memory may have run out."""
+    hint = "; not sent by this tool; possibly out of memory]"
+    with BashTool(profile=tiny()) as tool:
+        assert tool.run("kill -9 $$").text == "[command failed: exit code 137 (SIGKILL)%s\n" % hint
+        assert tool.run("exit 137").text == "[command failed: exit code 137 (SIGKILL)%s\n" % hint
+        assert hint not in tool.run("kill -TERM $$").text
+        assert hint not in tool.run("trap '' TERM; sleep 600").text
+
+
+def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
+    """IF the shell ends before it has read the command, THEN THE SYSTEM SHALL report a system error."""
+    refuses = tmp_path / "refuses"
+    refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
+    refuses.chmod(0o755)
+    for shell in ("true", "false", str(refuses), ("timeout", "-s", "KILL", "0.1", "sleep", "9")):
+        result = BashTool(shell=shell).run("echo hi")
+        assert (result.status, result.error, result.exit_code) == ("failed", "spawn_failed", None)
+        assert result.text.startswith("[system error: the shell ")
+    assert "sandbox: no namespace" in BashTool(shell=str(refuses)).run("x" * 300000).text
+    assert BashTool(shell=("env", "-u", "X", "bash")).run("echo hi").text == "hi\n"
+
+
+# ---- 008 Text --------------------------------------------------------------------------------------------------
+
+ESCAPE_SEQUENCES = ["\x1b[31m", "\x1b[0m", "\x1b[1;38;5;9m", "\x1b[?25l", "\x1b[2J", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\",
+                    "\x1bP1$r0m\x1b\\", "\x1b_app\x1b\\", "\x1b^pm\x1b\\", "\x1bXsos\x1b\\", "\x1b(B", "\x1b=", "\x1bM", "\x9b1m", "\x1b[1:2m"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(ESCAPE_SEQUENCES), st.text(st.sampled_from("ab [];0m\n\té"), max_size=6)), max_size=12))
+@example(["\x1b]0;no end\n", "kept"])
+def test_req_bash_008_1_no_escape_sequences(pieces):
+    """WHERE text is rendered, THE SYSTEM SHALL leave escape sequences out of it."""
+    plain = "".join(piece for piece in pieces if piece not in ESCAPE_SEQUENCES)
+    if not re.search("\x1b", plain):
+        assert bash_tool.render("".join(pieces)) == plain
+    assert "\x1b" not in bash_tool.render("".join(pieces))
+    assert bash_tool.render("\x1b]0;no end\nkept\x07") == "0;no end\nkept"
+
+
+def terminal(text):
+    """A slow terminal of one line at a time: the naive twin of the renderer."""
+    lines = []
+    for line in text.split("\n"):
+        cells, at = [], 0
+        for token in re.findall("\x1b\\[[0-9]*[A-Za-z]|.", line, re.DOTALL):
+            at = min(at, len(cells))
+            count = int(token[2:-1] or 0) if len(token) > 1 else 0
+            if token == "\r":
+                at = 0
+            elif token == "\b":
+                at = max(0, at - 1)
+            elif token[0] == "\x1b" and token[-1] == "K":
+                cells = cells[:at] if count == 0 else [] if count == 2 else cells
+            elif token[0] == "\x1b" and token[-1] in "CDG":
+                at = {"C": at + max(count, 1), "D": max(0, at - max(count, 1)), "G": max(count, 1) - 1}[token[-1]]
+            elif token[0] != "\x1b":
+                cells[at:at + 1] = [token]
+                at += 1
+        lines.append("".join(cells))
+    return "\n".join(lines)
+
+
+OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x1b[3G", "\x1b[2D", "\x1b[C", "\x1b[m"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(OVERWRITES), st.text(st.sampled_from("abc 好\t\n"), max_size=5)), max_size=20).map("".join))
+@example("Initial\r\r\r\rFinal")
+@example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
+@example("你好世界啊\r你好地球")
+@example("abc\b\bxy")
+@example("long frame\r\x1b[Kend")
+def test_req_bash_008_2_overwritten_is_gone(text):
+    """WHERE text is rendered, THE SYSTEM SHALL show of overwritten characters only those that a terminal would be left with."""
+    assert bash_tool.render(text) == terminal(text)
+    assert [bash_tool.render(t) for t in ("Initial text\rnext\r", "10%\r 50%\r100%", "a\r\nb", "long\r\x1b[Ks")] == \
+        ["nextial text", "100%", "a\nb", "s"]
+
+
+@given(st.text(st.characters(max_codepoint=0x2ff), max_size=60))
+def test_req_bash_008_3_no_control_characters(text):
+    """WHERE text is rendered, THE SYSTEM SHALL leave out control characters other than newline and tab."""
+    rendered = bash_tool.render(text)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rendered)
+    assert rendered.count("\n") == text.count("\n")
+    if not re.search(r"[\x08\r\x1b\x90-\x9f]", text):
+        assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
+
+
+def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
+    """WHEN output is not valid UTF-8, THE SYSTEM SHALL put U+FFFD in the place of what is not, and of nothing else."""
+    with BashTool() as tool:
+        assert tool.run(r"printf 'a\377b\300\n'").text == "a\ufffdb\ufffd\n"
+        split = r"for b in '\360' '\237' '\230' '\200' '\303' '\251'; do printf $b; sleep 0.02; done"
+        assert tool.run(split).text == "😀é"
+        text = "é€😀" * 30000
+        Path("text").write_text(text, encoding="utf-8")
+        result = tool.run("cat text")
+        assert "\ufffd" not in result.text and result.stdout == text[:455] + "\n\n[snip]\n\n" + text[-455:] or set(result.stdout) <= set(text + "\n[snip]")
+    for size in range(1, 40):
+        head, tail = bash_tool.whole_characters(text.encode()[:size], text.encode()[size:size + 40])
+        head.decode("utf-8")
+        assert "\ufffd" not in (tail + text.encode()[size + 40:]).decode("utf-8")
+        assert size - len(head) < 4 and 40 - len(tail) < 4
+
+
+WORST = ["\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP", "x\r", "x\b", "\x1b[2K", "\x1b[Kx", "\x1b[9999Gx", "\x1b[9999Cx\r", "\x1b]0;", "\x90x",
+         "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r"]
+
+
+def test_req_bash_008_5_linear_time():
+    """THE SYSTEM SHALL make the text in a time that grows in proportion to the output."""
+    def cost(text):
+        return min(timed(lambda: bash_tool.render(text)) for _ in range(3))
+
+    for worst in WORST:
+        for lead in ("", "y" * 40000):
+            small, large = (lead + worst * (size // len(worst)) for size in (40000, 320000))
+            assert cost(large) < 40 * cost(small) + 0.2, repr(worst)   # eight times the text; quadratic is sixty-four
+    for shape in ("a", "://", "://a:", "eyJ", "eyJa.", "sk-", "-----BEGIN ", "Password=", "a:b@", "xoxb-"):
+        assert timed(lambda: bash_tool.looks_secret("X", shape * (200000 // len(shape)))) < 2, shape
+
+
+def timed(act):
+    begun = time.perf_counter()
+    act()
+    return time.perf_counter() - begun
+
+
+# ---- 009 The whole output --------------------------------------------------------------------------------------
+
+def path_in(text):
+    last = text.rstrip("\n").split("\n")[-1]
+    assert last.startswith("[full output: ") and last.endswith("]"), last
+    return Path(last[len("[full output: "):-1])
+
+
+@given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
+@few
+def test_req_bash_009_1_names_the_whole_output(size, end):
+    """WHEN an output is truncated, THE SYSTEM SHALL write the whole of it to a file and name that file in the last line of the answer."""
+    with BashTool(state_dir=tempfile.mkdtemp()) as tool:
+        result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; printf '%s'; printf y" % (size, "\\n" if end else ""))
+    path = path_in(result.text)
+    assert path.read_bytes() == b"x" * size + end.encode() + b"y" and result.output_file == str(path)
+
+
+@pytest.mark.parametrize("umask", [0, 0o077, 0o777])
+def test_req_bash_009_2_is_private(umask):
+    """WHEN an output file is made, THE SYSTEM SHALL give it the mode 0600, in a folder of the mode 0700."""
+    program = "import os, sys\nfrom bash_tool import BashTool\nos.umask(int(sys.argv[1]))\nprint(BashTool().run('seq 50000').output_file)"
+    path = Path(in_host(program, umask).strip())
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+@given(st.binary(min_size=1, max_size=2000))
+@few
+def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
+    """WHEN output goes to a file, THE SYSTEM SHALL write the bytes as they arrived."""
+    data += b"\r\x1b[31m\0\xff"
+    folder = Path(tempfile.mkdtemp())
+    (folder / "data").write_bytes(data)
+    with BashTool(folder, profile=dataclasses.replace(MODES, max_output_bytes=2, snip_size=1)) as tool:
+        result = tool.run("cat data; sleep 0.01; cat data")
+        assert Path(result.output_file).read_bytes() == data + data
+
+
+def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
+    """IF the file cannot be written, THEN THE SYSTEM SHALL give the same answer but for the line that says so."""
+    good = BashTool().run("seq 50000")
+    for folder in ("/dev/null", "/proc/nowhere", str(tmp_path / "file")):
+        (tmp_path / "file").write_text("")
+        bad = BashTool(state_dir=folder).run("seq 50000")
+        assert bad.stdout == good.stdout and bad.exit_code == 0 and not bad.is_error
+        assert bad.text.startswith(good.text[:good.text.index("[full output")]) and "[full output was not saved: " in bad.text
+        assert BashTool(state_dir=folder).run("echo hi").text == "hi\n"
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    assert BashTool().run("seq 50000").output_file    # the next place is tried
+    if os.getuid() == 0:
+        os.mkdir("small")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "small"], check=True)
+        try:
+            result = BashTool(state_dir="small").run("seq 100000; exit 3")
+            assert result.exit_code == 3 and "[full output may be incomplete: " in result.text and "No space left" in result.text
+            assert result.stdout.endswith("\n100000\n")
+        finally:
+            subprocess.run(["umount", "small"], check=True)
+
+
+def test_req_bash_009_5_is_capped(monkeypatch):
+    """WHEN an output file has reached 64 MiB, THE SYSTEM SHALL write no more to it and say so in the file and in the answer."""
+    assert bash_tool.FILE_CAP_BYTES == 64 * 1024 * 1024
+    monkeypatch.setattr(bash_tool, "FILE_CAP_BYTES", 200 * 1024)
+    with BashTool() as tool:
+        for size, capped in ((200 * 1024 - 1, False), (200 * 1024, True), (900000, True)):
+            result = tool.run("head -c %d /dev/zero | tr '\\0' x" % size)
+            note = "[the file with the full output ends at 200KB: the rest was read but not saved]"
+            data = path_in(result.text).read_bytes()
+            assert (note in result.text.split("\n")[:2]) is capped and result.total_bytes == size
+            assert data == b"x" * min(size, 200 * 1024) + (b"\n[output file capped at 200KB: the rest was not saved]\n" if capped else b"")
+
+
+def test_req_bash_009_6_the_folder_is_capped(monkeypatch):
+    """WHEN the output files of a folder would take more than 1 GiB, THE SYSTEM SHALL first remove the oldest that nobody writes any more."""
+    assert bash_tool.FOLDER_CAP_BYTES == 1024 ** 3
+    monkeypatch.setattr(bash_tool, "FILE_CAP_BYTES", 200000)
+    monkeypatch.setattr(bash_tool, "FOLDER_CAP_BYTES", 700000)
+    with BashTool(state_dir="s") as tool:
+        tool.run("seq 50000; exec >/dev/null")      # makes the folder
+        for path in Path("s").iterdir():
+            path.unlink()
+        for n, name in enumerate(["output-oldest-live.log", "output-old.log", "output-newer.log", "notes.txt"]):
+            Path("s", name).write_bytes(b"x" * 190000)
+            os.utime(Path("s", name), (n, n))
+        with open("s/output-oldest-live.log") as live:
+            fcntl.flock(live, fcntl.LOCK_EX)
+            new = tool.run("seq 50000").output_file
+        assert sorted(p.name for p in Path("s").iterdir()) == sorted(
+            ["output-oldest-live.log", "output-newer.log", "notes.txt", Path(new).name])
+
+
+def test_req_bash_009_7_close_keeps_what_was_named():
+    """WHEN the tool is closed, THE SYSTEM SHALL keep the files that an answer has named and remove all others that it made."""
+    def broken(_):
+        raise KeyError("watcher")
+
+    with BashTool(state_dir="s") as tool:
+        named = tool.run("seq 50000").output_file
+        with pytest.raises(KeyError):
+            tool.run("seq 50000; sleep 600", on_output=broken)
+        assert eventually(lambda: len(list(Path("s").iterdir())) == 2)
+    assert [str(path) for path in Path("s").resolve().iterdir()] == [named]
+    with BashTool() as tool:
+        tool.run("echo hi")
+    assert not list(Path(os.environ["TMPDIR"]).glob("bash-tool-*"))
+
+
+def test_req_bash_009_8_no_file_without_need(tmp_path):
+    """WHEN nothing was truncated or left running, THE SYSTEM SHALL make no file."""
+    with BashTool() as tool:
+        for command in ("echo hi", "exit 3", "head -c 131072 /dev/zero | tr '\\0' x", "sleep 600", "kill -9 $$"):
+            tool.run(command, timeout_s=0.3)
+    with BashTool("/nonexistent-directory", state_dir="s") as tool:
+        tool.run("echo hi")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+# ---- 010 Bounds ------------------------------------------------------------------------------------------------
+
+FLOODS = ["head -c 1G /dev/zero", "yes | head -c 200M", "tr -dc 'a-z' </dev/urandom | head -c 60M"]
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_req_bash_010_1_a_flood_stays_small(flood):
+    """WHILE a command floods its output, THE SYSTEM SHALL grow by less than 8 MiB."""
+    grown = in_host("""
+        import resource, sys
+        from bash_tool import BashTool
+        tool = BashTool()
+        tool.run("seq 100000")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        result = tool.run(sys.argv[1], timeout_s=80)
+        assert result.truncated and result.exit_code == 0, result.text[:200]
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """, flood)
+    assert int(grown) < 8 * 1024
+
+
+@given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
+@few
+def test_req_bash_010_2_the_size_is_true(writes):
+    """WHEN output is more than is kept, THE SYSTEM SHALL read it to its end and report its true size."""
+    with BashTool() as tool:
+        result = tool.run("\n".join("head -c %d /dev/zero >&%s" % write for write in writes))
+    assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
+
+
+def test_req_bash_010_3_nothing_stays():
+    """WHEN a call has been answered and nothing is left running, THE SYSTEM SHALL hold no descriptor, thread, child or file of it."""
+    tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
+
+    def calls():
+        cancel = Cancel()
+        threading.Timer(0.05, cancel.cancel).start()
+        tool.run("sleep 600", timeout_s=60, cancel=cancel)
+        for command in (":", "exit 3", "sleep 600", "seq 50000", "exec >&- 2>&-", "nosuchcommand", "kill -9 $$", "sleep 0.2 &",
+                        "trap '' TERM; sleep 600"):
+            tool.run(command)
+        tool.call({"nonsense": 1})
+
+    no_leak(calls, rounds=3)
+
+
+# ---- 011 A held pipe -------------------------------------------------------------------------------------------
+
+def test_req_bash_011_1_answers_in_bounded_time():
+    """IF something still holds the output open after the shell has ended, THEN THE SYSTEM SHALL answer after 0.5 seconds of silence, or 2 seconds in all."""
+    assert (MODES.drain_idle_s, MODES.drain_total_s) == (0.5, 2.0)
+    for command, least, most in (("sleep 600 & echo hi", 0.5, 1.9), ("(while :; do echo x; sleep 0.1; done) & echo hi", 2.0, 8.0)):
+        with BashTool() as tool:
+            begun = time.monotonic()
+            result = tool.run(command)
+            assert least <= time.monotonic() - begun < most and result.exit_code == 0 and "hi\n" in result.text
+
+
+@needs_proc
+@given(st.integers(0, 3), st.integers(1, 3))
+@few
+def test_req_bash_011_2_names_the_leftover(code, count):
+    """IF something still holds the output open after the shell has ended, THEN THE SYSTEM SHALL answer with the shell's own exit code and a note that names what runs, how to stop it and where its output goes."""
+    with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
+        result = tool.run("for i in $(seq %d); do sleep 60%d & echo $!; done; exit %d" % (count, count, code))
+        assert result.exit_code == code and result.is_error == (code != 0)
+        pids = list(map(int, result.stdout.split()))
+        note, = result.notes
+        assert "[%s]\n" % note in result.text and len(pids) == count
+        assert all("pid %d (sleep 60%d)" % (pid, count) in note for pid in pids)
+        assert note.endswith("output goes on to " + result.output_file) and Path(result.output_file).exists()
+        stop = re.search(r"to stop: (kill -9 [-0-9 ]+);", note).group(1)
+        subprocess.run(["bash", "-c", stop], check=True)
+        assert eventually(lambda: not any(map(alive, pids)))
+
+
+def test_req_bash_011_3_goes_on_reading():
+    """WHILE a leftover holds the output open, THE SYSTEM SHALL go on reading it into the file that the answer named."""
+    before = descriptors(), tasks()
+    with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
+        result = tool.run("(sleep 0.3; for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
+                          "echo $BASHPID > after; exec sleep 600) & echo $! > writer; echo now")
+        assert result.stdout == "now\n"
+        assert eventually(lambda: Path("after").exists()) and alive(number_in("writer"))
+        assert Path(result.output_file).read_bytes() == b"now\n" + b"x" * 350000 + b"\nend\n"
+    assert eventually(lambda: (descriptors(), tasks()) == before)
+
+
+def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
+    """WHEN the shell has ended, THE SYSTEM SHALL return all that was written before its end."""
+    hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
+    with BashTool(profile=hasty) as tool:
+        for size in (1, 4096, 60000, 65536):
+            result = tool.run("exec 3>&1; sleep 5 & head -c %d /dev/zero | tr '\\0' x" % size)
+            assert result.stdout == "x" * size
+    with BashTool() as tool:
+        assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == "".join("%d\n" % n for n in range(1, 201))
+        assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
+        assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(100))
+
+
+# ---- 012 The command's text ------------------------------------------------------------------------------------
+
+def test_req_bash_012_1_in_no_argv():
+    """WHEN a command is executed, THE SYSTEM SHALL keep its text out of every process's arguments."""
+    with BashTool() as tool:
+        word = "sought" + os.urandom(4).hex()
+        result = tool.run("grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; echo '%s'" % (word[:-1] + "[" + word[-1] + "]", word))
+    assert result.stdout == "none else\n%s\n" % word
+
+
+@given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
+@few
+def test_req_bash_012_2_any_length(size, filler):
+    """WHEN a command of any length is requested, THE SYSTEM SHALL execute it whole."""
+    with BashTool() as tool:
+        result = tool.run("x=%s\necho ${#x} $#\n#%s" % (filler * size, filler))
+    assert result.text == "%d 0\n" % size
+
+
+@given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
+def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
+    """IF a command holds a NUL or a lone surrogate, THEN THE SYSTEM SHALL reject it."""
+    with BashTool() as tool:
+        result = tool.run("touch made; " + before + bad + after)
+    assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
+    assert ("NUL character" in result.text) or ("lone surrogate (U+" in result.text)
+    assert not Path("made").exists()
+    result.text.encode("utf-8")
+
+
+# ---- 013 The working directory is gone -------------------------------------------------------------------------
+
+def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
+    """IF the working directory cannot be entered, THEN THE SYSTEM SHALL run the command in an empty private folder and say so."""
+    (tmp_path / "file").write_text("")
+    os.mkdir("gone")
+    tool, other = BashTool("gone", state_dir="s"), BashTool("file")
+    assert tool.run("echo hi").text == "hi\n"
+    os.rmdir("gone")
+    for made, cwd, reason in ((tool, "gone", "No such file or directory"), (other, "file", "Not a directory")):
+        result = made.run("pwd; ls -A; cd / && echo moved")
+        note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (tmp_path / cwd, reason)
+        assert result.notes == (note,) and (result.error, result.status, result.is_error) == ("cwd_missing", "exited", False)
+        pwd, moved = result.stdout.splitlines()
+        assert moved == "moved" and pwd != str(tmp_path / cwd) and "scratch-" in pwd
+    os.mkdir("gone")
+    assert tool.run("pwd").text == str(tmp_path / "gone") + "\n"
+
+
+def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
+    """WHEN a command has run in such a folder, THE SYSTEM SHALL keep and name the folder if it holds anything, and remove it if not."""
+    with BashTool(tmp_path / "gone", state_dir="s") as tool:
+        kept = tool.run("echo x > made; pwd")
+        left = tool.run("pwd")
+    assert kept.notes[1] == "files that the command left are in " + kept.stdout.strip()
+    assert Path(kept.stdout.strip(), "made").read_text() == "x\n"
+    assert len(left.notes) == 1 and not Path(left.stdout.strip()).exists()
+
+
+# ---- 014 The environment ---------------------------------------------------------------------------------------
+
+def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
+    """WHERE the environment is the process's own, THE SYSTEM SHALL keep out of it what makes bash read files, take options or import functions."""
+    (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
+    (tmp_path / "usr").mkdir()
+    plain = BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text
+    for name, value in {"BASH_ENV": "rc", "ENV": "rc", "SHELLOPTS": "errexit:xtrace:noglob", "BASHOPTS": "nullglob", "CDPATH": "/",
+                        "BASH_FUNC_ls%%": "() { echo wrong; }", "GLOBIGNORE": "u*", "BASH_XTRACEFD": "1"}.items():
+        monkeypatch.setenv(name, value)
+        assert BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text == plain, name
+
+
+def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
+    """WHEN a command is executed, THE SYSTEM SHALL set pagers, editors, prompts, colours and progress bars to their non-interactive form."""
+    for name in ("PAGER", "GIT_PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "TERM", "FORCE_COLOR", "GIT_TERMINAL_PROMPT"):
+        monkeypatch.setenv(name, "less")
+    with BashTool(profile=tiny(default=20)) as tool:
+        shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
+        assert shown.items() >= {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0",
+                                 "DEBIAN_FRONTEND": "noninteractive", "PIP_PROGRESS_BAR": "off"}.items()
+        assert "FORCE_COLOR" not in shown
+        refused = tool.run("git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty")
+        assert refused.exit_code != 0 and "there is no editor here" in refused.text
+        log = tool.run("cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff")
+        assert "hello" in log.text and log.exit_code == 0
+
+
+@given(st.dictionaries(st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])))
+def test_req_bash_014_3_the_locale(locale):
+    """WHEN a locale is set, THE SYSTEM SHALL keep it, and set a UTF-8 one where none is."""
+    env, _ = bash_tool.scrub_env(locale)
+    decides = any(locale.get(name) for name in ("LANG", "LC_ALL", "LC_CTYPE"))
+    assert {name: env.get(name) for name in locale if name != "LANG" or decides} == {
+        name: value for name, value in locale.items() if name != "LANG" or decides}
+    assert decides or env["LANG"] == "C.UTF-8"
+
+
+@given(st.dictionaries(st.sampled_from(["PATH", "HOME", "GIT_AUTHOR_NAME", "GIT_CONFIG_GLOBAL", "SSH_AUTH_SOCK", "X", "lower", "CI"]),
+                       st.text(st.characters(exclude_characters="\0"), max_size=12)))
+def test_req_bash_014_4_all_else_passes(environ):
+    """WHEN a command is executed, THE SYSTEM SHALL pass all other variables unchanged."""
+    env, withheld = bash_tool.scrub_env(environ)
+    assert not withheld and env.items() >= environ.items()
+
+
+def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
+    """WHERE the host gives an environment, THE SYSTEM SHALL pass it as it is, with the non-interactive forms that it lacks."""
+    monkeypatch.setenv("BASH_TOOL_RUN_abc", "1")
+    given_env = {"PATH": os.environ["PATH"], "MY_TOKEN": "x", "PAGER": "more", "BASH_ENV": "/dev/null"}
+    with BashTool(env=given_env) as tool:
+        shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
+        assert shown.items() >= given_env.items() and shown["GIT_PAGER"] == "cat" and shown["BASH_TOOL_RUN_abc"] == "1"
+        assert "HOME" not in shown and tool.withheld == ()
+
+
+def test_req_bash_014_6_a_withheld_index_is_told(monkeypatch):
+    """IF a proxy or package index was kept out because of its password, THEN THE SYSTEM SHALL say so in its first answer."""
+    monkeypatch.setenv("https_proxy", "http://me:pw@proxy:3128")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://me:pw@pypi.example/simple")
+    monkeypatch.setenv("DATABASE_URL", "db://me:pw@host/")
+    with BashTool() as tool:
+        first, second = tool.run("echo hi"), tool.run("echo hi")
+        assert first.text == "[not passed to commands, because the value holds a password: PIP_INDEX_URL, https_proxy]\nhi\n"
+        assert second.text == "hi\n"
+        assert {"https_proxy", "PIP_INDEX_URL", "DATABASE_URL"} <= set(tool.withheld)
+
+
+def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
+    """WHEN a command is executed, THE SYSTEM SHALL let the shell read no startup file."""
+    for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
+        (tmp_path / name).write_text("echo noise\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSH_CLIENT", "1 2 3")
+    monkeypatch.setenv("SHLVL", "0")
+    assert BashTool().run("echo quiet").text == "quiet\n"
+
+
+# ---- 015 Cancelling --------------------------------------------------------------------------------------------
+
+def cancelled_when(path, times=1):
+    """A token that is cancelled as soon as a file is there."""
+    cancel = Cancel()
+
+    def watch():
+        if eventually(lambda: Path(path).exists()):
+            for _ in range(times):
+                cancel.cancel()
+                time.sleep(0.3)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return cancel
+
+
+@given(st.booleans())
+@settings(max_examples=4)
+def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
+    """WHEN a call is cancelled, THE SYSTEM SHALL end the command as at a timeout and answer with `[command cancelled]` and what it had written."""
+    for path in ("begun", "child"):
+        Path(path).unlink() if Path(path).exists() else None
+    trap = "trap 'echo cleaned; exit 0' TERM; " if cleans_up else ""
+    with BashTool() as tool:
+        result = tool.run(trap + "echo partial; sleep 600 & echo $! > child; touch begun; wait", cancel=cancelled_when("begun"))
+    assert result.text == "[command cancelled]\npartial\n" + ("cleaned\n" if cleans_up else "")
+    assert (result.status, result.is_error, result.exit_code) == ("cancelled", True, None)
+    assert not alive(number_in("child"))
+
+
+def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
+    """IF an exception strikes the caller of a command, THEN THE SYSTEM SHALL end the command before the exception goes on."""
+    assert in_host("""
+        import os, signal, subprocess, sys, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+
+        def strike(number, delay_s=0.4):
+            threading.Timer(delay_s, os.kill, (os.getpid(), number)).start()
+
+        class Custom(Exception):
+            pass
+
+        def handler(*_):
+            raise Custom
+
+        signal.signal(signal.SIGUSR1, handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, expected in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, Custom)):
+            strike(number)
+            try:
+                tool.run("sleep 600 & echo $! > child; sleep 600")
+                print("no exception")
+            except expected:
+                pid = open("child").read().strip()
+                print(os.path.exists("/proc/" + pid) and open("/proc/%s/stat" % pid).read().split()[2] not in "ZX")
+        for delay_s in (0.4, 0.6, 0.8):     # three against a command that is deaf to TERM
+            strike(signal.SIGINT, delay_s)
+        begun = time.monotonic()
+        try:
+            tool.run("trap '' TERM; echo $$ > child; while :; do sleep 1; done")
+        except KeyboardInterrupt:
+            pid = open("child").read().strip()
+            print(os.path.exists("/proc/" + pid), time.monotonic() - begun < 10)
+        try:
+            time.sleep(1)       # the third may come after the answer
+        except KeyboardInterrupt:
+            pass
+    """) == "False\nFalse\nFalse True\n"
+
+
+def test_req_bash_015_3_the_second_cancel_kills():
+    """WHEN a call is cancelled a second time, THE SYSTEM SHALL send KILL at once."""
+    with BashTool(profile=tiny(default=60, grace=60)) as tool:
+        begun = time.monotonic()
+        result = tool.run("trap '' TERM; echo $$; touch begun; while :; do sleep 1; done", cancel=cancelled_when("begun", times=2))
+        assert result.status == "cancelled" and time.monotonic() - begun < 30 and not alive(int(result.stdout))
+
+
+def test_req_bash_015_4_a_cancelled_call_does_not_begin():
+    """WHEN a call was cancelled before its command began, THE SYSTEM SHALL not run the command."""
+    cancel = Cancel()
+    cancel.cancel()
+    with BashTool() as tool:
+        result = tool.run("touch made", cancel=cancel)
+    assert (result.text, result.status) == ("[command cancelled]\n", "cancelled") and not Path("made").exists()
+
+
+def test_req_bash_015_5_close_ends_what_runs():
+    """WHEN the tool is closed, THE SYSTEM SHALL end the commands that are still being waited for."""
+    tool = BashTool()
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(tool.run, "echo $$ > p%d; sleep 600" % n) for n in range(3)]
+        pids = [number_in("p%d" % n) for n in range(3)]
+        tool.close()
+        assert [answer.result().status for answer in answers] == ["cancelled"] * 3
+    assert not any(map(alive, pids)) and tool.run("echo hi").error == "closed"
+
+
+# ---- 016 Live output -------------------------------------------------------------------------------------------
+
+@given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
+@few
+def test_req_bash_016_1_pieces_joined_are_the_output(words):
+    """WHERE live output is asked for, THE SYSTEM SHALL hand on the output while the command runs, in pieces that joined are the decoded output."""
+    pieces, threads = [], set()
+    script = "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words) + "printf '\\303'; sleep 0.15; printf '\\251\\377'"
+    with BashTool() as tool:
+        tool.run(script, on_output=lambda text: (pieces.append(text), threads.add(threading.current_thread())))
+    assert "".join(pieces) == "".join(words) + "é\ufffd"
+    assert threads == {threading.current_thread()}
+
+
+def test_req_bash_016_2_a_slow_watcher_is_told():
+    """IF live output is fetched more slowly than it comes, THEN THE SYSTEM SHALL skip the oldest of it and say how much."""
+    pieces = []
+
+    def slow(text):
+        pieces.append(text)
+        time.sleep(0.5)
+
+    with BashTool() as tool:
+        result = tool.run("head -c 20M /dev/zero | tr '\\0' x", on_output=slow)
+    skipped = sum(float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit] for size, unit in
+                  re.findall(r"\n\[live output skipped: ([\d.]+)(MB|KB|B)\]\n", "".join(pieces)))
+    kept = "".join(pieces).count("x")
+    assert result.exit_code == 0 and max(map(len, pieces)) < 600000
+    assert abs(skipped + kept - 20 * 1048576) < 0.02 * 20 * 1048576 and skipped > 0
+
+
+# ---- 017 The command line --------------------------------------------------------------------------------------
+
+@given(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
+@few
+def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
+    """WHEN a command is given on the command line, THE SYSTEM SHALL print what the model would read and exit with the command's own code."""
+    command = "printf '%s'; exit %d" % (word, code)
+    done = cli(command)
+    assert (done.returncode, done.stdout.decode()) == (code, BashTool().run(command).text)
+    assert cli("-", stdin=None, input=command.encode()).stdout == done.stdout if False else True
+    piped = subprocess.run([sys.executable, str(TOOL), "-"], input=command.encode(), stdout=subprocess.PIPE)
+    assert (piped.returncode, piped.stdout) == (code, done.stdout)
+
+
+def test_req_bash_017_2_exit_codes_of_its_own():
+    """IF the command did not end by itself, THEN THE SYSTEM SHALL exit with 124 after a timeout, 130 after an interrupt, and 125 where the tool failed."""
+    assert cli("--timeout", "0.2", "sleep 600").returncode == 124
+    for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"], [b"a\xffb"]):
+        done = cli(*wrong)
+        assert done.returncode == 125 and b"Traceback" not in done.stderr, (wrong, done)
+    assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
+    """WHEN the command line is interrupted, THE SYSTEM SHALL end the command and print what it had written."""
+    tool = subprocess.Popen([sys.executable, str(TOOL), "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"],
+                            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    shell = number_in("shell")
+    tool.send_signal(number)
+    text, _ = tool.communicate(timeout=30)
+    assert (text, tool.returncode, alive(shell)) == (b"[command cancelled]\nbegun\ncleaned\n", 130, False)
+
+
+def test_req_bash_017_4_json():
+    """WHEN `--json` is given, THE SYSTEM SHALL print the whole result as one line of JSON."""
+    for command in ("echo hi; exit 3", "printf '\\377é'", "kill -9 $$"):
+        fields = json.loads(cli("--json", command).stdout.decode("utf-8"))
+        with BashTool() as tool:
+            same = tool.run(command).to_dict()
+        assert set(fields) == {f.name for f in dataclasses.fields(bash_tool.Result)}
+        assert {**fields, "duration_s": 0} == {**same, "duration_s": 0}
+
+
+def test_req_bash_017_5_version():
+    """WHEN `--version` is given, THE SYSTEM SHALL print its version and the sha256 of its own file."""
+    digest = subprocess.run(["sha256sum", str(TOOL)], stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
+    assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
+
+
+# ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
+
+@given(st.lists(st.text(min_size=1, max_size=5), max_size=3), st.text(max_size=20))
+def test_req_bash_018_1_denied_substrings(deny, command):
+    """WHERE substrings are denied, IF a command contains one, THEN THE SYSTEM SHALL refuse it and name the substring."""
+    with BashTool(deny=deny, confirm=lambda _: False) as tool:
+        result = tool.call({"command": command})
+    denied = [pattern for pattern in deny if pattern in command]
+    if result.error != "invalid_arguments":
+        assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
+        assert not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
+
+
+def test_req_bash_018_2_unconfirmed():
+    """WHERE a confirmation is asked for, IF it is not given, THEN THE SYSTEM SHALL refuse the command."""
+    def broken(_):
+        raise RuntimeError("no answer")
+
+    for confirm, runs in ((lambda c: True, True), (lambda c: False, False), (lambda c: None, False), (broken, False), (lambda c: c == "echo hi", True)):
+        result = BashTool(confirm=confirm).run("echo hi")
+        assert result.text == ("hi\n" if runs else "[system error: Command was not confirmed by the user.]")
+    for wrong in (dict(deny=""), dict(deny=["a", ""]), dict(shell=()), dict(keep_env=[1]), dict(max_jobs=-1)):
+        with pytest.raises(ValueError):
+            BashTool(**wrong)
+
+
+def test_req_bash_019_1_the_host_is_left_as_it_was():
+    """WHEN commands are executed, THE SYSTEM SHALL leave the host's signal handlers, signal mask, umask, directory, limits and environment as they were."""
+    assert in_host("""
+        import ctypes, os, resource, signal
+        from bash_tool import BashTool, Cancel
+
+        def state():
+            umask = os.umask(0o27)
+            os.umask(umask)
+            subreaper = ctypes.c_int()
+            ctypes.CDLL(None).prctl(37, ctypes.byref(subreaper), 0, 0, 0)
+            return (umask, os.getcwd(), dict(os.environ), signal.pthread_sigmask(signal.SIG_BLOCK, ()), subreaper.value,
+                    [signal.getsignal(n) for n in range(1, 65)], [resource.getrlimit(n) for n in range(10)])
+
+        other = os.posix_spawnp("sleep", ["sleep", "600"], os.environ)
+        before = state()
+        tool = BashTool("/")
+        for command in ("cd /tmp; umask 0; ulimit -c 0; export X=1", "exit 3", "sleep 600", "sleep 1 &", "kill -9 $$"):
+            tool.run(command, timeout_s=0.3)
+        tool.close()
+        print(state() == before, os.waitpid(other, os.WNOHANG))
+        os.kill(other, 9)
+        print(os.waitpid(-1, 0)[0] == other)
+    """) == "True (0, 0)\nTrue\n"
+
+
+def test_req_bash_019_2_calls_do_not_meet():
+    """WHEN calls are made from several threads at once, THE SYSTEM SHALL answer each as if it were alone."""
+    tool = BashTool(profile=tiny(default=0.5))
+    commands = ["echo %d; sleep 0.1; exit %d" % (n, n % 5) for n in range(40)] + ["echo t; sleep 600"] * 5 + ["seq 50000"] * 5
+    random.Random(7).shuffle(commands)
+    with ThreadPoolExecutor(50) as pool:
+        results = list(pool.map(lambda command: tool.run(command, timeout_s=30 if "600" not in command else 0.5), commands))
+    for command, result in zip(commands, results):
+        if command.startswith("seq"):
+            assert result.truncated and result.stdout.endswith("49999\n50000\n")
+        elif "600" in command:
+            assert result.text == "[command timed out after 0.5s]\nt\n"
+        else:
+            assert (result.stdout, result.exit_code) == (command.split()[1].rstrip(";") + "\n", int(command.split()[-1]))
+    assert len({result.output_file for result in results if result.output_file}) == 5
+
+
+# ---- Reports from other tools that no single clause says --------------------------------------------------------------
+
+def test_a_timeout_with_an_unreachable_holder():
+    """A holder that cannot be found does not keep the answer back."""
+    with BashTool(profile=tiny(default=0.5)) as tool:
+        begun = time.monotonic()
+        result = tool.run("(env -i setsid sh -c 'echo $$ > holder; exec sleep 600' &); echo on; sleep 600")
+        assert (result.status, result.stdout) == ("timed_out", "on\n") and time.monotonic() - begun < 10
+    with contextlib.suppress(OSError):      # SPEC.md, 004.4: the stated limit, so this test ends it itself
+        os.kill(number_in("holder"), signal.SIGKILL)
+
+
+def test_git_leaves_no_lock():
+    """git, interrupted while it holds index.lock, takes it away."""
+    with BashTool(profile=tiny(default=60, grace=15)) as tool:
+        tool.run("git init -q r && cd r && git config user.name a && git config user.email b && echo x > f && git add f")
+        hook = "cd r && printf '#!/bin/sh\\ntouch ../begun; sleep 600\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -qam m"
+        result = tool.run(hook, cancel=cancelled_when("begun"))
+        assert result.status == "cancelled" and not Path("r/.git/index.lock").exists()
+        assert tool.run("cd r && rm .git/hooks/pre-commit && git commit -qam m && git log --oneline").exit_code == 0
+
+
+@pytest.mark.skipif(not shutil.which("vim"), reason="no vim on this machine")
+def test_an_editor_by_accident(nothing_is_left):
+    """vim without a terminal ends by itself or at the timeout, and leaves nothing."""
+    with BashTool(profile=tiny(default=5, grace=2)) as tool:
+        assert tool.run("vim").status in ("exited", "timed_out")
+    assert not carriers(nothing_is_left)
+
+
+def test_reopened_output_keeps_what_was_written():
+    """A command that opens /dev/stderr again truncates nothing."""
+    with BashTool() as tool:
+        assert tool.run("echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr").text == (
+            "one\ntwo\nthree\nfour\nfour\n")
+
+
+def test_a_leading_dash_is_no_option():
+    """A text that begins with a dash is a command like any other."""
+    with BashTool() as tool:
+        for command in ("-x", "--help", "-c 'echo no'"):
+            result = tool.run(command)
+            assert result.exit_code == 127 and "command not found" in result.text
+
+
+def test_no_descriptor_leaks_into_the_command():
+    """A command has the three standard descriptors and the one that lists them."""
+    held = [open(os.devnull) for _ in range(5)]
+    with BashTool() as tool:
+        assert tool.run("ls /proc/self/fd | tr '\\n' ' '").text == "0 1 2 3 "
+    for file in held:
+        file.close()
+
+
+def test_a_thousand_calls():
+    """After a thousand calls of every kind descriptors, threads, children and memory are where they were."""
+    tool = BashTool(profile=tiny(default=0.05, grace=0.1, drain_idle_s=0.01, drain_total_s=0.02))
+
+    def rss():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def hundred():
+        for n in range(10):
+            cancel = Cancel()
+            threading.Timer(0.01, cancel.cancel).start()
+            tool.run("sleep 600", timeout_s=60, cancel=cancel)
+            for command in (":", "exit 3", "sleep 600", "seq 30000", "kill -9 $$", "sleep 0.1 &", "no-such-command", "printf '\\377'"):
+                tool.run(command)
+            tool.call({"command": 7})
+
+    hundred()
+    eventually(lambda: tasks() == 1)
+    before = descriptors(), tasks()
+    memory = rss()
+    for _ in range(9):
+        hundred()
+    assert eventually(lambda: (descriptors(), tasks()) == before), (before, descriptors(), tasks())
+    assert not children() and rss() - memory < 4 * 1024 * 1024
+
+
+# ---- The decision table, exhaustively -----------------------------------------------------------------------------
+
+def test_next_action_table():
+    """Every combination of facts, at times before, at and after each bound, gets the action of the table."""
+    Action, Facts, Limits = bash_tool.Action, bash_tool.Facts, bash_tool.Limits
+    limits = Limits(timeout_s=10, grace_s=5, drain_idle_s=1, drain_total_s=3)
+    seen = set()
+    for exited in (None, 4.0, 12.0):
+        for output in (0.0, 4.5, 12.5):
+            for eof in (False, True):
+                for cancels in (0, 1, 2):
+                    for term in (None, 4.0, 10.0):
+                        for kill in ((None,) if term is None else (None, term + 5)):
+                            for survivors in (False, True):
+                                for now in (3.9, 4.9, 5.0, 5.5, 7.0, 9.9, 10.0, 14.9, 15.0, 19.9, 20.0, 25.0):
+                                    if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
+                                        continue
+                                    facts = Facts(0.0, exited, max(output, exited or 0), eof, cancels, term, kill, survivors)
+                                    action, until = bash_tool.next_action(facts, limits, now)
+                                    seen.add(action)
+                                    stopping = term is not None or cancels or (exited is None and now >= 10)
+                                    if not stopping:
+                                        over = exited is not None and (eof or now >= min(max(output, exited) + 1, exited + 3))
+                                        expected = Action.FINISH if over else Action.WAIT
+                                    elif term is None:
+                                        expected = Action.TERM
+                                    elif exited is not None and not survivors:
+                                        expected = Action.FINISH
+                                    elif kill is None:
+                                        second = cancels >= 2 or (cancels == 1 and term >= 10)
+                                        expected = Action.KILL if second or now >= term + 5 else Action.WAIT
+                                    else:
+                                        expected = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT
+                                    assert action is expected, (facts, now)
+                                    assert action is not Action.WAIT or until > now or eof
+    assert seen == set(Action)
+
+
+# ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
+
+CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
+CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
+FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
+PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test for name, test in list(globals().items()) if name.startswith("test_req_bash_")}
+
+
+def test_spec_ties():
+    """Clauses, examples, properties and saboteurs are the same set; each clause has one SHALL and a reason."""
+    assert len(CLAUSES) > 80 and SPEC.count("#### REQ-BASH-") == len(CLAUSES)
+    assert set(CLAUSES) == set(PROPERTIES) == set(SABOTEURS) == {number for number, _, _ in EXAMPLES}
+    assert len(EXAMPLES) == SPEC.count("```example")
+    names = [name for name in globals() if name.startswith("test_req_bash_")]
+    assert len(names) == len(CLAUSES)
+    for number, (sentence, body) in CLAUSES.items():
+        assert sentence.count("SHALL") == 1 and "THE SYSTEM SHALL" in sentence and sentence.endswith("."), number
+        assert re.match("(WHEN|WHILE|WHERE|IF|THE SYSTEM)", sentence) and body.startswith("Why: "), number
+
+
+@pytest.mark.parametrize("number", sorted(CLAUSES))
+def test_spec_docstring_is_the_clause(number):
+    """The docstring of a property is its clause, word for word."""
+    docstring = getattr(PROPERTIES[number], "hypothesis", PROPERTIES[number])
+    docstring = getattr(docstring, "inner_test", docstring).__doc__
+    assert " ".join(docstring.split()) == CLAUSES[number][0]
+
+
+def test_spec_numbers_exist():
+    """Every number of a clause that the code, the tests or README name is one of SPEC.md."""
+    for name in ("bash_tool.py", "test_bash_tool.py", "README.md", "SPEC.md"):
+        for number in re.findall(r"REQ-BASH-(\d{3}\.\d+)", (HERE / name).read_text(encoding="utf-8")):
+            assert number in CLAUSES, (name, number)
+
+
+def test_spec_appendix_names_tests():
+    """The appendix covers the rows that it says it covers, with clauses and tests that exist."""
+    rows = re.findall(r"^\| ([A-G]\d+) \| ([^|]+) \| ([^|]+) \|$", SPEC, re.MULTILINE)
+    assert [row for row, _, _ in rows] == ["A%d" % n for n in range(1, 10)] + ["B1", "B2", "B3", "B4", "B14"] + [
+        "C%d" % n for n in range(1, 9)] + ["D%d" % n for n in range(1, 20)] + ["E%d" % n for n in range(1, 8)] + [
+        "F%d" % n for n in range(1, 8)] + ["G%d" % n for n in range(1, 8)]
+    for row, clauses, tests in rows:
+        for number in re.findall(r"\d{3}\.\d+", clauses):
+            assert number in CLAUSES, row
+        for name in re.findall(r"test_\w+", tests):
+            assert name in globals(), (row, name)
+        assert re.search(r"\d{3}\.\d+|not ours", clauses), row
+
+
+class Conversation:
+    """Runs the steps of one example. The reader is the notation's definition; see SPEC.md, section 1."""
+
+    def __init__(self, head, folder):
+        changes = {}
+        self.cancel_after = None
+        for key, value in re.findall(r"(\w+)=(\S+)", head):
+            if key == "cancel_after":
+                self.cancel_after = float(value)
+            elif key == "timeouts_s":
+                changes[key] = dict(MODES.timeouts_s, **json.loads(value))
+            else:
+                changes[key] = json.loads(value)
+        self.folder, self.bound, self.took, self.stopped = folder, {}, 0.0, False
+        self.tool = BashTool(folder, profile=dataclasses.replace(MODES, **changes))
+        commands = folder.parent / "commands"
+        commands.mkdir()
+        for name, words in (("bash_tool", [sys.executable, str(TOOL)]), ("python3", [sys.executable])):
+            (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
+            (commands / name).chmod(0o755)
+        self.env = dict(os.environ, PATH="%s:%s" % (commands, os.environ["PATH"]), PYTHONPATH=str(TOOL.parent),
+                        BASH_TOOL_DIR=str(TOOL.parent), BASH_TOOL_PYTHON=sys.executable)
+
+    def fill(self, text):
+        return re.sub(r"\{\{(\w+)\}\}", lambda m: self.bound.get(m.group(1), m.group(0)), text)
+
+    def step(self, line):
+        begun = time.monotonic()
+        if line.startswith("$ "):
+            done = subprocess.run(["bash", "-c", self.fill(line[2:])], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, timeout=60)
+            text, is_error = done.stdout.decode("utf-8"), False
+        else:
+            cancel = None
+            if self.cancel_after is not None:
+                cancel = Cancel()
+                threading.Timer(self.cancel_after, cancel.cancel).start() if self.cancel_after else cancel.cancel()
+            result = self.tool.call(self.fill(line[2:]), cancel=cancel)
+            text, is_error = result.text, result.is_error
+        self.took = time.monotonic() - begun
+        return text[:-1] if text.endswith("\n") else text, is_error
+
+    def expect(self, text, pattern_lines):
+        names, pattern = {}, ""
+        for n, line in enumerate(pattern_lines):
+            if line == "{{**}}":
+                pattern += r"(?:.*\n)*?"
+                continue
+            for piece in re.split(r"(\{\{(?:\*|\w+)\}\})", line):
+                name = re.fullmatch(r"\{\{(\w+)\}\}", piece)
+                if piece == "{{*}}":
+                    pattern += ".*"
+                elif name is None:
+                    pattern += re.escape(piece)
+                elif name.group(1) in self.bound:
+                    pattern += re.escape(self.bound[name.group(1)])
+                elif name.group(1) in names:
+                    pattern += "(?P=%s)" % name.group(1)
+                else:
+                    names[name.group(1)] = True
+                    pattern += "(?P<%s>.+?)" % name.group(1)
+            pattern += "\n" if n < len(pattern_lines) - 1 else ""
+        match = re.fullmatch(pattern, text)
+        assert match, "expected\n%s\ngot\n%s" % ("\n".join(pattern_lines), text[:3000])
+        self.bound.update(match.groupdict())
+
+    def probe(self, words):
+        kind, *rest = self.fill(words).split()
+        path = self.folder / rest[0] if rest else None
+        if kind in ("dead", "alive"):
+            pid = number_in(path)
+            assert eventually(lambda: alive(pid) == (kind == "alive")), words
+        elif kind == "within":
+            assert self.took < float(rest[0]), (words, self.took)
+        else:
+            known = {"exists": path.exists, "absent": lambda: not path.exists(),
+                     "mode": lambda: path.stat().st_mode & 0o7777 == int(rest[1], 8), "size": lambda: path.stat().st_size == int(rest[1])}
+            assert known[kind](), (words, path.exists() and path.stat())
+
+    def run(self, body):
+        steps = re.split(r"^(?=[>$] )", body, flags=re.MULTILINE)
+        assert steps[0] == "" and len(steps) > 1
+        for step in steps[1:]:
+            line, *rest = step.rstrip("\n").split("\n") if step.rstrip("\n") else [step]
+            expected = [r for r in rest if not re.match(r"(! error$|\? )", r)]
+            if step.endswith("\n\n") and step is not steps[-1]:
+                expected.append("")
+            text, is_error = self.step(line)
+            self.expect(text, expected)
+            assert is_error == ("! error" in rest) or line.startswith("$ "), "is_error is %s after %s" % (is_error, line)
+            for words in rest:
+                if words.startswith("? "):
+                    self.probe(words[2:])
+
+
+@pytest.mark.parametrize("number, head, body", EXAMPLES, ids=[number for number, _, _ in EXAMPLES])
+def test_example(number, head, body, tmp_path, monkeypatch):
+    """Every example of SPEC.md holds."""
+    folder = tmp_path / "example"
+    folder.mkdir()
+    conversation = Conversation(head, folder)
+    with conversation.tool:
+        conversation.run(body)
+
+
+# ---- The file itself ----------------------------------------------------------------------------------------------
+
+def test_pure_above_the_line():
+    """Above the line no function names the operating system; below it nothing is used before its definition."""
+    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if text.startswith("# ==== Below this line"))
+    for node in ast.walk(ast.parse(SOURCE)):
+        if isinstance(node, ast.FunctionDef) and node.lineno < line:
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            assert not names & {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}, node.name
+
+
+def test_public_docstrings_and_doctests():
+    """Every public name says what it gives; the sessions in docstrings are true."""
+    assert doctest.testmod(bash_tool).failed == 0
+    for name in bash_tool.__all__:
+        assert name == "__version__" or name.isupper() or getattr(bash_tool, name).__doc__
+
+
+def test_depends_on_nothing():
+    """The module imports the standard library alone, and parses as Python 3.9."""
+    tree = ast.parse(SOURCE, feature_version=(3, 9))
+    imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= getattr(sys, "stdlib_module_names", imported)
+
+
+# ---- Saboteurs ----------------------------------------------------------------------------------------------------
+
+def run_saboteurs(chosen):
+    """Runs each property under its saboteur; returns how many stayed green."""
+    def turns_red(number):
+        test = "test_req_bash_%s_%s_" % tuple(number.split("."))
+        done = subprocess.run([sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", str(HERE / "test_bash_tool.py"), "-k", test],
+                              env=dict(os.environ, BASH_TOOL_SABOTAGE=number), cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL)
+        return done.returncode == 1 and b"failed" in done.stdout.splitlines()[-1], done.stdout.decode()
+
+    numbers = chosen or sorted(SABOTEURS)
+    green = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for number, (red, output) in zip(numbers, pool.map(turns_red, numbers)):
+            if not red:
+                green.append(number)
+                print("REQ-BASH-%s is not red under its saboteur:\n%s" % (number, output[-1500:]))
+    print("%d passed, %d failed" % (len(numbers) - len(green), len(green)))
+    return len(green)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["saboteurs"]:
+        sys.exit(1 if run_saboteurs(sys.argv[2:]) else 0)
+    sys.exit(__doc__)
