@@ -350,8 +350,8 @@ _TOKEN = re.compile(
     r"|(?P<back>\x08)|(?P<return>\r)"
     r"|(?:\x1b\[|\x9b)(?P<count>\d{0,9})[0-?]*[ -/]*(?P<final>[@-~])?"      # CSI: colours, erasing, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS ...: titles, links
-    r"|\x1b[ -/]*[0-~]?"                                                    # two-byte escapes, a lone ESC
-    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+    r"|\x1b[ -/]*[0-~]?")                                                   # two-byte escapes, a lone ESC
+# What no branch matches, a control character, is passed over by finditer, and so left out.
 
 
 def render(text: str) -> str:
