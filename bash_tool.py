@@ -39,6 +39,7 @@ import codecs
 import errno
 import fcntl
 import fnmatch
+import itertools
 import json
 import math
 import os
@@ -935,6 +936,24 @@ class LiveText:
         return note + self._decoder.decode(data, final)
 
 
+def _anonymous_file() -> Optional[int]:
+    """A descriptor of a file without a name, in memory if possible; None where there is no place for one."""
+    if hasattr(os, "memfd_create"):
+        try:
+            return os.memfd_create("bash-tool", os.MFD_CLOEXEC)
+        except OSError:
+            pass
+    for base in _temporary_folders():
+        path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            os.unlink(path)
+            return fd
+        except OSError:
+            continue
+    return None
+
+
 class CommandText:
     """The command on its way to the shell's stdin, ended by NUL: in no argv, of any length, on no disk if possible.
 
@@ -946,7 +965,7 @@ class CommandText:
         self._size = len(text) + 1
         self._unsent = memoryview(text + b"\0")
         self.writer: Optional[int] = None
-        fd = self._open_file()
+        fd = _anonymous_file()
         if fd is None:
             fd, self.writer = os.pipe()
             os.set_blocking(self.writer, False)
@@ -959,33 +978,17 @@ class CommandText:
             self.close()
             raise
 
-    @staticmethod
-    def _open_file() -> Optional[int]:
-        if hasattr(os, "memfd_create"):
-            try:
-                return os.memfd_create("command", os.MFD_CLOEXEC)
-            except OSError:
-                pass
-        for base in _temporary_folders():
-            path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-            try:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-                os.unlink(path)
-                return fd
-            except OSError:
-                continue
-        return None
-
-    def feed(self) -> None:
-        """Writes as much as goes without waiting; closes a pipe that has taken all."""
+    def feed(self) -> bool:
+        """Writes as much as goes without waiting, and closes a pipe that has taken all. True if it has."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[os.write(self.fd if self.writer is None else self.writer, self._unsent):]
         except BlockingIOError:
-            return
+            return False
         if self.writer is not None:
             os.close(self.writer)
             self.writer = None
+        return True
 
     def unread(self) -> bool:
         """True if the shell, now ended, has not read the text to its end."""
@@ -1072,18 +1075,17 @@ def _command_line(pid: int) -> str:
 class Process:
     """A shell in a session of its own, and everything that it started. Owned by one monitor thread."""
 
-    def __init__(self, plan: Plan, cwd: str, text: CommandText, output: int) -> None:
-        """Spawns. Raises SpawnError, with the missing thing named: the shell or the working directory."""
-        name = RUN_PREFIX + os.urandom(16).hex()
+    def __init__(self, plan: Plan, mark: str, cwd: str, text: CommandText, output: int) -> None:
+        """Spawns. `mark` is the run's variable. Raises SpawnError, the missing thing named: the shell or the directory."""
         try:
             self._popen = subprocess.Popen(
                 [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
-                stdin=text.fd, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env={**plan.env, name: "1"},
+                stdin=text.fd, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env={**plan.env, mark: "1"},
                 start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
         except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan, cwd) from None
         self.pid = self._popen.pid
-        self._mark = name.encode() + b"=1"
+        self._mark = mark.encode() + b"=1"
         self._known: Dict[int, int] = {}
         self._start: Optional[int] = None
         self._status: Optional[int] = None      # what waitpid said, where the exit could only be seen by reaping
@@ -1210,6 +1212,106 @@ def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
     return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
 
 
+class Guard:
+    """What ends this process's commands when it dies without a word: SIGKILL, os._exit, a segfault.
+
+    A shell script in a session of its own waits for the end of a pipe whose other end only this process holds, and then
+    kills what stands in the ledger, a file with a line for each run under way. So a call costs three small writes and
+    wakes nobody. The guard is no child of this process, whose os.wait() must not meet it, and holds none of its
+    descriptors. KILL is all it sends: nobody is left to wait for a grace. PR_SET_PDEATHSIG would be the kernel's own
+    way, but it follows the thread that spawned. Upholds REQ-BASH-020.1 to REQ-BASH-020.4.
+    """
+
+    # The patterns are strict because an empty one would match, and a group 0 or 1 would be, everybody.
+    SCRIPT = r"""exec 3<&1 4<&0 </dev/null >/dev/null; cd /; (
+        trap '' HUP INT QUIT TERM
+        read -r _ <&4
+        runs=$(sed -n 's/^\(%s[0-9a-f]\{32\} [0-9]*\) *$/\1/p' <&3)
+        [ -n "$runs" ] || exit
+        for group in $(echo "$runs" | sed -n 's/.* \([1-9][0-9][0-9]*\)$/\1/p'); do kill -9 "-$group"; done
+        quiet=0 passes=0
+        while [ $quiet -lt 2 ] && [ $passes -lt 100 ]; do
+            quiet=$((quiet + 1)) passes=$((passes + 1))
+            for found in $(echo "$runs" | sed 's/ .*//' | grep -lsFf - /proc/[0-9]*/environ); do
+                quiet=0 found=${found%%/environ}
+                kill -9 "${found#/proc/}"
+            done
+        done
+    ) &""" % RUN_PREFIX
+    LINE = 64
+
+    def __init__(self) -> None:
+        self._ledger: Optional[int] = None
+        self._lifeline: Optional[int] = None
+        self.forget()
+
+    def forget(self) -> None:
+        """A new beginning, in a forked child too: its parent's guard must not wait for the child's end."""
+        for fd in (self._ledger, self._lifeline):
+            if fd is not None:
+                os.close(fd)
+        self._ledger = self._lifeline = None
+        self._lock = _thread.allocate_lock()
+        self._free: List[int] = []
+        self._fresh = itertools.count()
+
+    def enter(self, mark: str) -> Optional[int]:
+        """Puts a run on the ledger, its group still unknown. Returns its line; None where there can be no guard."""
+        with self._lock:
+            if not self._alive():
+                try:
+                    self._start()
+                except OSError:
+                    return None
+        try:
+            line = self._free.pop()
+        except IndexError:
+            line = next(self._fresh)
+        self.note(line, mark + " 0")
+        return line
+
+    def note(self, line: Optional[int], text: str) -> None:
+        """Writes a line of the ledger."""
+        if line is not None and self._ledger is not None:
+            os.pwrite(self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
+
+    def leave(self, line: Optional[int]) -> None:
+        """Takes a run off the ledger: what it left behind may outlive this process."""
+        self.note(line, "")
+        if line is not None:
+            self._free.append(line)
+
+    def _alive(self) -> bool:
+        if self._lifeline is None:
+            return False
+        poller = select.poll()
+        poller.register(self._lifeline, 0)
+        return not poller.poll(0)       # an error there: the only reader is gone
+
+    def _start(self) -> None:
+        if self._ledger is None:
+            self._ledger = _anonymous_file()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        if self._ledger is None:
+            raise FileNotFoundError(errno.ENOENT, "no place for a ledger")
+        reader, writer = os.pipe()
+        try:
+            env = {name: value for name, value in os.environ.items() if name == "PATH" or name.startswith(RUN_PREFIX)}
+            subprocess.Popen(["/bin/sh", "-c", self.SCRIPT], stdin=reader, stdout=self._ledger, stderr=subprocess.DEVNULL,
+                             env=env, start_new_session=True).wait()
+            self._lifeline = writer
+        except BaseException:
+            os.close(writer)
+            raise
+        finally:
+            os.close(reader)
+
+
+_guard = Guard()
+
+
 class Cancel:
     """A request to stop. One token may be given to many calls.
 
@@ -1257,6 +1359,7 @@ class Supervisor:
     def __init__(self, plan: Plan, folder: Folder, cancels: Sequence[Cancel], live: Optional[LiveText]) -> None:
         self._plan, self._folder, self._cancels, self._live = plan, folder, cancels, live
         self._buffer: Optional[OutputBuffer] = OutputBuffer(plan.head_bytes, plan.tail_bytes)
+        self._mark = RUN_PREFIX + os.urandom(16).hex()
         self._poller = select.poll()            # not select.select, which ends at descriptor 1023
         self._output: Optional[int] = None      # the read end, open until EOF
         self._notes: List[str] = []
@@ -1275,6 +1378,7 @@ class Supervisor:
         """The outcome; everything is released but the pipe that a leftover still holds (see `drain_leftover`)."""
         text: Optional[CommandText] = None
         process: Optional[Process] = None
+        line = _guard.enter(self._mark)     # before the spawn: a host that dies in between is guarded too
         try:
             try:
                 if any(token.count for token in self._cancels):
@@ -1285,6 +1389,7 @@ class Supervisor:
                 return Outcome("failed", error=problem.args[0], reason=problem.args[1])
             except OSError as problem:
                 return Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
+            _guard.note(line, "%s %d" % (self._mark, process.pid))
             self._started_s = self._output_s = time.monotonic()
             for fd in (process.pidfd, *(token.listen() for token in self._cancels)):
                 if fd is not None:
@@ -1292,6 +1397,7 @@ class Supervisor:
             self._supervise(process, text)
             return self._outcome(process, text)
         finally:
+            _guard.leave(line)
             if process is not None:
                 if process.pinned:              # our own bug brought us here: leave nothing behind all the same
                     process.signal(signal.SIGKILL)
@@ -1305,7 +1411,7 @@ class Supervisor:
         try:
             os.set_blocking(reader, False)
             try:
-                process = Process(self._plan, self._plan.cwd, text, writer)
+                process = Process(self._plan, self._mark, self._plan.cwd, text, writer)
             except SpawnError as problem:
                 if problem.args[0] != "cwd_missing":
                     raise
@@ -1335,7 +1441,7 @@ class Supervisor:
         self._error = "cwd_missing"
         self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason, where="an empty scratch folder"))
         try:
-            return Process(self._plan, self._scratch, text, writer)
+            return Process(self._plan, self._mark, self._scratch, text, writer)
         except SpawnError:
             _quietly(os.rmdir, self._scratch)
             raise
@@ -1379,8 +1485,7 @@ class Supervisor:
             elif fd == process.pidfd:
                 look_for_exit = True
             elif fd == text.writer:
-                text.feed()
-                if text.writer is None:
+                if text.feed():
                     self._poller.unregister(fd)
             else:               # a token: it stays readable, so its count is watched by the clock from here
                 self._poller.unregister(fd)
@@ -1395,18 +1500,17 @@ class Supervisor:
             members = process.signal(signal.SIGKILL) if self._kill_s is not None else process.members()
             self._empty_passes = 0 if members else self._empty_passes + 1
 
-    def _read(self, most: int) -> None:
-        """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
+    def _read(self, most: int) -> bool:
+        """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere.
+        False once the pipe has come to its end."""
         while self._output is not None and most > 0:
             try:
                 chunk = os.read(self._output, READ_BYTES)
             except BlockingIOError:
-                return
+                break
             if not chunk:
-                self._poller.unregister(self._output)
-                os.close(self._output)
-                self._output = None
-                return
+                self._close_output()
+                break
             most -= len(chunk)
             self._output_s = time.monotonic()
             self.spool.add(chunk)
@@ -1417,7 +1521,14 @@ class Supervisor:
                 if self._buffer.overflowed():
                     self.spool.spill()
             if len(chunk) < READ_BYTES and self._exited_s is None:
-                return          # the pipe is most likely empty: the next poll knows
+                break           # the pipe is most likely empty: the next poll knows
+        return self._output is not None
+
+    def _close_output(self) -> None:
+        if self._output is not None:
+            self._poller.unregister(self._output)
+            os.close(self._output)
+            self._output = None
 
     def _outcome(self, process: Process, text: CommandText) -> Outcome:
         """Settles what is left, reaps, and says how it ended. Upholds REQ-BASH-007.3, REQ-BASH-007.5 and REQ-BASH-011.2."""
@@ -1469,12 +1580,6 @@ class Supervisor:
         except OSError:
             self._notes.append("files that the command left are in " + shown_path(path))
 
-    def _close_output(self) -> None:
-        if self._output is not None:
-            self._poller.unregister(self._output)
-            os.close(self._output)
-            self._output = None
-
     def drain_leftover(self) -> None:
         """Goes on reading for what a command left behind, so that it neither blocks nor dies of SIGPIPE; returns at EOF.
 
@@ -1485,9 +1590,8 @@ class Supervisor:
         self._live = None
         self._poller = select.poll()
         self._poller.register(self._output, select.POLLIN)
-        while self._output is not None:
+        while self._read(16 * READ_BYTES):
             self._poller.poll()
-            self._read(16 * READ_BYTES)
         self.spool.close()
 
 
@@ -1604,6 +1708,7 @@ def _end_attached() -> None:
 
 atexit.register(_end_attached)
 os.register_at_fork(after_in_child=_attached.clear)     # the parent's commands are none of the child's business
+os.register_at_fork(after_in_child=_guard.forget)
 
 
 # ---- 8 BashTool -----------------------------------------------------------------------------------------
@@ -1801,6 +1906,22 @@ def _write(stream: Any, text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def _hide(command: str) -> None:
+    """Blanks a command in this process's own arguments, as far as the platform lets it: `pkill -f` of a word in the
+    command must not end the tool, and `ps` must not show it. The kernel shows the memory itself, so that is what to write."""
+    try:
+        fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
+        begin, end = int(fields[45]), int(fields[46])
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(begin)
+            at = memory.read(end - begin).rfind(b"\0" + os.fsencode(command) + b"\0")
+            if at >= 0:
+                memory.seek(begin + at + 1)
+                memory.write(b" " * len(os.fsencode(command)))
+    except (OSError, ValueError, IndexError):
+        pass
+
+
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs one command and prints what a model would read. Returns the exit code for the process. Upholds REQ-BASH-017."""
     import argparse     # only the command line pays for it
@@ -1839,7 +1960,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             return 0
         if options.command is None:
             parser.error("no command given")
-        command = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if options.command == "-" else options.command
+        command = options.command
+        if command == "-":
+            command = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        else:
+            _hide(command)
         cancel = Cancel()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: cancel.cancel())
