@@ -1168,12 +1168,20 @@ class Process:
         self._killed = self._killed or signal.SIGKILL in numbers
         self.exited()           # a last look: after somebody else's reap the number may be a stranger's
         for number in numbers:
-            if self.pinned or (self._status is not None and members):
-                _quietly(os.killpg, self.pid, number)
+            reached = self._signal_group(number) if self.pinned or (self._status is not None and members) else False
             for member in members:
-                if member.group != self.pid or not self.pinned:
+                if member.group != self.pid or not reached:
                     _signal_one(member, number)
         return members
+
+    def _signal_group(self, number: int) -> bool:
+        try:
+            os.killpg(self.pid, number)
+            return True
+        except OSError:         # EPERM: a group of zombies on macOS, or nobody in it is ours: one by one, then
+            if self.pinned:
+                _quietly(os.kill, self.pid, number)
+            return False
 
     def reap(self) -> Optional[int]:
         """The return code, as subprocess writes it; None if it is lost. Nothing is signalled after this."""

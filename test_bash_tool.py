@@ -51,7 +51,7 @@ SABOTEURS = {
     "001.7": ("exec </dev/null; eval", 'exec </dev/null; trap "declare -p x >.x" EXIT; [ -f .x ] && . ./.x; eval'),
     "002.1": ("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"),
     "002.2": ("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"),
-    "002.3": ("_quietly(os.killpg, self.pid, number)", "_quietly(os.kill, self.pid, number)"),
+    "002.3": ("os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
     "002.4": ('common._replace(status="timed_out"', 'common._replace(streams=(), status="timed_out"'),
     "002.5": ("timed out after {limit}]", "timed out]"),
     "002.6": ('common._replace(status="timed_out"', 'common._replace(exit_code=124, status="timed_out"'),
@@ -129,6 +129,10 @@ SABOTEURS = {
     "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
     "019.1": ("self.pid = self._popen.pid", "self.pid = self._popen.pid; os.umask(0o11)"),
     "019.2": ("self._jobs.add(job)", "_end(list(self._jobs)); self._jobs.add(job)"),
+    "020.1": ("read -r _ <&4", "sleep 9"),
+    "020.2": ('self.note(line, "")', "pass"),
+    "020.3": (") &\"\"\" % RUN_PREFIX", ") & wait\"\"\" % RUN_PREFIX"),
+    "020.4": ("**runs, **environ}", "**environ}"),
 }
 
 
@@ -1630,6 +1634,110 @@ def test_a_thousand_calls():
         hundred()
     assert eventually(lambda: (descriptors(), tasks()) == before), (before, descriptors(), tasks())
     assert not children() and rss() - memory < 4 * 1024 * 1024
+
+
+# ---- 020 The host dies -----------------------------------------------------------------------------------------
+
+DYING_HOST = """
+    import ctypes, os, signal, sys, threading
+    from bash_tool import BashTool
+    tool = BashTool()
+    tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon")
+    def run(n, command):
+        threading.Thread(target=tool.run, args=(command,), daemon=True).start()
+    run(0, "echo $$ > p0; trap '' TERM; sleep 600; sleep 600")
+    run(1, "setsid sh -c 'echo $$ > p1; exec sleep 600' & sleep 600")
+    run(2, "(setsid sh -c 'echo $$ > p2; exec sleep 600' &); env -i sh -c 'echo $$ > p3; exec sleep 600'")
+    while not all(os.path.exists("p%d" % n) and open("p%d" % n).read().endswith("\\n") for n in range(4)):
+        pass
+    open("ready", "w").close()
+    if sys.argv[1] == "exit":
+        os._exit(0)
+    if sys.argv[1] == "segfault":
+        ctypes.string_at(0)
+    if sys.argv[1] == "forked":
+        if os.fork() == 0:
+            os.closerange(0, 3)
+            threading.Event().wait(20)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Event().wait(60)
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize("death", ["KILL", "TERM", "exit", "segfault", "forked"])
+def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
+    """IF the host dies while a command is being waited for, THEN THE SYSTEM SHALL end the command and what carries the run's variable within a second."""
+    host = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DYING_HOST), death], stdin=subprocess.DEVNULL,
+                            env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), stderr=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: Path("ready").exists())
+        pids = [number_in("p%d" % n) for n in range(4)]
+        if death in ("KILL", "TERM"):
+            host.send_signal(getattr(signal, "SIG" + death))
+        host.wait(timeout=20)
+        assert eventually(lambda: not any(map(alive, pids)), 5), [pid for pid in pids if alive(pid)]
+        assert alive(number_in("daemon"))
+    finally:
+        host.kill()
+        host.wait()
+
+
+@needs_proc
+def test_req_bash_020_2_what_ended_commands_left_lives_on():
+    """WHEN the host dies, THE SYSTEM SHALL leave running what commands that had ended left behind."""
+    in_host("""
+        import os, signal
+        from bash_tool import BashTool
+        tool = BashTool()
+        tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > p0")
+        tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
+        tool.run("sleep 600", timeout_s=0.2)
+        print(tool.run("echo hi").text, flush=True)
+        if os.fork() == 0:
+            os.kill(os.getppid(), signal.SIGKILL) if False else os._exit(0)
+        os._exit(0)
+    """)
+    time.sleep(0.5)     # the guard has nothing to do; there is nothing to poll for
+    assert all(alive(number_in("p%d" % n)) for n in range(2))
+
+
+def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
+    """WHEN a call has been answered, THE SYSTEM SHALL leave the host without a child that it has not started itself."""
+    answer = in_host("""
+        import os
+        from bash_tool import BashTool
+        tool = BashTool()
+        tool.run("echo hi")
+        tool.run("sleep 600", timeout_s=0.2)
+        try:
+            print(os.waitpid(-1, os.WNOHANG))
+        except ChildProcessError:
+            print("no child")
+    """)
+    assert answer == "no child\n"
+    assert eventually(lambda: not carriers(nothing_is_left))     # the guard has ended with its host
+
+
+@needs_proc
+@pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
+def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
+    """WHERE a tool runs inside a command of another, WHEN the outer command is terminated, THE SYSTEM SHALL end the inner tool with everything that it started."""
+    Path("inner.py").write_text(textwrap.dedent("""
+        import os, sys
+        from bash_tool import BashTool
+        env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
+        tool = BashTool(env=env)
+        tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
+        print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
+        tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); touch ready; trap '' TERM; while :; do sleep 1; done")
+    """))
+    with BashTool(profile=tiny(default=60, grace=0.5)) as outer:
+        result = outer.run("PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment), cancel=cancelled_when("ready"))
+    assert result.text == "[command cancelled]\n[command timed out after 0.3s]\ninner\n"
+    assert eventually(lambda: not alive(number_in("stray")) and not alive(number_in("deep")))
+    assert eventually(lambda: not carriers(nothing_is_left))
 
 
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
