@@ -1045,19 +1045,25 @@ def _stat_of(pid: int) -> Optional[_Stat]:
     return _Stat(int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def _signal_one(member: Member, number: int) -> None:
-    """Signals exactly this process: a pidfd holds it still while its start time is compared."""
-    fd = None
+def _open_pidfd(pid: int) -> Optional[int]:
+    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no descriptor left."""
     try:
-        if HAS_PIDFD:
-            fd = os.pidfd_open(member.pid)
+        return os.pidfd_open(pid) if HAS_PIDFD else None
+    except OSError:
+        return None
+
+
+def _signal_one(member: Member, number: int) -> None:
+    """Signals exactly this process: a pidfd holds its number still while its start time is compared."""
+    fd = _open_pidfd(member.pid)
+    try:
         now = _stat_of(member.pid)
         if now is None or now.start != member.start:
             return
-        if fd is not None:
-            signal.pidfd_send_signal(fd, number)
-        else:
+        if fd is None:
             os.kill(member.pid, number)
+        else:
+            signal.pidfd_send_signal(fd, number)
     except OSError:
         pass
     finally:
@@ -1092,12 +1098,7 @@ class Process:
         self.pinned = True                      # the shell is unreaped: its number is nobody else's
         self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
         self._killed = False
-        self.pidfd: Optional[int] = None
-        if HAS_PIDFD:
-            try:
-                self.pidfd = os.pidfd_open(self.pid)
-            except OSError:     # an old kernel, a seccomp filter, no descriptor left: the loop looks by the clock
-                pass
+        self.pidfd = _open_pidfd(self.pid)
 
     def exited(self) -> bool:
         """True once the shell has ended; it stays a zombie (except without waitid)."""
