@@ -78,6 +78,7 @@ GRACE_S = 15.0              # the most that passes between TERM and KILL (REQ-BA
 DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms late at worst, so 0.1 s is too short
 DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer than this
 UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's, is reported
+QUIET_PASSES = 10           # scans that must see nobody while the machine forks; one that is not disturbed is enough
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
@@ -1071,6 +1072,14 @@ def _signal_one(member: Member, number: int) -> None:
             os.close(fd)
 
 
+def _last_pid() -> bytes:
+    """The number of the youngest process of all; it changes with each fork on the machine."""
+    try:
+        return _read_file("%s/loadavg" % PROC).rpartition(b" ")[2]
+    except OSError:
+        return b""
+
+
 def _command_line(pid: int) -> str:
     try:
         return shown(_read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace"))
@@ -1117,7 +1126,6 @@ class Process:
         """All live processes of the run but its shell: its group and session, who carries the run's variable, their
         children, and whoever was found before. Without /proc: the shell's number for a group that is not empty.
 
-        A process older than the shell cannot be of the run, so most of the machine costs one small read each.
         Upholds REQ-BASH-004.4.
         """
         if PROC is None:
@@ -1126,17 +1134,8 @@ class Process:
                 return [] if self._killed else [Member(self.pid, 0, self.pid)]
             except OSError:
                 return []
-        if self._start is None:
-            self._start = self._start_time()
-        table: Dict[int, _Stat] = {}
-        for entry in os.listdir(PROC):
-            if entry.isdigit():
-                pid, line = int(entry), _stat_of(int(entry))
-                if line is not None and line.start >= self._start and pid not in (self.pid, os.getpid()):
-                    table[pid] = line
-        found = {pid for pid, line in table.items()
-                 if (self.pinned and self.pid in (line.group, line.session, line.parent))
-                 or self._known.get(pid) == line.start or self._carries_mark(pid)}
+        table = dict(self._newcomers())
+        found = {pid for pid, line in table.items() if self._is_member(pid, line)}
         children: Dict[int, List[int]] = {}
         for pid, line in table.items():
             children.setdefault(line.parent, []).append(pid)
@@ -1148,6 +1147,16 @@ class Process:
         self._known = {pid: table[pid].start for pid in found}
         return [Member(pid, table[pid].start, table[pid].group) for pid in sorted(found)]
 
+    def _newcomers(self) -> Iterator[Tuple[int, _Stat]]:
+        """Every live process that is not older than the shell, the youngest first. An older one cannot be of the run, so
+        most of the machine costs one small read each."""
+        if self._start is None:
+            self._start = self._start_time()
+        for pid in sorted(map(int, filter(str.isdigit, os.listdir(PROC))), reverse=True):
+            line = _stat_of(pid)
+            if line is not None and line.start >= self._start and pid not in (self.pid, os.getpid()):
+                yield pid, line
+
     def _start_time(self) -> int:
         try:    # not _stat_of: a zombie has a start time too
             line = _read_file("%s/%d/stat" % (PROC, self.pid))
@@ -1155,27 +1164,43 @@ class Process:
         except OSError:
             return 0
 
-    def _carries_mark(self, pid: int) -> bool:
+    def _is_member(self, pid: int, line: _Stat) -> bool:
+        if (self.pinned and self.pid in (line.group, line.session, line.parent)) or self._known.get(pid) == line.start:
+            return True
         try:
             return self._mark in _read_file("%s/%d/environ" % (PROC, pid))
         except OSError:         # gone, or another user's
             return False
 
-    def signal(self, *numbers: int) -> List[Member]:
-        """Signals everything of the run and returns who was there besides the shell. TERM before CONT: a stopped
-        process must find the TERM waiting when it wakes. Members are looked for first: their parents die first,
-        and the links with them. Upholds REQ-BASH-004.4."""
+    def term(self) -> None:
+        """Asks everything of the run to end. TERM before CONT: a stopped process must find the TERM waiting when it wakes.
+        Members are looked for first: their parents die first, and the links with them. Upholds REQ-BASH-004.5."""
         members = self.members()
-        self._killed = self._killed or signal.SIGKILL in numbers
-        self.exited()           # a last look: after somebody else's reap the number may be a stranger's
-        for number in numbers:
-            reached = self._signal_group(number) if self.pinned or (self._status is not None and members) else False
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            reached = self.signal_group(number)
             for member in members:
                 if member.group != self.pid or not reached:
                     _signal_one(member, number)
-        return members
 
-    def _signal_group(self, number: int) -> bool:
+    def kill(self) -> bool:
+        """Kills everything of the run, each as soon as it is seen: who forks and exits all the time lives a millisecond.
+        True if anybody besides the shell was there."""
+        reached = self.signal_group(signal.SIGKILL)
+        self._killed = True
+        found = False
+        if PROC is not None:
+            for pid, line in self._newcomers():
+                if self._is_member(pid, line):
+                    found = True
+                    if line.group != self.pid or not reached:
+                        _signal_one(Member(pid, line.start, line.group), signal.SIGKILL)
+        return found
+
+    def signal_group(self, number: int) -> bool:
+        """Signals the shell's group, as one and atomically against forks; False if it could not be signalled as one."""
+        self.exited()           # a last look: after somebody else's reap the number may be a stranger's
+        if not self.pinned and self._status is None:
+            return False
         try:
             os.killpg(self.pid, number)
             return True
@@ -1379,7 +1404,7 @@ class Supervisor:
         self._term_s: Optional[float] = None
         self._kill_s: Optional[float] = None
         self._started_s = self._output_s = time.monotonic()
-        self._empty_passes = 0                  # in a row; one proves little against somebody who forks all the time
+        self._quiet_passes = 0                  # scans in a row that saw nobody
         self._pause_s = 0.0
         self.spool = Spool(folder)
 
@@ -1409,7 +1434,7 @@ class Supervisor:
             _guard.leave(line)
             if process is not None:
                 if process.pinned:              # our own bug brought us here: leave nothing behind all the same
-                    process.signal(signal.SIGKILL)
+                    process.kill()
                     process.reap()
                 process.close()
             if text is not None:
@@ -1460,18 +1485,18 @@ class Supervisor:
         while True:
             now = time.monotonic()
             facts = Facts(self._started_s, self._exited_s, max(self._output_s, self._exited_s or 0.0), self._output is None,
-                          sum(token.count for token in self._cancels), self._term_s, self._kill_s, self._empty_passes < 2)
+                          sum(token.count for token in self._cancels), self._term_s, self._kill_s, self._quiet_passes < QUIET_PASSES)
             action, until = next_action(facts, self._plan.limits, now)
             if action is Action.FINISH:
                 return
             if action is Action.TERM:
                 self._term_s = now
                 self._stop = Stop.CANCELLED if facts.cancels else Stop.TIMED_OUT
-                process.signal(signal.SIGTERM, signal.SIGCONT)
+                process.term()
             elif action is Action.KILL:
                 self._kill_s = now
-                self._pause_s = self._empty_passes = 0
-                process.signal(signal.SIGKILL)
+                self._pause_s = self._quiet_passes = 0
+                process.kill()
             else:
                 self._look(process, text, until - now)
 
@@ -1506,8 +1531,11 @@ class Supervisor:
                     self._poller.unregister(process.pidfd)
                 self._read(MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
         elif stopping:
-            members = process.signal(signal.SIGKILL) if self._kill_s is not None else process.members()
-            self._empty_passes = 0 if members else self._empty_passes + 1
+            youngest = _last_pid()      # if nobody forked in the meantime, a scan that sees nobody is a proof
+            if process.members() if self._kill_s is None else process.kill():
+                self._quiet_passes = 0
+            else:
+                self._quiet_passes += QUIET_PASSES if _last_pid() == youngest else 1
 
     def _read(self, most: int) -> bool:
         """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere.
@@ -1544,8 +1572,9 @@ class Supervisor:
         duration_s = time.monotonic() - self._started_s
         unread = text.unread()
         if self._stop is not None:
-            survivors = process.signal(signal.SIGKILL)  # the group's last: it cannot be repeated after the reap
-            if survivors and PROC and self._kill_s is not None:
+            process.signal_group(signal.SIGKILL)        # the group's last: it cannot be repeated after the reap
+            survivors = process.members() if PROC and self._quiet_passes < QUIET_PASSES else []
+            if survivors:
                 self._notes.append(NOTE_SURVIVED.format(who=_who(survivors)))
             self._close_output()
         elif self._output is not None:

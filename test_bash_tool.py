@@ -59,10 +59,10 @@ SABOTEURS = {
     "004.2": ("(word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words",
               "word in name.upper() for word in SECRET_WORDS"),
     "004.3": ("if _SECRET_VALUE.search(value):", "if False:"),
-    "004.4": (" or self._carries_mark(pid)}", "}"),
+    "004.4": ("return self._mark in _read_file", "return b'' in b'' and False and _read_file"),
     "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
     "004.6": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
-    "004.7": ("returncode = process.reap()", "process.signal(signal.SIGKILL); returncode = process.reap()"),
+    "004.7": ("returncode = process.reap()", "process.kill(); returncode = process.reap()"),
     "004.8": ("env[name] = value\n        elif name in DROPPED_NAMES", "pass\n        elif name in DROPPED_NAMES"),
     "004.9": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, *os.environ.values()]'),
     "005.1": ("start_new_session=True)", "start_new_session=False)"),
@@ -140,18 +140,18 @@ SABOTEURS = {
 SABOTEURS_OF_FAULTS = {
     "t01": ("returncode = process.reap()", "returncode = process.reap(); _quietly(os.killpg, process.pid, 0)"),
     "t04": ("if fields[0] in (b\"Z\", b\"X\"):", "if fields[0] == b\"X\":"),
-    "t05": ("if member.group != self.pid or not reached:", "if member.group != self.pid:"),
+    "t05": ("if line.group != self.pid or not reached:", "if line.group != self.pid:"),
     "t06": ("until = facts.kill_s + UNKILLABLE_S", "until = facts.kill_s + 999"),
     "t07": ("return returncode, None", "return returncode & 127, None"),
     "t08": ("self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)", "self._pause_s = 0"),
     "t09": ("except OSError:\n        return None\n\n\ndef _signal_one", "except KeyError:\n        return None\n\n\ndef _signal_one"),
-    "t13": (" or self._carries_mark(pid)}", " or b'BASH_TOOL_RUN' in _read_file('/proc/%d/environ' % pid)}"),
-    "t14": ("self._empty_passes = 0 if members else self._empty_passes + 1", "self._empty_passes = 9"),
+    "t13": ("return self._mark in _read_file", "return b'BASH_TOOL_RUN' in _read_file"),
+    "t14": ("+= QUIET_PASSES if _last_pid() == youngest else 1", "+= QUIET_PASSES"),
     "t15": ("if now is None or now.start != member.start:", "if False:"),
     "t31": ("if problem.errno == errno.E2BIG:", "if False:"),
     "t32": ("except OSError as problem:\n                return Outcome", "except KeyError as problem:\n                return Outcome"),
-    "t35": ("signal.SIGTERM, signal.SIGCONT)", "signal.SIGTERM)"),
-    "t36": ("signal.SIGTERM, signal.SIGCONT)", "signal.SIGCONT, signal.SIGTERM)"),
+    "t35": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"),
+    "t36": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"),
     "t37": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
     "t43": ("elif self._output is not None:\n            self._note", "elif time.sleep(1) or self._output is not None:\n            self._note"),
     "t44": ("job.stop()\n            job.settle()\n            raise", "raise"),
@@ -1910,6 +1910,8 @@ while time.monotonic() < end:
         os._exit(0)
     if len(sys.argv) > 1:
         os.setsid()
+    with open("beat", "a") as beat:
+        beat.write("x")
     time.sleep(0.001)
 """
 
@@ -1921,7 +1923,10 @@ def test_t14_hoppers(nothing_is_left, new_session):
     Path("hopper.py").write_text(HOPPER)
     with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
         result = tool.run(("%s hopper.py %s & " % (sys.executable, "x" if new_session else "")) * 6 + "sleep 600")
-    assert result.status == "timed_out" and not carriers(nothing_is_left)
+    assert result.status == "timed_out" and result.notes == () and not carriers(nothing_is_left)
+    beats = Path("beat").stat().st_size
+    time.sleep(0.5)     # a scan sees a hopper as seldom as the sweep does, so its heart must have stopped
+    assert Path("beat").stat().st_size == beats > 50
 
 
 @needs_proc
