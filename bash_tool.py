@@ -51,6 +51,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from types import MappingProxyType, TracebackType
@@ -107,7 +108,7 @@ NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n
 NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
 NOTE_SURVIVED = "could not be killed: {who}"
-NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in {where}"
+NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
 NOTE_WITHHELD = "not passed to commands, because the value holds a password: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -207,6 +208,20 @@ class Limits(NamedTuple):
     drain_total_s: float
 
 
+class Captured(NamedTuple):
+    """What was kept of one stream, and how much there was of it."""
+    head: bytes
+    tail: bytes
+    total_bytes: int
+
+
+class Fitted(NamedTuple):
+    """A stream's text at the size a model gets to read."""
+    text: str
+    got_bytes: int              # what the limit was compared with
+    cut: bool
+
+
 class Plan(NamedTuple):
     """All that a run needs. The engine sees this and never a profile."""
     text: bytes
@@ -214,27 +229,21 @@ class Plan(NamedTuple):
     cwd: str
     env: Mapping[str, str]
     limits: Limits
-    head_bytes: int
+    head_bytes: int             # of each stream, how much is kept of its beginning and of its end
     tail_bytes: int
+    fit: Callable[[Captured], Fitted]
 
 
 class Facts(NamedTuple):
     """What is known of a run at one moment; times on the monotonic clock, None for what has not happened."""
     started_s: float
-    exited_s: Optional[float]
-    output_s: float             # the last byte, or the exit if that came later
-    at_eof: bool
-    cancels: int                # how often a stop was asked for
-    term_s: Optional[float]
-    kill_s: Optional[float]
-    survivors: bool             # somebody of the run besides the shell lives; known only after TERM
-
-
-class Captured(NamedTuple):
-    """What was kept of one stream, and how much there was of it."""
-    head: bytes
-    tail: bytes
-    total_bytes: int
+    exited_s: Optional[float] = None
+    output_s: float = 0.0       # the last byte, or the exit if that came later
+    at_eof: bool = False
+    cancels: int = 0            # how often a stop was asked for
+    term_s: Optional[float] = None
+    kill_s: Optional[float] = None
+    survivors: bool = True      # somebody of the run besides the shell may live; looked at only after TERM
 
 
 class Saved(NamedTuple):
@@ -252,18 +261,12 @@ class Outcome(NamedTuple):
     error: Optional[str] = None
     reason: str = ""            # for `failed` and `rejected`: the sentence
     limit_s: float = 0.0        # for `timed_out`
-    streams: Tuple[Captured, ...] = ()
+    streams: Tuple[Fitted, ...] = ()
+    total_bytes: int = 0
     saved: Optional[Saved] = None
     notes: Tuple[str, ...] = ()
     pid: Optional[int] = None
     duration_s: float = 0.0
-
-
-class Fitted(NamedTuple):
-    """A stream's text at the size a model gets to read."""
-    text: str
-    got_bytes: int              # what the limit was compared with
-    cut: bool
 
 
 @dataclass(frozen=True)
@@ -324,7 +327,7 @@ class Profile:
         for what in (*self.timeouts_s.values(), self.grace_s, self.drain_idle_s, self.drain_total_s):
             if not 0 <= what < math.inf:
                 raise ValueError("seconds must be finite and not negative, got %r" % (what,))
-        if not 0 <= 2 * self.snip_size <= self.max_output_bytes:
+        if not 0 <= 2 * int(self.snip_size) <= int(self.max_output_bytes) != 0:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
 
 
@@ -517,19 +520,16 @@ def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
     return text
 
 
-def present(outcome: Outcome, profile: Profile, save: Callable[[], Saved]) -> Result:
-    """The outcome in the words of a profile. `save` writes the whole output, where only the rendering made it too long."""
-    stream = outcome.streams[0] if outcome.streams else Captured(b"", b"", 0)
-    fitted = keep_ends(stream, profile.max_output_bytes, profile.snip_size)
-    if fitted.cut and outcome.saved is None:
-        outcome = outcome._replace(saved=save())
+def present(outcome: Outcome, profile: Profile) -> Result:
+    """The outcome in the words of a profile."""
+    fitted = outcome.streams[0] if outcome.streams else Fitted("", 0, False)
     saved = outcome.saved
     if saved is not None and saved.capped:
         outcome = outcome._replace(notes=(*outcome.notes, NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))))
     return Result(text=format_brackets(outcome, fitted, profile.max_output_bytes),
                   is_error=outcome.status != "exited" or outcome.exit_code != 0, status=outcome.status,
                   exit_code=outcome.exit_code, signal=outcome.signal, stdout=fitted.text, truncated=fitted.cut,
-                  total_bytes=stream.total_bytes, pid=outcome.pid, output_file=saved.path if saved else None,
+                  total_bytes=outcome.total_bytes, pid=outcome.pid, output_file=saved.path if saved else None,
                   duration_s=outcome.duration_s, error=outcome.error, notes=outcome.notes)
 
 
@@ -590,7 +590,7 @@ _SECRET_VALUE = re.compile(
     r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}|glpat-[\w-]{20}|npm_[A-Za-z0-9]{36}"
     r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}"
     r"|sk-[\w-]{20}|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})")                            # well-known token shapes
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})", re.ASCII)                  # well-known token shapes
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -638,6 +638,8 @@ def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> Dict[st
 
     Upholds REQ-BASH-014.5.
     """
+    if not all(isinstance(part, str) for pair in environ.items() for part in pair):
+        raise ValueError("env maps strings to strings")
     runs = {name: value for name, value in host.items() if name.startswith(RUN_PREFIX)}
     return {**NON_INTERACTIVE, **runs, **environ}
 
@@ -696,12 +698,21 @@ def status_of(returncode: int) -> Tuple[int, Optional[str]]:
 # else's. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would truncate the file.
 # EOF is not exit and exit is not EOF: a leftover holds the pipe after the exit, `exec >&-` closes it before.
 
-PROC = "/proc" if os.path.isdir("/proc/self") else None     # what a platform may lack; see SPEC.md, "Fallbacks"
+def _own_proc() -> Optional[str]:
+    """Where the processes of this process's own namespace are listed; another namespace's numbers would hit strangers."""
+    try:
+        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
+    except OSError:
+        return None
+
+
+PROC = _own_proc()      # what a platform may lack; see SPEC.md, "Fallbacks"
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 HAS_WAITID = hasattr(os, "waitid")
 
-# What the shell is told in its argv: to read its text, to give up that stdin, and to evaluate the text.
-BOOTSTRAP = '''IFS= read -r -d '' _bash_tool || exit; exec </dev/null; eval "unset _bash_tool;$_bash_tool"'''
+# What the shell is told in its argv: to read its text, to give up that stdin, and to evaluate the text. The variable is the
+# one in which `bash -c` itself keeps its text; a TMOUT of the host's would end the reading.
+BOOTSTRAP = "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; eval -- \"$BASH_EXECUTION_STRING\""
 
 
 class SpawnError(Exception):
@@ -722,26 +733,27 @@ def _quietly(act: Callable[..., object], *args: object) -> None:
 def _temporary_folders() -> Iterator[str]:
     for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
         if base:
-            yield base
+            yield os.path.abspath(base)
 
 
 class Folder:
     """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named."""
 
     def __init__(self, given: Optional[str]) -> None:
-        self._path = given
-        self._given = given is not None
+        self._given = given
+        self._made: Optional[str] = None
         self._lock = _thread.allocate_lock()
         self._unnamed: Set[str] = set()
 
     def path(self) -> str:
         """The folder, made if need be. Raises OSError."""
         with self._lock:
-            if self._path is None:
-                self._path = self._make_private()
-            elif self._given:
-                os.makedirs(self._path, 0o700, exist_ok=True)
-            return self._path
+            if self._given is not None:
+                os.makedirs(self._given, 0o700, exist_ok=True)
+                return self._given
+            if self._made is None or not os.path.isdir(self._made):     # a cleaner of /tmp may have been here
+                self._made = self._make_private()
+            return self._made
 
     @staticmethod
     def _make_private() -> str:
@@ -757,35 +769,41 @@ class Folder:
 
     def create(self) -> Tuple[int, str]:
         """A new output file of mode 0600, open for appending and locked for as long as somebody writes. Raises OSError."""
-        self._make_room()
-        path = os.path.join(self.path(), "output-%s.log" % os.urandom(6).hex())
+        folder = self.path()
+        self._make_room(folder)
+        path = os.path.join(folder, "output-%s.log" % os.urandom(6).hex())
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._unnamed.add(path)
         os.fchmod(fd, 0o600)    # the umask may have taken more away
         _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd, path
 
-    def _make_room(self) -> None:
+    @staticmethod
+    def _make_room(folder: str) -> None:
         """Removes the oldest finished output files while the folder holds too much. The lock tells who is finished:
         the kernel drops it with its writer, however that ended. Upholds REQ-BASH-009.6."""
-        files = [(entry.stat(follow_symlinks=False), entry.path) for entry in os.scandir(self.path())
-                 if entry.name.startswith("output-") and entry.is_file(follow_symlinks=False)]
-        used = FILE_CAP_BYTES + sum(info.st_size for info, _ in files)
-        for info, path in sorted(files, key=lambda file: file[0].st_mtime):
+        files: List[Tuple[float, int, str]] = []
+        for entry in os.scandir(folder):
+            if entry.name.startswith("output-"):
+                try:
+                    info = entry.stat(follow_symlinks=False)
+                    files.append((info.st_mtime, info.st_size, entry.path))
+                except OSError:         # somebody else's folder too: it may be gone by now
+                    pass
+        used = FILE_CAP_BYTES + sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
             if used <= FOLDER_CAP_BYTES:
                 break
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except OSError:
-                continue
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(path)
-                used -= info.st_size
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(path)
+                    used -= size
+                finally:
+                    os.close(fd)
             except OSError:
                 pass
-            finally:
-                os.close(fd)
 
     def named(self, path: Optional[str]) -> None:
         """From now on the file stays: an answer has named it."""
@@ -807,8 +825,8 @@ class Folder:
         for path in list(self._unnamed):
             _quietly(os.unlink, path)
         self._unnamed.clear()
-        if self._path is not None and not self._given:
-            _quietly(os.rmdir, self._path)
+        if self._made is not None:
+            _quietly(os.rmdir, self._made)
 
 
 def _append(blocks: Deque[bytes], chunk: bytes) -> None:
@@ -827,7 +845,7 @@ class OutputBuffer:
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self.total_bytes = 0
-        self._head = b""
+        self._head = bytearray()
         self._head_bytes = head_bytes
         self._tail: Deque[bytes] = deque()
         self._tail_bytes = tail_bytes
@@ -842,7 +860,7 @@ class OutputBuffer:
         if chunk:
             _append(self._tail, chunk)
             self._in_tail += len(chunk)
-            while self._in_tail - len(self._tail[0]) >= self._tail_bytes:
+            while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:
                 self._in_tail -= len(self._tail.popleft())
 
     def overflowed(self) -> bool:
@@ -851,7 +869,7 @@ class OutputBuffer:
 
     def captured(self) -> Captured:
         tail = b"".join(self._tail)
-        return Captured(self._head, tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes)
+        return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes)
 
 
 class Spool:
@@ -892,9 +910,10 @@ class Spool:
         try:
             view = memoryview(chunk)[:self._room]
             self._room -= len(view)
+            cut = len(view) < len(chunk)
             while view:
                 view = view[os.write(self._fd, view):]
-            if self._room == 0:
+            if cut:
                 self.saved = self.saved._replace(capped=True)
                 os.write(self._fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
                 self.close()
@@ -937,21 +956,28 @@ class LiveText:
         return note + self._decoder.decode(data, final)
 
 
-def _anonymous_file() -> Optional[int]:
-    """A descriptor of a file without a name, in memory if possible; None where there is no place for one."""
-    if hasattr(os, "memfd_create"):
+def _anonymous_file(data: bytes) -> Optional[int]:
+    """A descriptor of a file without a name that holds the data, in memory if possible; None where there is no room."""
+    for base in (None, *_temporary_folders()):
         try:
-            return os.memfd_create("bash-tool", os.MFD_CLOEXEC)
-        except OSError:
-            pass
-    for base in _temporary_folders():
-        path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            os.unlink(path)
-            return fd
+            if base is None:
+                if not hasattr(os, "memfd_create"):
+                    continue
+                fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
+            else:
+                path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                os.unlink(path)
         except OSError:
             continue
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view):]
+            os.lseek(fd, 0, os.SEEK_SET)
+            return fd
+        except OSError:         # the disk is full
+            os.close(fd)
     return None
 
 
@@ -964,31 +990,26 @@ class CommandText:
 
     def __init__(self, text: bytes) -> None:
         self._size = len(text) + 1
-        self._unsent = memoryview(text + b"\0")
-        self.writer: Optional[int] = None
-        fd = _anonymous_file()
+        self._unsent = memoryview(b"")
+        self.writer: Optional[int] = None       # of the pipe, until all is sent
+        fd = _anonymous_file(text + b"\0")
         if fd is None:
             fd, self.writer = os.pipe()
             os.set_blocking(self.writer, False)
-        self.fd = fd
-        try:
+            self._unsent = memoryview(text + b"\0")
             self.feed()
-            if self.writer is None:
-                os.lseek(fd, 0, os.SEEK_SET)
-        except BaseException:
-            self.close()
-            raise
+        self.fd = fd
 
     def feed(self) -> bool:
-        """Writes as much as goes without waiting, and closes a pipe that has taken all. True if it has."""
+        """Writes into the pipe what goes without waiting, and closes it once it has taken all. True if it has."""
+        assert self.writer is not None
         try:
             while self._unsent:
-                self._unsent = self._unsent[os.write(self.fd if self.writer is None else self.writer, self._unsent):]
+                self._unsent = self._unsent[os.write(self.writer, self._unsent):]
         except BlockingIOError:
             return False
-        if self.writer is not None:
-            os.close(self.writer)
-            self.writer = None
+        os.close(self.writer)
+        self.writer = None
         return True
 
     def unread(self) -> bool:
@@ -1002,7 +1023,7 @@ class CommandText:
 
     def close(self) -> None:
         for fd in (self.fd, self.writer):
-            if fd is not None:
+            if fd is not None and fd >= 0:
                 os.close(fd)
         self.fd, self.writer = -1, None
 
@@ -1055,15 +1076,15 @@ def _open_pidfd(pid: int) -> Optional[int]:
 
 
 def _signal_one(member: Member, number: int) -> None:
-    """Signals exactly this process: a pidfd holds its number still while its start time is compared."""
+    """Signals exactly this process: a pidfd holds its number still while its start time is compared once more."""
+    line = _stat_of(member.pid)
+    if line is None or line.start != member.start:
+        return
     fd = _open_pidfd(member.pid)
     try:
-        now = _stat_of(member.pid)
-        if now is None or now.start != member.start:
-            return
         if fd is None:
             os.kill(member.pid, number)
-        else:
+        elif (_stat_of(member.pid) or line).start == member.start:  # none to be had: gone, or no descriptor left to look
             signal.pidfd_send_signal(fd, number)
     except OSError:
         pass
@@ -1152,7 +1173,11 @@ class Process:
         most of the machine costs one small read each."""
         if self._start is None:
             self._start = self._start_time()
-        for pid in sorted(map(int, filter(str.isdigit, os.listdir(PROC))), reverse=True):
+        try:
+            entries = os.listdir(PROC)
+        except OSError:         # the host has no descriptor left
+            entries = []
+        for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
             line = _stat_of(pid)
             if line is not None and line.start >= self._start and pid not in (self.pid, os.getpid()):
                 yield pid, line
@@ -1224,9 +1249,15 @@ class Process:
         return None if self.lost else self._popen.returncode
 
     def close(self) -> None:
-        if self.pidfd is not None:
-            os.close(self.pidfd)
-            self.pidfd = None
+        """Gives back the descriptor; after a bug of ours, leaves nothing behind all the same."""
+        try:
+            if self.pinned:
+                self.kill()
+                self.reap()
+        finally:
+            if self.pidfd is not None:
+                os.close(self.pidfd)
+                self.pidfd = None
 
 
 def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
@@ -1324,7 +1355,7 @@ class Guard:
 
     def _start(self) -> None:
         if self._ledger is None:
-            self._ledger = _anonymous_file()
+            self._ledger = _anonymous_file(b"")
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
@@ -1356,7 +1387,8 @@ class Cancel:
     def __init__(self) -> None:
         self._requests: List[None] = []         # its length is the count: list.append is one step, += is three
         self._pipe: Optional[Tuple[int, int]] = None
-        self._making = _thread.allocate_lock()  # held by monitor threads only, never by cancel()
+        self._owner = os.getpid()
+        self._making = _thread.allocate_lock()  # taken by monitor threads only, never by cancel()
 
     @property
     def count(self) -> int:
@@ -1366,7 +1398,7 @@ class Cancel:
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
         self._requests.append(None)
-        if self._pipe is not None:
+        if self._pipe is not None and self._owner == os.getpid():   # a forked child's copy is the child's own affair
             _quietly(os.write, self._pipe[1], b"x")     # a full pipe is as readable as one byte
 
     def listen(self) -> int:
@@ -1381,10 +1413,20 @@ class Cancel:
                 self._pipe = pipe
             return self._pipe[0]
 
-    def __del__(self) -> None:      # the last holder is gone, so nobody can write to a number that is reused
-        if self._pipe is not None:
-            for fd in self._pipe:
-                _quietly(os.close, fd)
+    def close(self) -> None:
+        """Gives back the descriptors. Only for who knows that nobody else can be in `cancel` or listening."""
+        pipe, self._pipe = self._pipe, None
+        for fd in pipe or ():
+            _quietly(os.close, fd)
+
+    def __del__(self) -> None:      # the last holder is gone
+        self.close()
+
+
+# A fork between the making of an output pipe and the closing of its write end would give that end to the child, and
+# make the child look like a leftover. The lock is held over just that, and over every fork of the host.
+_forking = _thread.allocate_lock()
+os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_forking.release)
 
 
 class Supervisor:
@@ -1392,73 +1434,63 @@ class Supervisor:
 
     def __init__(self, plan: Plan, folder: Folder, cancels: Sequence[Cancel], live: Optional[LiveText]) -> None:
         self._plan, self._folder, self._cancels, self._live = plan, folder, cancels, live
-        self._buffer: Optional[OutputBuffer] = OutputBuffer(plan.head_bytes, plan.tail_bytes)
         self._mark = RUN_PREFIX + os.urandom(16).hex()
-        self._poller = select.poll()            # not select.select, which ends at descriptor 1023
+        self._buffer = OutputBuffer(plan.head_bytes, plan.tail_bytes)
+        self._spool = Spool(folder)
         self._output: Optional[int] = None      # the read end, open until EOF
-        self._notes: List[str] = []
-        self._error: Optional[str] = None
-        self._scratch: Optional[str] = None
+        self._poller = select.poll()            # not select.select, which ends at descriptor 1023
+        self._facts = Facts(time.monotonic())
         self._stop: Optional[Stop] = None
-        self._exited_s: Optional[float] = None
-        self._term_s: Optional[float] = None
-        self._kill_s: Optional[float] = None
-        self._started_s = self._output_s = time.monotonic()
         self._quiet_passes = 0                  # scans in a row that saw nobody
         self._pause_s = 0.0
-        self.spool = Spool(folder)
+        self._notes: List[str] = []
+        self._scratch: Optional[str] = None
 
     def run(self) -> Outcome:
         """The outcome; everything is released but the pipe that a leftover still holds (see `drain_leftover`)."""
-        text: Optional[CommandText] = None
         process: Optional[Process] = None
         line = _guard.enter(self._mark)     # before the spawn: a host that dies in between is guarded too
         try:
-            try:
-                if any(token.count for token in self._cancels):
-                    return Outcome("cancelled")
-                text = CommandText(self._plan.text)
+            for token in self._cancels:
+                self._poller.register(token.listen(), select.POLLIN)
+            if any(token.count for token in self._cancels):
+                return Outcome("cancelled")
+            with closing(CommandText(self._plan.text)) as text:
                 process = self._spawn(text)
-            except SpawnError as problem:
-                return Outcome("failed", error=problem.args[0], reason=problem.args[1])
-            except OSError as problem:
-                return Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
-            _guard.note(line, "%s %d" % (self._mark, process.pid))
-            self._started_s = self._output_s = time.monotonic()
-            for fd in (process.pidfd, *(token.listen() for token in self._cancels)):
-                if fd is not None:
-                    self._poller.register(fd, select.POLLIN)
-            self._supervise(process, text)
-            return self._outcome(process, text)
+                _guard.note(line, "%s %d" % (self._mark, process.pid))
+                with closing(process):
+                    self._supervise(process, text)
+                    return self._outcome(process, text)
+        except SpawnError as problem:
+            return Outcome("failed", error=problem.args[0], reason=problem.args[1])
+        except OSError as problem:
+            if process is not None:
+                raise
+            return Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
         finally:
             _guard.leave(line)
-            if process is not None:
-                if process.pinned:              # our own bug brought us here: leave nothing behind all the same
-                    process.kill()
-                    process.reap()
-                process.close()
-            if text is not None:
-                text.close()
 
     def _spawn(self, text: CommandText) -> Process:
-        reader, writer = os.pipe()
-        try:
-            os.set_blocking(reader, False)
+        with _forking:
+            reader, writer = os.pipe()
             try:
-                process = Process(self._plan, self._mark, self._plan.cwd, text, writer)
-            except SpawnError as problem:
-                if problem.args[0] != "cwd_missing":
-                    raise
-                process = self._spawn_elsewhere(text, writer, problem.args[1])
-        except BaseException:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
+                os.set_blocking(reader, False)
+                try:
+                    process = Process(self._plan, self._mark, self._plan.cwd, text, writer)
+                except SpawnError as problem:
+                    if problem.args[0] != "cwd_missing":
+                        raise
+                    process = self._spawn_elsewhere(text, writer, problem.args[1])
+            except BaseException:
+                os.close(reader)
+                raise
+            finally:
+                os.close(writer)
         self._output = reader
-        self._poller.register(reader, select.POLLIN)
-        if text.writer is not None:
-            self._poller.register(text.writer, select.POLLOUT)
+        self._facts = Facts(time.monotonic())
+        for fd, event in ((reader, select.POLLIN), (text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):
+            if fd is not None:
+                self._poller.register(fd, event)
         return process
 
     def _spawn_elsewhere(self, text: CommandText, writer: int, reason: str) -> Process:
@@ -1472,8 +1504,7 @@ class Supervisor:
         except OSError as problem:
             raise SpawnError("cwd_missing", "the working directory %s is gone (%s), and no scratch folder could be made (%s)"
                              % (cwd, reason, _reason(problem))) from None
-        self._error = "cwd_missing"
-        self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason, where="an empty scratch folder"))
+        self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
         try:
             return Process(self._plan, self._mark, self._scratch, text, writer)
         except SpawnError:
@@ -1484,18 +1515,18 @@ class Supervisor:
         """The one loop: look, ask `next_action`, act."""
         while True:
             now = time.monotonic()
-            facts = Facts(self._started_s, self._exited_s, max(self._output_s, self._exited_s or 0.0), self._output is None,
-                          sum(token.count for token in self._cancels), self._term_s, self._kill_s, self._quiet_passes < QUIET_PASSES)
-            action, until = next_action(facts, self._plan.limits, now)
+            self._facts = self._facts._replace(cancels=sum(token.count for token in self._cancels))
+            action, until = next_action(self._facts, self._plan.limits, now)
             if action is Action.FINISH:
                 return
             if action is Action.TERM:
-                self._term_s = now
-                self._stop = Stop.CANCELLED if facts.cancels else Stop.TIMED_OUT
+                self._stop = Stop.CANCELLED if self._facts.cancels else Stop.TIMED_OUT
+                self._facts = self._facts._replace(term_s=now)
+                text.close()        # the sweep needs a descriptor, and the host may have none left
                 process.term()
             elif action is Action.KILL:
-                self._kill_s = now
                 self._pause_s = self._quiet_passes = 0
+                self._facts = self._facts._replace(kill_s=now)
                 process.kill()
             else:
                 self._look(process, text, until - now)
@@ -1504,38 +1535,35 @@ class Supervisor:
         """Waits for something to happen, at most `wait_s`, and takes notice of it.
 
         Where nothing announces an event, the clock does: without a pidfd the exit, and during a stop the end of the
-        others and a second cancel. The pause grows from 0.5 ms to 50 ms: a pause of 20 ms from the start would add
-        20 ms to every command, since EOF comes a hair before the exit is visible.
+        others and a second cancel. The pause grows from 0.5 ms to 50 ms: one of 20 ms from the start would add 20 ms to
+        every command, since EOF comes a hair before the exit is visible.
         """
-        stopping = self._term_s is not None
-        if stopping or (process.pidfd is None and self._exited_s is None):
+        stopping, exited = self._facts.term_s is not None, self._facts.exited_s is not None
+        if stopping or (process.pidfd is None and not exited):
             wait_s = min(wait_s, self._pause_s)
             self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)
-        ready = self._poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
         look_for_exit = process.pidfd is None
-        for fd, _ in ready:
+        for fd, _ in self._poller.poll(1000 * max(0.0, min(wait_s, 3600.0))):
             if fd == self._output:
                 self._read(16 * READ_BYTES)
             elif fd == process.pidfd:
                 look_for_exit = True
-            elif fd == text.writer:
-                if text.feed():
-                    self._poller.unregister(fd)
-            else:               # a token: it stays readable, so its count is watched by the clock from here
-                self._poller.unregister(fd)
-        if self._exited_s is None:
-            if look_for_exit and process.exited():
-                self._exited_s = time.monotonic()
-                self._pause_s = 0.0
-                if process.pidfd is not None:
-                    self._poller.unregister(process.pidfd)
-                self._read(MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
-        elif stopping:
+            elif fd != text.writer or text.feed():
+                self._poller.unregister(fd)     # all is sent; or a token, which stays readable: the clock from here on
+        if not exited and look_for_exit and process.exited():
+            if process.pidfd is not None:
+                self._poller.unregister(process.pidfd)
+            self._pause_s = 0.0
+            self._read(MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
+            now = time.monotonic()
+            self._facts = self._facts._replace(exited_s=now, output_s=now)
+        elif exited and stopping:
             youngest = _last_pid()      # if nobody forked in the meantime, a scan that sees nobody is a proof
-            if process.members() if self._kill_s is None else process.kill():
+            if process.kill() if self._facts.kill_s is not None else process.members():
                 self._quiet_passes = 0
             else:
                 self._quiet_passes += QUIET_PASSES if _last_pid() == youngest else 1
+            self._facts = self._facts._replace(survivors=self._quiet_passes < QUIET_PASSES)
 
     def _read(self, most: int) -> bool:
         """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere.
@@ -1549,15 +1577,14 @@ class Supervisor:
                 self._close_output()
                 break
             most -= len(chunk)
-            self._output_s = time.monotonic()
-            self.spool.add(chunk)
+            self._facts = self._facts._replace(output_s=time.monotonic())
+            self._spool.add(chunk)
             if self._live is not None:
                 self._live.add(chunk)
-            if self._buffer is not None:
-                self._buffer.add(chunk)
-                if self._buffer.overflowed():
-                    self.spool.spill()
-            if len(chunk) < READ_BYTES and self._exited_s is None:
+            self._buffer.add(chunk)
+            if self._buffer.overflowed():
+                self._spool.spill()
+            if len(chunk) < READ_BYTES and self._facts.exited_s is None:
                 break           # the pipe is most likely empty: the next poll knows
         return self._output is not None
 
@@ -1566,57 +1593,57 @@ class Supervisor:
             self._poller.unregister(self._output)
             os.close(self._output)
             self._output = None
+            self._facts = self._facts._replace(at_eof=True)
 
     def _outcome(self, process: Process, text: CommandText) -> Outcome:
         """Settles what is left, reaps, and says how it ended. Upholds REQ-BASH-007.3, REQ-BASH-007.5 and REQ-BASH-011.2."""
-        duration_s = time.monotonic() - self._started_s
-        unread = text.unread()
+        duration_s = time.monotonic() - self._facts.started_s
+        unread = self._stop is None and text.unread()
         if self._stop is not None:
             process.signal_group(signal.SIGKILL)        # the group's last: it cannot be repeated after the reap
-            survivors = process.members() if PROC and self._quiet_passes < QUIET_PASSES else []
-            if survivors:
-                self._notes.append(NOTE_SURVIVED.format(who=_who(survivors)))
+            self._note_survivors(process)
             self._close_output()
         elif self._output is not None:
             self._note_leftover(process.members() if PROC else [])
         returncode = process.reap()
         if self._scratch is not None:
-            self._settle_scratch(self._scratch)
-        assert self._buffer is not None
-        common = Outcome("exited", error=self._error, streams=(self._buffer.captured(),), saved=self.spool.saved,
-                         notes=tuple(self._notes), duration_s=duration_s)
-        self._buffer = None
-        if self._output is None and self.spool.saved is not None:
-            self.spool.close()
-        if self._stop is Stop.TIMED_OUT:
-            return common._replace(status="timed_out", limit_s=self._plan.limits.timeout_s or 0.0)
-        if self._stop is Stop.CANCELLED:
-            return common._replace(status="cancelled")
+            try:
+                os.rmdir(self._scratch)
+            except OSError:
+                self._notes.append("files that the command left are in " + shown_path(self._scratch))
+        captured = self._buffer.captured()
+        fitted = self._plan.fit(captured)
+        if fitted.cut:
+            self._spool.spill()
+        if self._output is None:
+            self._spool.close()
+        common = Outcome("exited", error="cwd_missing" if self._scratch else None, streams=(fitted,),
+                         total_bytes=captured.total_bytes, saved=self._spool.saved, notes=tuple(self._notes), duration_s=duration_s)
+        if self._stop is not None:
+            return common._replace(status=self._stop.value, limit_s=self._plan.limits.timeout_s or 0.0)
         if returncode is None:
             return common._replace(status="failed", error="status_unknown", reason=(
                 "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
         code, name = status_of(returncode)
         if unread:
-            how = name or "exit code %d" % code
-            return common._replace(status="failed", error="spawn_failed",
-                                   reason="the shell %s ended (%s) before it read the command" % (shown(self._plan.shell[0]), how))
+            return common._replace(status="failed", error="spawn_failed", reason="the shell %s ended (%s) before it read the command"
+                                   % (shown(self._plan.shell[0]), name or "exit code %d" % code))
         return common._replace(exit_code=code, signal=name)
 
-    def _note_leftover(self, members: List[Member]) -> None:
-        saved = self.spool.spill()
-        path = shown_path(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
-        if members:
-            groups = {member.group for member in members}
-            targets = " ".join(str(member.pid) for member in members) if len(groups) > 1 else "-%d" % groups.pop()
-            self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path))
-        else:
-            self._notes.append(NOTE_HELD.format(path=path))
+    def _note_survivors(self, process: Process) -> None:
+        if self._facts.exited_s is None or (PROC and self._facts.survivors):
+            shell = [Member(process.pid, 0, process.pid)] if self._facts.exited_s is None else []
+            members = shell + (process.members() if PROC else [])
+            if members:
+                self._notes.append(NOTE_SURVIVED.format(who=_who(members)))
 
-    def _settle_scratch(self, path: str) -> None:
-        try:
-            os.rmdir(path)
-        except OSError:
-            self._notes.append("files that the command left are in " + shown_path(path))
+    def _note_leftover(self, members: List[Member]) -> None:
+        saved = self._spool.spill()
+        path = shown_path(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
+        groups = {member.group for member in members}
+        targets = "-%d" % groups.pop() if len(groups) == 1 else " ".join(str(member.pid) for member in members[:LEFTOVERS_NAMED])
+        self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
+                           else NOTE_HELD.format(path=path))
 
     def drain_leftover(self) -> None:
         """Goes on reading for what a command left behind, so that it neither blocks nor dies of SIGPIPE; returns at EOF.
@@ -1625,12 +1652,12 @@ class Supervisor:
         """
         if self._output is None:
             return
-        self._live = None
+        self._live, self._buffer = None, OutputBuffer(0, 0)
         self._poller = select.poll()
         self._poller.register(self._output, select.POLLIN)
         while self._read(16 * READ_BYTES):
             self._poller.poll()
-        self.spool.close()
+        self._spool.close()
 
 
 def _who(members: Sequence[Member]) -> str:
@@ -1642,41 +1669,82 @@ def _who(members: Sequence[Member]) -> str:
 # ---- 7 Jobs ---------------------------------------------------------------------------------------------
 # A job is a run and its monitor thread. Who waits, waits on a raw lock: Thread.join lies after a Ctrl-C on
 # 3.9 to 3.12, threading.Event can be left locked by one, and a pipe would have to be made in the main thread,
-# where one between the making and the keeping leaks it.
+# where one between the making and the keeping leaks it. What must not be interrupted is done by the monitor:
+# no signal handler ever runs in its thread.
 
-_attached: Set["Job"] = set()       # whose monitor runs and whose command must not outlive this process
+class Registry:
+    """The jobs under way, and whether more are let in."""
+
+    def __init__(self) -> None:
+        self.jobs: Set["Job"] = set()
+        self.closed = False
+
+    def close(self) -> None:
+        """Lets nobody in any more and ends who is in. An interrupt on the way is one more stop for all, raised at the end."""
+        self.closed = True
+        interrupt: Optional[BaseException] = None
+        while self.jobs:
+            try:
+                for job in list(self.jobs):
+                    job.stop()
+                while any(job.wait(1.0) is None for job in list(self.jobs)):
+                    pass
+            except BaseException as problem:
+                interrupt = problem
+        if interrupt is not None:
+            raise interrupt
+
+
+_everyone = Registry()      # of this process: nobody in it may outlive the interpreter
+atexit.register(_everyone.close)
+os.register_at_fork(after_in_child=_everyone.jobs.clear)    # the parent's commands are none of the child's business
+os.register_at_fork(after_in_child=_guard.forget)
 
 
 class Job:
     """One command, from its start to its outcome."""
 
-    def __init__(self, plan: Plan, folder: Folder, cancel: Optional[Cancel], watched: bool) -> None:
+    def __init__(self, plan: Plan, folder: Folder, registry: Registry, cancel: Optional[Cancel], watched: bool) -> None:
+        self._registries = (registry, _everyone)
         self._own = Cancel()
+        self._stopping = _thread.allocate_lock()
         self._live = LiveText() if watched else None
         self._supervisor = Supervisor(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live)
-        self._unclaimed: List[None] = [None]    # popped once: by the monitor that begins, or by who gives up before that
+        self._unclaimed: List[None] = [None]    # popped by the one monitor that runs it
         self._turnstile = _thread.allocate_lock()
         self._turnstile.acquire()
         self._outcome: Optional[Outcome] = None
 
     def start(self) -> None:
-        """Starts the monitor thread, and with it the command."""
+        """Starts the command in a monitor thread. Starting twice is starting once."""
         try:
             _thread.start_new_thread(self._monitor, ())
-        except RuntimeError as problem:         # no thread to be had
-            self._publish(Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem))
+        except RuntimeError as problem:         # no thread to be had, or the interpreter is at its end
+            if self._claim():
+                self._publish(Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem))
 
-    def _monitor(self) -> None:
+    def _claim(self) -> bool:
         try:
             self._unclaimed.pop()
+            return True
         except IndexError:
+            return False
+
+    def _monitor(self) -> None:
+        if not self._claim():
             return
-        _attached.add(self)
+        for registry in self._registries:
+            registry.jobs.add(self)
+        if any(registry.closed for registry in self._registries):   # looked at after the entry: close() sees one or the other
+            self._own.cancel()
         try:
             outcome = self._supervisor.run()
         except BaseException as bug:            # never the caller's hang, whatever is wrong here
             outcome = Outcome("failed", error="internal", reason="bug in bash_tool: %r" % bug)
-        _attached.discard(self)
+        with self._stopping:
+            self._own.close()
+        for registry in self._registries:
+            registry.jobs.discard(self)
         self._publish(outcome)
         self._supervisor.drain_leftover()
 
@@ -1685,7 +1753,8 @@ class Job:
         self._turnstile.release()
 
     def wait(self, timeout_s: float) -> Optional[Outcome]:
-        """The outcome, or None if there is none within `timeout_s` seconds. Any number of threads may wait."""
+        """The outcome, or None if there is none within `timeout_s` seconds. Any number of threads may wait; an interrupt
+        between the two lines below delays the others by their own timeout, so nobody waits for long at a time."""
         if self._outcome is None and self._turnstile.acquire(timeout=timeout_s):
             self._turnstile.release()           # each who comes through lets the next one through
         return self._outcome
@@ -1694,7 +1763,7 @@ class Job:
         """The outcome, however long it takes; what arrives until then goes to `on_output`, about ten times a second."""
         outcome = None
         while outcome is None:
-            outcome = self.wait(0.1 if on_output else 60.0)
+            outcome = self.wait(0.1 if on_output else 1.0)
             text = self._live.take(final=outcome is not None) if self._live else ""
             if text and on_output:
                 on_output(text)
@@ -1702,51 +1771,22 @@ class Job:
 
     def stop(self) -> None:
         """Asks the run to stop: TERM, the grace, KILL. Asking again means KILL now."""
-        self._own.cancel()
+        with self._stopping:
+            self._own.cancel()
 
-    def settle(self) -> None:
-        """Waits until the run has ended, or never will begin. Each interrupt on the way is one more request to stop.
+    def end(self) -> None:
+        """Stops the run, begun or not, and waits until it has ended. An interrupt on the way is one more stop.
 
         Upholds REQ-BASH-015.2.
         """
-        while True:
+        while self._outcome is None:
             try:
-                if self._unclaimed:
-                    self._give_up()
-                while self.wait(60.0) is None:
-                    pass
-                return
-            except BaseException:
                 self.stop()
-
-    def _give_up(self) -> None:
-        try:
-            self._unclaimed.pop()
-        except IndexError:                      # the monitor was faster
-            return
-        self._publish(Outcome("cancelled"))
-
-    def save(self) -> Saved:
-        """Writes the whole output to a file, after the outcome. Returns where."""
-        saved = self._supervisor.spool.spill()
-        self._supervisor.spool.close()
-        return saved
-
-
-def _end(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        job.stop()
-    for job in jobs:
-        job.settle()
-
-
-def _end_attached() -> None:
-    _end(list(_attached))
-
-
-atexit.register(_end_attached)
-os.register_at_fork(after_in_child=_attached.clear)     # the parent's commands are none of the child's business
-os.register_at_fork(after_in_child=_guard.forget)
+                self.start()                    # the interrupt may have come before the start
+                while self.wait(1.0) is None:
+                    pass
+            except BaseException:
+                continue
 
 
 # ---- 8 BashTool -----------------------------------------------------------------------------------------
@@ -1762,9 +1802,12 @@ def _strings(value: Union[str, Iterable[str]], what: str) -> Tuple[str, ...]:
 
 def _directory(cwd: Union[str, "os.PathLike[str]", None]) -> str:
     try:
-        return os.path.abspath(os.getcwd() if cwd is None else os.fspath(cwd))
+        base = os.getcwd()
     except FileNotFoundError:           # the host's own directory is gone: commands will say so
-        return os.environ.get("PWD") or "/nonexistent"
+        base = os.environ.get("PWD", "")
+        if not base.startswith("/") or os.path.isdir(base):
+            base = "/nonexistent"
+    return os.path.normpath(os.path.join(base, os.fspath(cwd or "")))
 
 
 class BashTool:
@@ -1788,22 +1831,18 @@ class BashTool:
                  deny: Union[str, Sequence[str]] = (), confirm: Optional[Callable[[str], object]] = None,
                  shell: Union[str, Sequence[str]] = ("bash",), state_dir: Union[str, "os.PathLike[str]", None] = None,
                  max_jobs: int = 32) -> None:
-        self.cwd = _directory(cwd)
-        self.profile = profile
         host = dict(os.environ)
         keep = _strings(keep_env, "keep_env")
+        self.cwd = _directory(cwd)
+        self.profile = profile
         self._env, self.withheld = scrub_env(host, keep) if env is None else (complete_env(env, host), ())
-        self._deny = _strings(deny, "deny")
-        self._confirm = confirm
-        self._shell = _strings(shell, "shell")
-        if not self._shell:
-            raise ValueError("shell takes at least the name of a shell")
-        if not isinstance(max_jobs, int) or max_jobs < 0:
-            raise ValueError("max_jobs takes a number of jobs, got %r" % (max_jobs,))
+        self._deny, self._confirm, self._shell = _strings(deny, "deny"), confirm, _strings(shell, "shell")
         self.max_jobs = max_jobs
+        if not self._shell or not isinstance(max_jobs, int) or max_jobs < 0:
+            raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
         self._folder = Folder(None if state_dir is None else os.path.abspath(os.fspath(state_dir)))
-        self._jobs: Set[Job] = set()
-        self._closed = False
+        self._registry = Registry()
+        self._owner = os.getpid()
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
         self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote)))] if remote else []
 
@@ -1846,31 +1885,24 @@ class BashTool:
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or one out of
         `on_output`, stops the command, waits until it is gone, and goes on. `on_output` gets live output as text.
         """
-        request = parse_arguments(arguments, self.profile)
-        if isinstance(request, Rejected):
-            return self._refuse(request)
-        return self._run(request, self.profile.timeouts_s[request.mode], cancel, on_output)
+        return self._answer(parse_arguments(arguments, self.profile), None, cancel, on_output)
 
     def run(self, command: str, mode: str = "default", *, timeout_s: Optional[float] = None, cancel: Optional[Cancel] = None,
             on_output: Optional[Callable[[str], object]] = None) -> Result:
         """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises ValueError for a bad one."""
-        if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float))
-                                      or not 0 < timeout_s < math.inf):
-            raise ValueError("timeout_s takes a finite number of seconds above 0, got %r" % (timeout_s,))
-        request = parse_arguments({"command": command, "mode": mode}, self.profile)
-        if isinstance(request, Rejected):
-            return self._refuse(request)
-        return self._run(request, self.profile.timeouts_s[request.mode] if timeout_s is None else timeout_s, cancel, on_output)
+        if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9):
+            raise ValueError("timeout_s takes a number of seconds above 0, got %r" % (timeout_s,))
+        return self._answer(parse_arguments({"command": command, "mode": mode}, self.profile), timeout_s, cancel, on_output)
 
     def close(self) -> None:
-        """Ends every call that is still under way, and removes the files that no answer named."""
-        self._closed = True
-        _end(list(self._jobs))
-        self._folder.close()
+        """Ends every call that is still under way, and removes the files that no answer named. Upholds REQ-BASH-015.5."""
+        if os.getpid() == self._owner:      # a forked copy has neither the calls nor the files
+            self._registry.close()
+            self._folder.close()
 
     def _admit(self, request: Run) -> Optional[Rejected]:
-        """Why this tool will not run the request; None if it will."""
-        if self._closed:
+        """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and REQ-BASH-018.2."""
+        if self._registry.closed:
             return Rejected("closed", "this tool is closed")
         for pattern in self._deny:
             if pattern in request.command:
@@ -1886,36 +1918,36 @@ class BashTool:
             return Rejected("unsupported", 'mode "background" is not available in this version')
         return None
 
-    def _refuse(self, rejected: Rejected) -> Result:
-        outcome = Outcome("rejected", error=rejected.error, reason=rejected.reason)
-        return present(outcome, self.profile, lambda: Saved(None, "", False))
+    def _answer(self, request: Union[Run, Rejected], timeout_s: Optional[float], cancel: Optional[Cancel],
+                on_output: Optional[Callable[[str], object]]) -> Result:
+        refusal = request if isinstance(request, Rejected) else self._admit(request)
+        if refusal is None and isinstance(request, Run):
+            outcome = self._run(request, timeout_s or self.profile.timeouts_s[request.mode], cancel, on_output)
+        else:
+            assert refusal is not None
+            outcome = Outcome("rejected", error=refusal.error, reason=refusal.reason)
+        result = present(outcome, self.profile)
+        self._folder.named(result.output_file)
+        return result
 
     def _run(self, request: Run, timeout_s: float, cancel: Optional[Cancel],
-             on_output: Optional[Callable[[str], object]]) -> Result:
-        refusal = self._admit(request)
-        if refusal is not None:
-            return self._refuse(refusal)
+             on_output: Optional[Callable[[str], object]]) -> Outcome:
         profile = self.profile
         limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
-        head_bytes = profile.max_output_bytes // 2      # the ends that are kept hold the ends that are shown, and
-        plan = Plan(request.command.encode("utf-8"), self._shell, self.cwd, self._env, limits,  # enough before them to
-                    head_bytes, profile.max_output_bytes - head_bytes)                          # fill up what collapses
-        job = Job(plan, self._folder, cancel, watched=on_output is not None)
-        self._jobs.add(job)
+        most = profile.max_output_bytes     # the ends that are kept: enough to fill those that are shown, whatever collapses
+        plan = Plan(request.command.encode("utf-8"), self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
+                    lambda stream: keep_ends(stream, most, profile.snip_size))
+        job = Job(plan, self._folder, self._registry, cancel, watched=on_output is not None)
         try:
             job.start()
             outcome = job.follow(on_output)
         except BaseException:
-            job.stop()
-            job.settle()
+            job.end()
             raise
-        finally:
-            self._jobs.discard(job)
-        if self._first_notes:
-            outcome = outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
-        result = present(outcome, profile, job.save)
-        self._folder.named(result.output_file)
-        return result
+        try:
+            return outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
+        except IndexError:
+            return outcome
 
 
 # ---- 9 Command line -------------------------------------------------------------------------------------
@@ -1935,13 +1967,14 @@ def _user_folder() -> str:
     return path
 
 
-def _write(stream: Any, text: str) -> None:
-    """Writes UTF-8 whatever the locale says, and survives a reader that has gone."""
+def _write(fd: int, text: str) -> None:
+    """Writes UTF-8 whatever the locale says. A reader that has gone is no error."""
+    data = memoryview(text.encode("utf-8", "surrogateescape"))
     try:
-        stream.buffer.write(text.encode("utf-8"))
-        stream.flush()
+        while data:
+            data = data[os.write(fd, data):]
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        pass
 
 
 def _hide(command: str) -> None:
@@ -1967,7 +2000,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             self.print_usage(sys.stderr)
-            self.exit(125, "%s: %s\n" % (self.prog, message))
+            self.exit(EXIT_CODES["failed"], "%s: %s\n" % (self.prog, message))
 
     parser = Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
                     epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.")
@@ -1994,24 +2027,28 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     try:
         tool = BashTool(options.cwd, profile=PROFILES[options.profile], state_dir=state_dir)
         if options.schema:
-            _write(sys.stdout, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
+            _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
             return 0
         if options.command is None:
             parser.error("no command given")
         command = options.command
         if command == "-":
-            command = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+            with open(0, "rb", closefd=False) as stdin:
+                command = stdin.read().decode("utf-8", "surrogateescape")
         else:
             _hide(command)
         cancel = Cancel()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: cancel.cancel())
+            if signal.getsignal(number) is not signal.SIG_IGN:      # nohup, and jobs of a shell without job control
+                signal.signal(number, lambda *_: cancel.cancel())
         result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
-                          on_output=(lambda text: _write(sys.stderr, text)) if options.follow else None)
-    except ValueError as problem:
-        parser.error(str(problem))
-    _write(sys.stdout, json.dumps(result.to_dict(), ensure_ascii=False) + "\n" if options.json else result.text)
-    tool.close()
+                          on_output=(lambda text: _write(2, text)) if options.follow else None)
+        _write(1, json.dumps(result.to_dict()) + "\n" if options.json else result.text)
+        tool.close()
+    except KeyboardInterrupt:       # while reading the command
+        return EXIT_CODES["cancelled"]
+    except (ValueError, OSError) as problem:
+        parser.exit(EXIT_CODES["failed"], "%s: %s\n" % (parser.prog, shown(problem)))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
