@@ -33,6 +33,8 @@ SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests h
 Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying this file.
 """
 
+from __future__ import annotations
+
 import _thread
 import atexit
 import codecs
@@ -52,11 +54,10 @@ import sys
 import time
 from collections import deque
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType, TracebackType
-from typing import (Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set,
-                    Tuple, Type, Union)
+from types import MappingProxyType
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
 
 __version__ = "0.1.0"
 
@@ -175,7 +176,7 @@ class OnTimeout(Enum):
 
 
 class Stop(Enum):
-    """Why a run was ended before its time."""
+    """Why a run was ended before its time; the values are statuses."""
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
 
@@ -201,8 +202,8 @@ class Rejected(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The waits of a run, in seconds. `timeout_s` is None where somebody else watches the time."""
-    timeout_s: Optional[float]
+    """The waits of a run, in seconds."""
+    timeout_s: float
     grace_s: float
     drain_idle_s: float
     drain_total_s: float
@@ -225,7 +226,7 @@ class Fitted(NamedTuple):
 class Plan(NamedTuple):
     """All that a run needs. The engine sees this and never a profile."""
     text: bytes
-    shell: Tuple[str, ...]
+    shell: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     limits: Limits
@@ -234,21 +235,22 @@ class Plan(NamedTuple):
     fit: Callable[[Captured], Fitted]
 
 
-class Facts(NamedTuple):
-    """What is known of a run at one moment; times on the monotonic clock, None for what has not happened."""
+@dataclass
+class Facts:
+    """What is known of a run; times on the monotonic clock, None for what has not happened."""
     started_s: float
-    exited_s: Optional[float] = None
+    exited_s: float | None = None
     output_s: float = 0.0       # the last byte, or the exit if that came later
     at_eof: bool = False
-    cancels: int = 0            # how often a stop was asked for
-    term_s: Optional[float] = None
-    kill_s: Optional[float] = None
+    stops: int = 0              # how often a stop was due: the timeout, and each cancel
+    term_s: float | None = None
+    kill_s: float | None = None
     survivors: bool = True      # somebody of the run besides the shell may live; looked at only after TERM
 
 
 class Saved(NamedTuple):
     """The file that holds the output as it arrived, as far as it could be written."""
-    path: Optional[str]
+    path: str | None
     reason: str                 # why it is incomplete or missing; empty where it is neither
     capped: bool
 
@@ -256,16 +258,16 @@ class Saved(NamedTuple):
 class Outcome(NamedTuple):
     """How a run ended, in no profile's words."""
     status: str
-    exit_code: Optional[int] = None
-    signal: Optional[str] = None
-    error: Optional[str] = None
+    exit_code: int | None = None
+    signal: str | None = None
+    error: str | None = None
     reason: str = ""            # for `failed` and `rejected`: the sentence
     limit_s: float = 0.0        # for `timed_out`
-    streams: Tuple[Fitted, ...] = ()
+    streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
-    saved: Optional[Saved] = None
-    notes: Tuple[str, ...] = ()
-    pid: Optional[int] = None
+    saved: Saved | None = None
+    notes: tuple[str, ...] = ()
+    pid: int | None = None
     duration_s: float = 0.0
 
 
@@ -280,25 +282,25 @@ class Result:
     text: str
     is_error: bool
     status: str
-    exit_code: Optional[int] = None
-    signal: Optional[str] = None
+    exit_code: int | None = None
+    signal: str | None = None
     stdout: str = ""
     stderr: str = ""
     truncated: bool = False
     total_bytes: int = 0
-    pid: Optional[int] = None
-    output_file: Optional[str] = None
+    pid: int | None = None
+    output_file: str | None = None
     duration_s: float = 0.0
-    error: Optional[str] = None
-    notes: Tuple[str, ...] = ()
+    error: str | None = None
+    notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.text
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes."""
-        return dict(asdict(self), notes=list(self.notes), details=dict(self.details))
+        return dict(vars(self), notes=list(self.notes), details=dict(self.details))
 
 
 # ---- 3 Profiles -----------------------------------------------------------------------------------------
@@ -352,11 +354,33 @@ def decode(data: bytes) -> str:
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TOKEN = re.compile(
     r"(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f]+)"
-    r"|(?P<back>\x08)|(?P<return>\r)"
+    r"|(?P<move>[\x08\r])"
     r"|(?:\x1b\[|\x9b)(?P<count>\d{0,9})[0-?]*[ -/]*(?P<final>[@-~])?"      # CSI: colours, erasing, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS ...: titles, links
     r"|\x1b[ -/]*[0-~]?")                                                   # two-byte escapes, a lone ESC
 # What no branch matches, a control character, is passed over by finditer, and so left out.
+
+
+def _render_line(line: str) -> str:
+    cells: list[str] = []       # same-length slice assignment keeps overwriting linear; slicing strings would not
+    column = 0
+    for token in _TOKEN.finditer(line):
+        run, final, count = token["text"], token["final"] or token["move"], int(token["count"] or 0)
+        if run:
+            column = min(column, len(cells))
+            cells[column:column + len(run)] = run
+            column += len(run)
+        elif final == "K" and count == 0:
+            del cells[column:]
+        elif final == "K" and count == 2:
+            cells.clear()
+        elif final == "G" or final == "\r":
+            column = max(count, 1) - 1
+        elif final == "C":
+            column += max(count, 1)
+        elif final == "D" or final == "\b":
+            column = max(0, min(column, len(cells)) - max(count, 1))
+    return "".join(cells)
 
 
 def render(text: str) -> str:
@@ -375,35 +399,6 @@ def render(text: str) -> str:
     return "\n".join(_render_line(line) if _CONTROL.search(line) else line for line in text.replace("\r\n", "\n").split("\n"))
 
 
-def _render_line(line: str) -> str:
-    cells: List[str] = []       # same-length slice assignment keeps overwriting linear; slicing strings would not
-    column = 0
-    for token in _TOKEN.finditer(line):
-        kind = token.lastgroup
-        if kind == "text":
-            run = token.group()
-            column = min(column, len(cells))
-            cells[column:column + len(run)] = run
-            column += len(run)
-        elif kind == "return":
-            column = 0
-        elif kind == "back":
-            column = max(0, min(column, len(cells)) - 1)
-        elif kind == "final":
-            final, count = token.group("final"), int(token.group("count") or 0)
-            if final == "K" and count == 0:
-                del cells[column:]
-            elif final == "K" and count == 2:
-                cells.clear()
-            elif final == "G":
-                column = max(count, 1) - 1
-            elif final == "C":
-                column += max(count, 1)
-            elif final == "D":
-                column = max(0, min(column, len(cells)) - max(count, 1))
-    return "".join(cells)
-
-
 def first_bytes(text: str, most: int) -> str:
     """The longest beginning of `text` that takes at most `most` bytes as UTF-8, cut between characters."""
     return text.encode("utf-8")[:most].decode("utf-8", "ignore")
@@ -415,30 +410,12 @@ def last_bytes(text: str, most: int) -> str:
     return data[max(0, len(data) - most):].decode("utf-8", "ignore") if most else ""
 
 
-def whole_characters(head: bytes, tail: bytes) -> Tuple[bytes, bytes]:
-    """Two ends of one stream without the halves of the characters that the gap between them split."""
-    cut = len(head)
-    for back in range(1, min(4, cut) + 1):
-        byte = head[cut - back]
-        if byte >= 0xC0:        # a lead byte: it belongs to the gap if it announces more than is there
-            need = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            cut -= back if need > back else 0
-            break
-        if byte < 0x80:
-            break
-    start = 0
-    while start < min(3, len(tail)) and 0x80 <= tail[start] < 0xC0:
-        start += 1
-    return head[:cut], tail[start:]
-
-
 def size_text(count: int) -> str:
     """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
 
     >>> size_text(131072), size_text(200000), size_text(7)
     ('128KB', '195.3KB', '7B')
     """
-    unit, scale = "B", 1
     for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
         if count >= scale:
             break
@@ -450,22 +427,20 @@ def seconds_text(seconds: float) -> str:
     return "%gs" % round(seconds, 3) if seconds < 1e6 else "%ds" % seconds
 
 
+def printable(value: object, instead: str = "\ufffd") -> str:
+    """A value from outside as one line that any wire can carry: what cannot be printed, lone surrogates too, is replaced."""
+    return "".join(c if c.isprintable() else instead for c in str(value))
+
+
 def shown(value: object) -> str:
-    """A value from outside in one printable line that any wire can carry: lone surrogates and controls become spaces."""
-    text = "".join(c if c.isprintable() else " " for c in str(value))
+    """The same, short, fit to stand within a sentence."""
+    text = printable(value, " ")
     return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
-
-
-def shown_path(path: str) -> str:
-    """A path likewise, but whole and with U+FFFD in the place of what cannot be shown."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in path)
 
 
 def keep_ends(stream: Captured, most: int, snip: int) -> Fitted:
     """The stream's text if it takes at most `most` bytes, raw and rendered; else its two ends around the word [snip].
-
-    Upholds REQ-BASH-001.3 and REQ-BASH-001.4.
-    """
+    Upholds REQ-BASH-001.3 and REQ-BASH-001.4."""
     got = stream.total_bytes
     if got == len(stream.head) + len(stream.tail):
         head = tail = render(decode(stream.head + stream.tail))
@@ -473,16 +448,14 @@ def keep_ends(stream: Captured, most: int, snip: int) -> Fitted:
         if got <= most:
             return Fitted(head, got, False)
     else:
-        first, last = whole_characters(stream.head, stream.tail)
-        head, tail = render(decode(first)), render(decode(last))
+        held = codecs.getincrementaldecoder("utf-8")("replace")     # it holds back the character that the gap splits
+        head, tail = render(held.decode(stream.head)), render(decode(re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail)))
     return Fitted(first_bytes(head, snip) + SNIP + last_bytes(tail, snip), got, True)
 
 
-def exit_line(code: int, signal_name: Optional[str]) -> str:
+def exit_line(code: int, signal_name: str | None) -> str:
     """The line that says how a command failed. 128 + n is how bash reports that a signal ended its child.
-
-    Upholds REQ-BASH-007.1 and REQ-BASH-007.2.
-    """
+    Upholds REQ-BASH-007.1 and REQ-BASH-007.2."""
     name = signal_name or SIGNAL_NAMES.get(code - 128)
     if name is None:
         return COMMAND_FAILED.format(code=code)
@@ -505,7 +478,7 @@ def saved_line(saved: Saved) -> str:
     if saved.path is None:
         return FULL_OUTPUT_LOST.format(reason=saved.reason)
     template = FULL_OUTPUT_PARTLY if saved.reason else FULL_OUTPUT
-    return template.format(path=shown_path(saved.path), reason=saved.reason)
+    return template.format(path=printable(saved.path), reason=saved.reason)
 
 
 def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
@@ -545,11 +518,9 @@ def _quoted(names: Iterable[object]) -> str:
     return ", ".join('"%s"' % shown(name) for name in names)
 
 
-def parse_arguments(arguments: object, profile: Profile) -> Union[Run, Rejected]:
+def parse_arguments(arguments: object, profile: Profile) -> Run | Rejected:
     """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
-
-    Upholds REQ-BASH-006.4, REQ-BASH-006.5 and REQ-BASH-012.3.
-    """
+    Upholds REQ-BASH-006.4, REQ-BASH-006.5 and REQ-BASH-012.3."""
     def wrong(reason: str) -> Rejected:
         return Rejected("invalid_arguments", "invalid arguments: " + reason)
 
@@ -608,43 +579,34 @@ def looks_secret(name: str, value: str) -> bool:
     return any((word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words)
 
 
-def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> Tuple[Dict[str, str], Tuple[str, ...]]:
+def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment without secrets and without what bends bash, with the non-interactive defaults forced; and the
     names of what it withholds.
 
     `keep` are names, or globs of names, that pass although they look secret.
     Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
     """
-    env: Dict[str, str] = {}
-    withheld: List[str] = []
-    for name, value in environ.items():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep):
-            env[name] = value
-        elif name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX):
-            continue
-        elif looks_secret(name, value) and not name.startswith(RUN_PREFIX):
-            withheld.append(name)
-        else:
-            env[name] = value
-    env.update((name, value) for name, value in NON_INTERACTIVE.items()
-               if not any(fnmatch.fnmatchcase(name, pattern) for pattern in keep))
+    kept = {name for name in (*environ, *NON_INTERACTIVE) if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
+    dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)} - kept
+    secret = {name for name, value in environ.items() if looks_secret(name, value) and not name.startswith(RUN_PREFIX)}
+    withheld = secret - kept - dropped
+    env = {name: value for name, value in environ.items() if name not in dropped | withheld}
+    env.update((name, value) for name, value in NON_INTERACTIVE.items() if name not in kept)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
     return env, tuple(sorted(withheld))
 
 
-def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> Dict[str, str]:
+def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
     """An environment that the host chose, as it is, plus the non-interactive defaults that it lacks.
-
-    Upholds REQ-BASH-014.5.
-    """
+    Upholds REQ-BASH-014.5."""
     if not all(isinstance(part, str) for pair in environ.items() for part in pair):
         raise ValueError("env maps strings to strings")
     runs = {name: value for name, value in host.items() if name.startswith(RUN_PREFIX)}
     return {**NON_INTERACTIVE, **runs, **environ}
 
 
-def next_action(facts: Facts, limits: Limits, now: float) -> Tuple[Action, float]:
+def next_action(facts: Facts, limits: Limits, now: float) -> tuple[Action, float]:
     """What to do with a run, and the moment to ask again if nothing happens before.
 
     It looks at what is true, not at how it came about, so that no order of events is a special case:
@@ -655,14 +617,11 @@ def next_action(facts: Facts, limits: Limits, now: float) -> Tuple[Action, float
         yes              any            none          TERM (with CONT, so that the stopped hear it)
         yes              any            TERM          FINISH when all are gone; KILL after the grace or at a second stop
         yes              any            KILL          FINISH when all are gone, or after UNKILLABLE_S
-
-    Upholds REQ-BASH-002.3, REQ-BASH-004.5, REQ-BASH-004.6, REQ-BASH-011.1 and REQ-BASH-015.3.
-    """
-    deadline = math.inf if limits.timeout_s is None else facts.started_s + limits.timeout_s
-    expired = facts.exited_s is None and now >= deadline
-    if facts.term_s is None and not expired and not facts.cancels:
+    Upholds REQ-BASH-002.3, REQ-BASH-004.5, REQ-BASH-004.6, REQ-BASH-011.1 and REQ-BASH-015.3."""
+    deadline = facts.started_s + limits.timeout_s
+    if facts.term_s is None and not facts.stops:
         if facts.exited_s is None:
-            return Action.WAIT, deadline
+            return (Action.TERM if now >= deadline else Action.WAIT), deadline
         until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
         return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until
     if facts.term_s is None:
@@ -671,13 +630,12 @@ def next_action(facts: Facts, limits: Limits, now: float) -> Tuple[Action, float
         return Action.FINISH, now
     if facts.kill_s is None:
         until = facts.term_s + limits.grace_s
-        impatient = facts.cancels > (0 if facts.term_s >= deadline else 1)  # any cancel after the timeout is the second stop
-        return (Action.KILL if impatient or now >= until else Action.WAIT), until
+        return (Action.KILL if facts.stops > 1 or now >= until else Action.WAIT), until
     until = facts.kill_s + UNKILLABLE_S
     return (Action.FINISH if now >= until else Action.WAIT), until
 
 
-def status_of(returncode: int) -> Tuple[int, Optional[str]]:
+def status_of(returncode: int) -> tuple[int, str | None]:
     """The exit code and the name of the signal, from subprocess's return code: signal n reads as 128 + n, as in any shell.
 
     Upholds REQ-BASH-007.2.
@@ -698,7 +656,7 @@ def status_of(returncode: int) -> Tuple[int, Optional[str]]:
 # else's. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would truncate the file.
 # EOF is not exit and exit is not EOF: a leftover holds the pipe after the exit, `exec >&-` closes it before.
 
-def _own_proc() -> Optional[str]:
+def _own_proc() -> str | None:
     """Where the processes of this process's own namespace are listed; another namespace's numbers would hit strangers."""
     try:
         return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
@@ -739,11 +697,11 @@ def _temporary_folders() -> Iterator[str]:
 class Folder:
     """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named."""
 
-    def __init__(self, given: Optional[str]) -> None:
+    def __init__(self, given: str | None) -> None:
         self._given = given
-        self._made: Optional[str] = None
+        self._made: str | None = None
         self._lock = _thread.allocate_lock()
-        self._unnamed: Set[str] = set()
+        self._unnamed: set[str] = set()
 
     def path(self) -> str:
         """The folder, made if need be. Raises OSError."""
@@ -767,7 +725,7 @@ class Folder:
                 problem = failed
         raise problem
 
-    def create(self) -> Tuple[int, str]:
+    def create(self) -> tuple[int, str]:
         """A new output file of mode 0600, open for appending and locked for as long as somebody writes. Raises OSError."""
         folder = self.path()
         self._make_room(folder)
@@ -782,7 +740,7 @@ class Folder:
     def _make_room(folder: str) -> None:
         """Removes the oldest finished output files while the folder holds too much. The lock tells who is finished:
         the kernel drops it with its writer, however that ended. Upholds REQ-BASH-009.6."""
-        files: List[Tuple[float, int, str]] = []
+        files: list[tuple[float, int, str]] = []
         for entry in os.scandir(folder):
             if entry.name.startswith("output-"):
                 try:
@@ -805,7 +763,7 @@ class Folder:
             except OSError:
                 pass
 
-    def named(self, path: Optional[str]) -> None:
+    def named(self, path: str | None) -> None:
         """From now on the file stays: an answer has named it."""
         self._unnamed.discard(path or "")
 
@@ -829,7 +787,7 @@ class Folder:
             _quietly(os.rmdir, self._made)
 
 
-def _append(blocks: Deque[bytes], chunk: bytes) -> None:
+def _append(blocks: deque[bytes], chunk: bytes) -> None:
     """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object a byte."""
     if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
         blocks[-1] += chunk
@@ -839,15 +797,13 @@ def _append(blocks: Deque[bytes], chunk: bytes) -> None:
 
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total is counted at arrival.
-
-    Upholds REQ-BASH-010.1.
-    """
+    Upholds REQ-BASH-010.1."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self.total_bytes = 0
         self._head = bytearray()
         self._head_bytes = head_bytes
-        self._tail: Deque[bytes] = deque()
+        self._tail: deque[bytes] = deque()
         self._tail_bytes = tail_bytes
         self._in_tail = 0
 
@@ -880,10 +836,10 @@ class Spool:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._pending: Deque[bytes] = deque()
-        self._fd: Optional[int] = None
+        self._pending: deque[bytes] = deque()
+        self._fd: int | None = None
         self._room = FILE_CAP_BYTES
-        self.saved: Optional[Saved] = None
+        self.saved: Saved | None = None
 
     def add(self, chunk: bytes) -> None:
         if self.saved is None:
@@ -929,9 +885,7 @@ class Spool:
 
 class LiveText:
     """Output on its way to somebody who watches: added by the monitor, taken by the caller, bounded in between.
-
-    Upholds REQ-BASH-016.1 and REQ-BASH-016.2.
-    """
+    Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
 
     def __init__(self) -> None:
         self._lock = _thread.allocate_lock()
@@ -956,7 +910,7 @@ class LiveText:
         return note + self._decoder.decode(data, final)
 
 
-def _anonymous_file(data: bytes) -> Optional[int]:
+def _anonymous_file(data: bytes) -> int | None:
     """A descriptor of a file without a name that holds the data, in memory if possible; None where there is no room."""
     for base in (None, *_temporary_folders()):
         try:
@@ -991,7 +945,7 @@ class CommandText:
     def __init__(self, text: bytes) -> None:
         self._size = len(text) + 1
         self._unsent = memoryview(b"")
-        self.writer: Optional[int] = None       # of the pipe, until all is sent
+        self.writer: int | None = None       # of the pipe, until all is sent
         fd = _anonymous_file(text + b"\0")
         if fd is None:
             fd, self.writer = os.pipe()
@@ -1029,13 +983,9 @@ class CommandText:
 
 
 class Member(NamedTuple):
-    """A process of a run other than its shell. The start time tells it from a later owner of its number."""
+    """A process as the kernel lists it. The start time tells it from a later owner of its number."""
     pid: int
-    start: int
-    group: int
-
-
-class _Stat(NamedTuple):
+    dead: bool                  # a zombie: it can be neither ended nor waited for, only reaped by its parent
     parent: int
     group: int
     session: int
@@ -1043,31 +993,21 @@ class _Stat(NamedTuple):
 
 
 def _read_file(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts: List[bytes] = []
-        while True:
-            part = os.read(fd, 32 * KIB)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-    finally:
-        os.close(fd)
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
 
 
-def _stat_of(pid: int) -> Optional[_Stat]:
-    """The kernel's line about a live process; None for one that is gone or a zombie, or without /proc."""
+def _member(pid: int) -> Member | None:
+    """The kernel's line about a process; None for one that is gone, or without /proc."""
     try:
         line = _read_file("%s/%d/stat" % (PROC, pid))
     except OSError:
         return None
     fields = line[line.rindex(b")") + 2:].split()      # the name before it may hold anything, brackets included
-    if fields[0] in (b"Z", b"X"):
-        return None
-    return _Stat(int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return Member(pid, fields[0] in (b"Z", b"X"), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def _open_pidfd(pid: int) -> Optional[int]:
+def _open_pidfd(pid: int) -> int | None:
     """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no descriptor left."""
     try:
         return os.pidfd_open(pid) if HAS_PIDFD else None
@@ -1077,14 +1017,14 @@ def _open_pidfd(pid: int) -> Optional[int]:
 
 def _signal_one(member: Member, number: int) -> None:
     """Signals exactly this process: a pidfd holds its number still while its start time is compared once more."""
-    line = _stat_of(member.pid)
-    if line is None or line.start != member.start:
+    now = _member(member.pid)
+    if now is None or now.start != member.start:
         return
     fd = _open_pidfd(member.pid)
     try:
         if fd is None:
             os.kill(member.pid, number)
-        elif (_stat_of(member.pid) or line).start == member.start:  # none to be had: gone, or no descriptor left to look
+        elif (_member(member.pid) or now).start == member.start:    # none: gone, or no descriptor left to look with
             signal.pidfd_send_signal(fd, number)
     except OSError:
         pass
@@ -1103,9 +1043,10 @@ def _last_pid() -> bytes:
 
 def _command_line(pid: int) -> str:
     try:
-        return shown(_read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace"))
+        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
+    return "a subshell of the command" if BOOTSTRAP in line else shown(line)
 
 
 class Process:
@@ -1122,9 +1063,9 @@ class Process:
             raise _spawn_error(problem, plan, cwd) from None
         self.pid = self._popen.pid
         self._mark = mark.encode() + b"=1"
-        self._known: Dict[int, int] = {}
-        self._start: Optional[int] = None
-        self._status: Optional[int] = None      # what waitpid said, where the exit could only be seen by reaping
+        self._known: set[tuple[int, int]] = set()
+        self._start: int | None = None
+        self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
         self.pinned = True                      # the shell is unreaped: its number is nobody else's
         self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
         self._killed = False
@@ -1143,57 +1084,45 @@ class Process:
             self.pinned, self.lost = False, True
         return not self.pinned
 
-    def members(self) -> List[Member]:
+    def members(self) -> list[Member]:
         """All live processes of the run but its shell: its group and session, who carries the run's variable, their
         children, and whoever was found before. Without /proc: the shell's number for a group that is not empty.
-
-        Upholds REQ-BASH-004.4.
-        """
+        Upholds REQ-BASH-004.4."""
         if PROC is None:
             try:
                 os.killpg(self.pid, 0)  # a zombie counts as somebody on Linux; on macOS a group of zombies is EPERM
-                return [] if self._killed else [Member(self.pid, 0, self.pid)]
+                return [] if self._killed else [Member(self.pid, False, 0, self.pid, self.pid, 0)]
             except OSError:
                 return []
-        table = dict(self._newcomers())
-        found = {pid for pid, line in table.items() if self._is_member(pid, line)}
-        children: Dict[int, List[int]] = {}
-        for pid, line in table.items():
-            children.setdefault(line.parent, []).append(pid)
-        unseen = list(found)
-        while unseen:
-            fresh = set(children.get(unseen.pop(), ())) - found
-            found |= fresh
-            unseen += fresh
-        self._known = {pid: table[pid].start for pid in found}
-        return [Member(pid, table[pid].start, table[pid].group) for pid in sorted(found)]
+        table = {one.pid: one for one in self._newcomers()}
+        found = {one.pid for one in table.values() if self._is_member(one)}
+        fresh = found
+        while fresh:
+            fresh = {one.pid for one in table.values() if one.parent in fresh} - found
+            found = found | fresh
+        self._known = {(pid, table[pid].start) for pid in found}
+        return [table[pid] for pid in sorted(found)]
 
-    def _newcomers(self) -> Iterator[Tuple[int, _Stat]]:
+    def _newcomers(self) -> Iterator[Member]:
         """Every live process that is not older than the shell, the youngest first. An older one cannot be of the run, so
         most of the machine costs one small read each."""
         if self._start is None:
-            self._start = self._start_time()
+            shell = _member(self.pid) if self.pinned else None
+            self._start = shell.start if shell else 0
         try:
             entries = os.listdir(PROC)
         except OSError:         # the host has no descriptor left
             entries = []
         for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
-            line = _stat_of(pid)
-            if line is not None and line.start >= self._start and pid not in (self.pid, os.getpid()):
-                yield pid, line
+            one = _member(pid)
+            if one and not one.dead and one.start >= self._start and pid not in (self.pid, os.getpid()):
+                yield one
 
-    def _start_time(self) -> int:
-        try:    # not _stat_of: a zombie has a start time too
-            line = _read_file("%s/%d/stat" % (PROC, self.pid))
-            return int(line[line.rindex(b")") + 2:].split()[19]) if self.pinned else 0
-        except OSError:
-            return 0
-
-    def _is_member(self, pid: int, line: _Stat) -> bool:
-        if (self.pinned and self.pid in (line.group, line.session, line.parent)) or self._known.get(pid) == line.start:
+    def _is_member(self, one: Member) -> bool:
+        if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
             return True
         try:
-            return self._mark in _read_file("%s/%d/environ" % (PROC, pid))
+            return self._mark in _read_file("%s/%d/environ" % (PROC, one.pid))
         except OSError:         # gone, or another user's
             return False
 
@@ -1214,11 +1143,11 @@ class Process:
         self._killed = True
         found = False
         if PROC is not None:
-            for pid, line in self._newcomers():
-                if self._is_member(pid, line):
+            for one in self._newcomers():
+                if self._is_member(one):
                     found = True
-                    if line.group != self.pid or not reached:
-                        _signal_one(Member(pid, line.start, line.group), signal.SIGKILL)
+                    if one.group != self.pid or not reached:
+                        _signal_one(one, signal.SIGKILL)
         return found
 
     def signal_group(self, number: int) -> bool:
@@ -1234,7 +1163,7 @@ class Process:
                 _quietly(os.kill, self.pid, number)
             return False
 
-    def reap(self) -> Optional[int]:
+    def reap(self) -> int | None:
         """The return code, as subprocess writes it; None if it is lost. Nothing is signalled after this."""
         status = self._status
         if self.pinned:
@@ -1262,9 +1191,7 @@ class Process:
 
 def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
     """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
-
-    Upholds REQ-BASH-007.4 and REQ-BASH-013.1.
-    """
+    Upholds REQ-BASH-007.4 and REQ-BASH-013.1."""
     shell = plan.shell[0]
     if isinstance(problem, OSError):
         if problem.filename == cwd:
@@ -1306,8 +1233,8 @@ class Guard:
     LINE = 64
 
     def __init__(self) -> None:
-        self._ledger: Optional[int] = None
-        self._lifeline: Optional[int] = None
+        self._ledger: int | None = None
+        self._lifeline: int | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -1317,10 +1244,10 @@ class Guard:
                 os.close(fd)
         self._ledger = self._lifeline = None
         self._lock = _thread.allocate_lock()
-        self._free: List[int] = []
+        self._free: list[int] = []
         self._fresh = itertools.count()
 
-    def enter(self, mark: str) -> Optional[int]:
+    def enter(self, mark: str) -> int | None:
         """Puts a run on the ledger, its group still unknown. Returns its line; None where there can be no guard."""
         with self._lock:
             if not self._alive():
@@ -1335,12 +1262,12 @@ class Guard:
         self.note(line, mark + " 0")
         return line
 
-    def note(self, line: Optional[int], text: str) -> None:
+    def note(self, line: int | None, text: str) -> None:
         """Writes a line of the ledger."""
         if line is not None and self._ledger is not None:
             os.pwrite(self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
 
-    def leave(self, line: Optional[int]) -> None:
+    def leave(self, line: int | None) -> None:
         """Takes a run off the ledger: what it left behind may outlive this process."""
         self.note(line, "")
         if line is not None:
@@ -1385,8 +1312,8 @@ class Cancel:
     """
 
     def __init__(self) -> None:
-        self._requests: List[None] = []         # its length is the count: list.append is one step, += is three
-        self._pipe: Optional[Tuple[int, int]] = None
+        self._requests: list[None] = []         # its length is the count: list.append is one step, += is three
+        self._pipe: tuple[int, int] | None = None
         self._owner = os.getpid()
         self._making = _thread.allocate_lock()  # taken by monitor threads only, never by cancel()
 
@@ -1432,23 +1359,23 @@ os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, a
 class Supervisor:
     """One run from spawn to reap. Lives in a monitor thread; `run` is called once."""
 
-    def __init__(self, plan: Plan, folder: Folder, cancels: Sequence[Cancel], live: Optional[LiveText]) -> None:
+    def __init__(self, plan: Plan, folder: Folder, cancels: Sequence[Cancel], live: LiveText | None) -> None:
         self._plan, self._folder, self._cancels, self._live = plan, folder, cancels, live
         self._mark = RUN_PREFIX + os.urandom(16).hex()
         self._buffer = OutputBuffer(plan.head_bytes, plan.tail_bytes)
         self._spool = Spool(folder)
-        self._output: Optional[int] = None      # the read end, open until EOF
+        self._output: int | None = None      # the read end, open until EOF
         self._poller = select.poll()            # not select.select, which ends at descriptor 1023
         self._facts = Facts(time.monotonic())
-        self._stop: Optional[Stop] = None
+        self._stop: Stop | None = None
         self._quiet_passes = 0                  # scans in a row that saw nobody
         self._pause_s = 0.0
-        self._notes: List[str] = []
-        self._scratch: Optional[str] = None
+        self._notes: list[str] = []
+        self._scratch: str | None = None
 
     def run(self) -> Outcome:
         """The outcome; everything is released but the pipe that a leftover still holds (see `drain_leftover`)."""
-        process: Optional[Process] = None
+        process: Process | None = None
         line = _guard.enter(self._mark)     # before the spawn: a host that dies in between is guarded too
         try:
             for token in self._cancels:
@@ -1495,10 +1422,8 @@ class Supervisor:
 
     def _spawn_elsewhere(self, text: CommandText, writer: int, reason: str) -> Process:
         """In an empty folder: refusing would brick the conversation, any other folder makes relative paths dangerous.
-
-        Upholds REQ-BASH-013.1 and REQ-BASH-013.2.
-        """
-        cwd = shown_path(self._plan.cwd)
+        Upholds REQ-BASH-013.1 and REQ-BASH-013.2."""
+        cwd = printable(self._plan.cwd)
         try:
             self._scratch = self._folder.scratch()
         except OSError as problem:
@@ -1515,18 +1440,19 @@ class Supervisor:
         """The one loop: look, ask `next_action`, act."""
         while True:
             now = time.monotonic()
-            self._facts = self._facts._replace(cancels=sum(token.count for token in self._cancels))
+            cancels = sum(token.count for token in self._cancels)
+            self._facts.stops = cancels + (self._stop is Stop.TIMED_OUT)
             action, until = next_action(self._facts, self._plan.limits, now)
             if action is Action.FINISH:
                 return
             if action is Action.TERM:
-                self._stop = Stop.CANCELLED if self._facts.cancels else Stop.TIMED_OUT
-                self._facts = self._facts._replace(term_s=now)
+                self._stop = Stop.CANCELLED if cancels else Stop.TIMED_OUT
+                self._facts.term_s = now
                 text.close()        # the sweep needs a descriptor, and the host may have none left
                 process.term()
             elif action is Action.KILL:
                 self._pause_s = self._quiet_passes = 0
-                self._facts = self._facts._replace(kill_s=now)
+                self._facts.kill_s = now
                 process.kill()
             else:
                 self._look(process, text, until - now)
@@ -1556,14 +1482,14 @@ class Supervisor:
             self._pause_s = 0.0
             self._read(MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
             now = time.monotonic()
-            self._facts = self._facts._replace(exited_s=now, output_s=now)
+            self._facts.exited_s = self._facts.output_s = now
         elif exited and stopping:
             youngest = _last_pid()      # if nobody forked in the meantime, a scan that sees nobody is a proof
             if process.kill() if self._facts.kill_s is not None else process.members():
                 self._quiet_passes = 0
             else:
                 self._quiet_passes += QUIET_PASSES if _last_pid() == youngest else 1
-            self._facts = self._facts._replace(survivors=self._quiet_passes < QUIET_PASSES)
+            self._facts.survivors = self._quiet_passes < QUIET_PASSES
 
     def _read(self, most: int) -> bool:
         """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere.
@@ -1577,7 +1503,7 @@ class Supervisor:
                 self._close_output()
                 break
             most -= len(chunk)
-            self._facts = self._facts._replace(output_s=time.monotonic())
+            self._facts.output_s = time.monotonic()
             self._spool.add(chunk)
             if self._live is not None:
                 self._live.add(chunk)
@@ -1593,7 +1519,7 @@ class Supervisor:
             self._poller.unregister(self._output)
             os.close(self._output)
             self._output = None
-            self._facts = self._facts._replace(at_eof=True)
+            self._facts.at_eof = True
 
     def _outcome(self, process: Process, text: CommandText) -> Outcome:
         """Settles what is left, reaps, and says how it ended. Upholds REQ-BASH-007.3, REQ-BASH-007.5 and REQ-BASH-011.2."""
@@ -1610,7 +1536,7 @@ class Supervisor:
             try:
                 os.rmdir(self._scratch)
             except OSError:
-                self._notes.append("files that the command left are in " + shown_path(self._scratch))
+                self._notes.append("files that the command left are in " + printable(self._scratch))
         captured = self._buffer.captured()
         fitted = self._plan.fit(captured)
         if fitted.cut:
@@ -1620,7 +1546,7 @@ class Supervisor:
         common = Outcome("exited", error="cwd_missing" if self._scratch else None, streams=(fitted,),
                          total_bytes=captured.total_bytes, saved=self._spool.saved, notes=tuple(self._notes), duration_s=duration_s)
         if self._stop is not None:
-            return common._replace(status=self._stop.value, limit_s=self._plan.limits.timeout_s or 0.0)
+            return common._replace(status=self._stop.value, limit_s=self._plan.limits.timeout_s)
         if returncode is None:
             return common._replace(status="failed", error="status_unknown", reason=(
                 "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
@@ -1632,14 +1558,14 @@ class Supervisor:
 
     def _note_survivors(self, process: Process) -> None:
         if self._facts.exited_s is None or (PROC and self._facts.survivors):
-            shell = [Member(process.pid, 0, process.pid)] if self._facts.exited_s is None else []
-            members = shell + (process.members() if PROC else [])
+            shell = [_member(process.pid)] if self._facts.exited_s is None else []
+            members = [one for one in (*shell, *(process.members() if PROC else ())) if one]
             if members:
                 self._notes.append(NOTE_SURVIVED.format(who=_who(members)))
 
-    def _note_leftover(self, members: List[Member]) -> None:
+    def _note_leftover(self, members: list[Member]) -> None:
         saved = self._spool.spill()
-        path = shown_path(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
+        path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
         groups = {member.group for member in members}
         targets = "-%d" % groups.pop() if len(groups) == 1 else " ".join(str(member.pid) for member in members[:LEFTOVERS_NAMED])
         self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
@@ -1647,9 +1573,7 @@ class Supervisor:
 
     def drain_leftover(self) -> None:
         """Goes on reading for what a command left behind, so that it neither blocks nor dies of SIGPIPE; returns at EOF.
-
-        Upholds REQ-BASH-011.3.
-        """
+        Upholds REQ-BASH-011.3."""
         if self._output is None:
             return
         self._live, self._buffer = None, OutputBuffer(0, 0)
@@ -1676,13 +1600,13 @@ class Registry:
     """The jobs under way, and whether more are let in."""
 
     def __init__(self) -> None:
-        self.jobs: Set["Job"] = set()
+        self.jobs: set[Job] = set()
         self.closed = False
 
     def close(self) -> None:
         """Lets nobody in any more and ends who is in. An interrupt on the way is one more stop for all, raised at the end."""
         self.closed = True
-        interrupt: Optional[BaseException] = None
+        interrupt: BaseException | None = None
         while self.jobs:
             try:
                 for job in list(self.jobs):
@@ -1704,16 +1628,16 @@ os.register_at_fork(after_in_child=_guard.forget)
 class Job:
     """One command, from its start to its outcome."""
 
-    def __init__(self, plan: Plan, folder: Folder, registry: Registry, cancel: Optional[Cancel], watched: bool) -> None:
+    def __init__(self, plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None, watched: bool) -> None:
         self._registries = (registry, _everyone)
         self._own = Cancel()
         self._stopping = _thread.allocate_lock()
         self._live = LiveText() if watched else None
         self._supervisor = Supervisor(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live)
-        self._unclaimed: List[None] = [None]    # popped by the one monitor that runs it
+        self._unclaimed: list[None] = [None]    # popped by the one monitor that runs it
         self._turnstile = _thread.allocate_lock()
         self._turnstile.acquire()
-        self._outcome: Optional[Outcome] = None
+        self._outcome: Outcome | None = None
 
     def start(self) -> None:
         """Starts the command in a monitor thread. Starting twice is starting once."""
@@ -1752,14 +1676,14 @@ class Job:
         self._outcome = outcome
         self._turnstile.release()
 
-    def wait(self, timeout_s: float) -> Optional[Outcome]:
+    def wait(self, timeout_s: float) -> Outcome | None:
         """The outcome, or None if there is none within `timeout_s` seconds. Any number of threads may wait; an interrupt
         between the two lines below delays the others by their own timeout, so nobody waits for long at a time."""
         if self._outcome is None and self._turnstile.acquire(timeout=timeout_s):
             self._turnstile.release()           # each who comes through lets the next one through
         return self._outcome
 
-    def follow(self, on_output: Optional[Callable[[str], object]]) -> Outcome:
+    def follow(self, on_output: Callable[[str], object] | None) -> Outcome:
         """The outcome, however long it takes; what arrives until then goes to `on_output`, about ten times a second."""
         outcome = None
         while outcome is None:
@@ -1776,9 +1700,7 @@ class Job:
 
     def end(self) -> None:
         """Stops the run, begun or not, and waits until it has ended. An interrupt on the way is one more stop.
-
-        Upholds REQ-BASH-015.2.
-        """
+        Upholds REQ-BASH-015.2."""
         while self._outcome is None:
             try:
                 self.stop()
@@ -1792,7 +1714,7 @@ class Job:
 # ---- 8 BashTool -----------------------------------------------------------------------------------------
 # The face. What a model or a command does is answered; what a host does wrong is raised.
 
-def _strings(value: Union[str, Iterable[str]], what: str) -> Tuple[str, ...]:
+def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element, an empty one a ValueError."""
     strings = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(string, str) and string for string in strings):
@@ -1800,7 +1722,7 @@ def _strings(value: Union[str, Iterable[str]], what: str) -> Tuple[str, ...]:
     return strings
 
 
-def _directory(cwd: Union[str, "os.PathLike[str]", None]) -> str:
+def _directory(cwd: str | os.PathLike[str] | None) -> str:
     try:
         base = os.getcwd()
     except FileNotFoundError:           # the host's own directory is gone: commands will say so
@@ -1826,10 +1748,10 @@ class BashTool:
     `withheld` holds the names that were kept out of the environment. Raises ValueError for a mistake in these.
     """
 
-    def __init__(self, cwd: Union[str, "os.PathLike[str]", None] = None, *, profile: Profile = MODES,
-                 env: Optional[Mapping[str, str]] = None, keep_env: Union[str, Sequence[str]] = (),
-                 deny: Union[str, Sequence[str]] = (), confirm: Optional[Callable[[str], object]] = None,
-                 shell: Union[str, Sequence[str]] = ("bash",), state_dir: Union[str, "os.PathLike[str]", None] = None,
+    def __init__(self, cwd: str | os.PathLike[str] | None = None, *, profile: Profile = MODES,
+                 env: Mapping[str, str] | None = None, keep_env: str | Sequence[str] = (),
+                 deny: str | Sequence[str] = (), confirm: Callable[[str], object] | None = None,
+                 shell: str | Sequence[str] = ("bash",), state_dir: str | os.PathLike[str] | None = None,
                  max_jobs: int = 32) -> None:
         host = dict(os.environ)
         keep = _strings(keep_env, "keep_env")
@@ -1849,11 +1771,10 @@ class BashTool:
     def __enter__(self) -> "BashTool":
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def definition(self, style: str = "anthropic") -> Dict[str, Any]:
+    def definition(self, style: str = "anthropic") -> dict[str, Any]:
         """The tool definition for a model: name, description, schema. The same bytes for the same configuration.
 
         Raises ValueError for a style other than "anthropic". Upholds REQ-BASH-006.1 to REQ-BASH-006.3.
@@ -1862,7 +1783,7 @@ class BashTool:
             raise ValueError('style must be "anthropic", got %r' % (style,))
         return {
             "name": "bash",
-            "description": self.profile.description.format(cwd=shown_path(self.cwd)),
+            "description": self.profile.description.replace("{cwd}", printable(self.cwd)),
             "input_schema": {
                 "type": "object",
                 "required": ["command"],
@@ -1878,8 +1799,8 @@ class BashTool:
             },
         }
 
-    def call(self, arguments: object, *, cancel: Optional[Cancel] = None,
-             on_output: Optional[Callable[[str], object]] = None) -> Result:
+    def call(self, arguments: object, *, cancel: Cancel | None = None,
+             on_output: Callable[[str], object] | None = None) -> Result:
         """The answer to what a model sent: a mapping, or the JSON text of one.
 
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or one out of
@@ -1887,8 +1808,8 @@ class BashTool:
         """
         return self._answer(parse_arguments(arguments, self.profile), None, cancel, on_output)
 
-    def run(self, command: str, mode: str = "default", *, timeout_s: Optional[float] = None, cancel: Optional[Cancel] = None,
-            on_output: Optional[Callable[[str], object]] = None) -> Result:
+    def run(self, command: str, mode: str = "default", *, timeout_s: float | None = None, cancel: Cancel | None = None,
+            on_output: Callable[[str], object] | None = None) -> Result:
         """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises ValueError for a bad one."""
         if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9):
             raise ValueError("timeout_s takes a number of seconds above 0, got %r" % (timeout_s,))
@@ -1900,7 +1821,7 @@ class BashTool:
             self._registry.close()
             self._folder.close()
 
-    def _admit(self, request: Run) -> Optional[Rejected]:
+    def _admit(self, request: Run) -> Rejected | None:
         """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and REQ-BASH-018.2."""
         if self._registry.closed:
             return Rejected("closed", "this tool is closed")
@@ -1918,8 +1839,8 @@ class BashTool:
             return Rejected("unsupported", 'mode "background" is not available in this version')
         return None
 
-    def _answer(self, request: Union[Run, Rejected], timeout_s: Optional[float], cancel: Optional[Cancel],
-                on_output: Optional[Callable[[str], object]]) -> Result:
+    def _answer(self, request: Run | Rejected, timeout_s: float | None, cancel: Cancel | None,
+                on_output: Callable[[str], object] | None) -> Result:
         refusal = request if isinstance(request, Rejected) else self._admit(request)
         if refusal is None and isinstance(request, Run):
             outcome = self._run(request, timeout_s or self.profile.timeouts_s[request.mode], cancel, on_output)
@@ -1930,8 +1851,8 @@ class BashTool:
         self._folder.named(result.output_file)
         return result
 
-    def _run(self, request: Run, timeout_s: float, cancel: Optional[Cancel],
-             on_output: Optional[Callable[[str], object]]) -> Outcome:
+    def _run(self, request: Run, timeout_s: float, cancel: Cancel | None,
+             on_output: Callable[[str], object] | None) -> Outcome:
         profile = self.profile
         limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
         most = profile.max_output_bytes     # the ends that are kept: enough to fill those that are shown, whatever collapses
@@ -1993,7 +1914,7 @@ def _hide(command: str) -> None:
         pass
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and prints what a model would read. Returns the exit code for the process. Upholds REQ-BASH-017."""
     import argparse     # only the command line pays for it
 

@@ -55,21 +55,21 @@ SABOTEURS = {
     "002.4": ("return common._replace(status=self._stop.value,", "return common._replace(streams=(), status=self._stop.value,"),
     "002.5": ("timed out after {limit}]", "timed out]"),
     "002.6": ("return common._replace(status=self._stop.value,", "return common._replace(exit_code=124, status=self._stop.value,"),
-    "004.1": ("start_new_session=True)", "start_new_session=False)"),
+    "004.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "004.2": ("(word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words",
               "word in name.upper() for word in SECRET_WORDS"),
     "004.3": ("if _SECRET_VALUE.search(value):", "if False:"),
-    "004.4": ("return self._mark in _read_file", "return b'' in b'' and False and _read_file"),
+    "004.4": ("return self._mark in _read_file", "return self._mark in b'' and _read_file"),
     "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
     "004.6": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
     "004.7": ("returncode = process.reap()", "process.kill(); returncode = process.reap()"),
-    "004.8": ("env[name] = value\n        elif name in DROPPED_NAMES", "pass\n        elif name in DROPPED_NAMES"),
+    "004.8": ("withheld = secret - kept - dropped", "withheld = secret - dropped"),
     "004.9": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, *os.environ.values()]'),
-    "005.1": ("start_new_session=True)", "start_new_session=False)"),
+    "005.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "005.2": ("exec </dev/null; ", ""),
     "006.1": ('"required": ["command"],', '"required": [],'),
     "006.2": ('mode = "default"\n', 'mode = "slow"\n'),
-    "006.3": ("cwd=shown_path(self.cwd)", 'cwd="/"'),
+    "006.3": ('.replace("{cwd}", printable(self.cwd))', '.replace("{cwd}", "/")'),
     "006.4": ("unknown key %s; allowed", "unknown %.0s; allowed"),
     "006.5": ("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"),
     "006.6": ('"type": "object",', '"type": "object", "$comment": str(time.time()),'),
@@ -81,7 +81,7 @@ SABOTEURS = {
     "007.6": ('if name == "SIGKILL" else', 'if name == "SIGFOO" else'),
     "007.7": ("        if unread:", "        if False:"),
     "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"),
-    "008.2": ("column = 0\n        elif", "column = 0; cells.clear()\n        elif"),
+    "008.2": ('column = max(count, 1) - 1', 'column = max(count, 1) - 1; cells.clear()'),
     "008.3": (r'(?P<text>[^\x00-\x08\x0a', r'(?P<text>[^\x01-\x08\x0a'),
     "008.4": ('data.decode("utf-8", "replace")\n\n\n_CONTROL', 'data.decode("latin-1")\n\n\n_CONTROL'),
     "008.5": ("cells[column:column + len(run)] = run", "cells = cells[:column] + list(run) + cells[column + len(run):]"),
@@ -90,7 +90,7 @@ SABOTEURS = {
     "009.3": ("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"),
     "009.4": ("except OSError as problem:\n                self.saved", "except KeyError as problem:\n                self.saved"),
     "009.5": ("            if cut:\n", "            if False:\n"),
-    "009.6": ("os.unlink(path)\n                used", "used"),
+    "009.6": ("os.unlink(path)\n                    used", "used"),
     "009.7": ('self._unnamed.discard(path or "")', "pass"),
     "009.8": ("if self._buffer.overflowed():", "if True:"),
     "010.1": ("while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:", "while False:"),
@@ -105,17 +105,17 @@ SABOTEURS = {
     "012.2": ('_anonymous_file(text + b"\\0")', '_anonymous_file(text[:131071] + b"\\0")'),
     "012.3": ('if "\\0" in command:', "if False:"),
     "013.1": ('if problem.args[0] != "cwd_missing":', "if True:"),
-    "013.2": ('self._notes.append("files that the command left are in " + shown_path(self._scratch))', "pass"),
-    "014.1": ("elif name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX):", "elif name in ('BASH_ENV',):"),
-    "014.2": ("env.update((name, value) for name, value in NON_INTERACTIVE.items()\n               if", "dict((name, value) for name, value in NON_INTERACTIVE.items()\n               if"),
+    "013.2": ('self._notes.append("files that the command left are in " + printable(self._scratch))', "pass"),
+    "014.1": ("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"),
+    "014.2": ("env.update((name, value) for name, value in NON_INTERACTIVE", "dict((name, value) for name, value in NON_INTERACTIVE"),
     "014.3": ('env["LANG"] = "C.UTF-8"', "pass"),
-    "014.4": ("else:\n            env[name] = value\n    env.update", "else:\n            env[name] = value.strip()\n    env.update"),
+    "014.4": ("env = {name: value for name, value in environ.items() if", "env = {name: value.strip() for name, value in environ.items() if"),
     "014.5": ("{**NON_INTERACTIVE, **runs, **environ}", "{**environ, **runs, **NON_INTERACTIVE}"),
     "014.6": ("if remote else []", "if not remote else []"),
     "014.7": ('"--norc", ', ""),
-    "015.1": ("Stop.CANCELLED if facts.cancels else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
+    "015.1": ("Stop.CANCELLED if cancels else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
     "015.2": ("            job.end()\n            raise", "            raise"),
-    "015.3": ("impatient = facts.cancels >", "impatient = facts.cancels > 99 +"),
+    "015.3": ("facts.stops > 1 or", ""),
     "015.4": ("if any(token.count for token", "if False and any(token.count for token"),
     "015.5": ("            self._registry.close()\n", "            pass\n"),
     "016.1": ("self._live.add(chunk)", "self._live.add(chunk[1:])"),
@@ -139,28 +139,28 @@ SABOTEURS = {
 # The same for the fault injections, which no single clause says: T01 to T52 of the collection of kernel facts.
 SABOTEURS_OF_FAULTS = {
     "t01": ("returncode = process.reap()", "returncode = process.reap(); _quietly(os.killpg, process.pid, 0)"),
-    "t04": ("if fields[0] in (b\"Z\", b\"X\"):", "if fields[0] == b\"X\":"),
-    "t05": ("if line.group != self.pid or not reached:", "if line.group != self.pid:"),
+    "t04": ("if one and not one.dead and", "if one and"),
+    "t05": ("if one.group != self.pid or not reached:", "if one.group != self.pid:"),
     "t06": ("until = facts.kill_s + UNKILLABLE_S", "until = facts.kill_s + 999"),
     "t07": ("return returncode, None", "return returncode & 127, None"),
     "t08": ("self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)", "self._pause_s = 0"),
     "t09": ("except OSError:\n        return None\n\n\ndef _signal_one", "except KeyError:\n        return None\n\n\ndef _signal_one"),
     "t13": ("return self._mark in _read_file", "return b'BASH_TOOL_RUN' in _read_file"),
     "t14": ("+= QUIET_PASSES if _last_pid() == youngest else 1", "+= QUIET_PASSES"),
-    "t15": ("if now is None or now.start != member.start:", "if False:"),
+    "t15": ("if now is None or now.start != member.start:\n        return", "if now is None:\n        return\n    member = now"),
     "t31": ("if problem.errno == errno.E2BIG:", "if False:"),
-    "t32": ("except OSError as problem:\n                return Outcome", "except KeyError as problem:\n                return Outcome"),
+    "t32": ("        except OSError as problem:\n            if process is not None:", "        except KeyError as problem:\n            if process is not None:"),
     "t35": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"),
     "t36": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"),
     "t37": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
     "t43": ("elif self._output is not None:\n            self._note", "elif time.sleep(1) or self._output is not None:\n            self._note"),
-    "t44": ("            job.end()\n            raise", "            raise"),
+    "t44": ("                self.stop()\n                self.start() ", "                self.start() "),
     "t46": ("line * self.LINE)", "0)"),
     "t47": ("return not poller.poll(0)", "return True"),
     "t48": ("        for registry in self._registries:\n            registry.jobs.add(self)", "        for registry in self._registries:\n            [job.stop() for job in list(registry.jobs)]; registry.jobs.add(self)"),
     "t49": ("start_new_session=True)     # no", "start_new_session=True, restore_signals=False)     # no"),
     "t50": ("self._poller = select.poll()            # not", "self._poller = select.poll(); assert self._folder and max(map(int, os.listdir('/proc/self/fd'))) < 1000            # not"),
-    "t52": ("expired = facts.exited_s is None and now >= deadline", "expired = facts.exited_s is None and now >= deadline and now > facts.output_s + 1"),
+    "t52": ("return (Action.TERM if now >= deadline else Action.WAIT), deadline", "return (Action.TERM if now >= max(deadline, facts.output_s + 1) else Action.WAIT), deadline"),
 }
 
 
@@ -297,7 +297,9 @@ def plain_bash(command, **options):
 
 def no_leak(calls, rounds=3):
     """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first round."""
+    threads = tasks()
     calls()
+    assert eventually(lambda: tasks() <= threads)
     before = descriptors(), tasks()
     for _ in range(rounds):
         calls()
@@ -948,11 +950,12 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
         Path("text").write_text(text, encoding="utf-8")
         result = tool.run("cat text")
         assert "\ufffd" not in result.text and result.stdout == text[:455] + "\n\n[snip]\n\n" + text[-455:] or set(result.stdout) <= set(text + "\n[snip]")
-    for size in range(1, 40):
-        head, tail = bash_tool.whole_characters(text.encode()[:size], text.encode()[size:size + 40])
-        head.decode("utf-8")
-        assert "\ufffd" not in (tail + text.encode()[size + 40:]).decode("utf-8")
-        assert size - len(head) < 4 and 40 - len(tail) < 4
+    data = text.encode()
+    for head in range(1, 40):       # wherever the gap between what is kept begins and ends
+        for tail in range(1, 9):
+            fitted = bash_tool.keep_ends(bash_tool.Captured(data[:head], data[len(data) - tail:], len(data)), 1000, 500)
+            first, last = fitted.text.split("\n\n[snip]\n\n")
+            assert text.startswith(first) and text.endswith(last) and head - len(first.encode()) < 4 and tail - len(last.encode()) < 4
 
 
 WORST = ["\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP", "x\r", "x\b", "\x1b[2K", "\x1b[Kx", "\x1b[9999Gx", "\x1b[9999Cx\r", "\x1b]0;", "\x90x",
@@ -1175,6 +1178,8 @@ def test_req_bash_011_2_names_the_leftover(code, count):
 
 def test_req_bash_011_3_goes_on_reading():
     """WHILE a leftover holds the output open, THE SYSTEM SHALL go on reading it into the file that the answer named."""
+    BashTool().run(":")
+    assert eventually(lambda: tasks() == 1)
     before = descriptors(), tasks()
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
         result = tool.run("(sleep 0.3; for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
@@ -1944,11 +1949,11 @@ def test_t15_a_reused_number_is_spared():
     """Who has the number of a member but another start time is not signalled."""
     stranger = subprocess.Popen(["sleep", "600"])
     try:
-        start = bash_tool._stat_of(stranger.pid).start
-        bash_tool._signal_one(bash_tool.Member(stranger.pid, start - 1, stranger.pid), signal.SIGKILL)
+        member = bash_tool._member(stranger.pid)
+        bash_tool._signal_one(member._replace(start=member.start - 1), signal.SIGKILL)
         time.sleep(0.1)     # the signal would have arrived; there is nothing to poll for
         assert stranger.poll() is None
-        bash_tool._signal_one(bash_tool.Member(stranger.pid, start, stranger.pid), signal.SIGKILL)
+        bash_tool._signal_one(member, signal.SIGKILL)
         assert stranger.wait(10) == -9
     finally:
         stranger.kill()
@@ -2230,17 +2235,17 @@ def test_next_action_table():
     for exited in (None, 4.0, 12.0):
         for output in (0.0, 4.5, 12.5):
             for eof in (False, True):
-                for cancels in (0, 1, 2):
+                for stops in (0, 1, 2):
                     for term in (None, 4.0, 10.0):
                         for kill in ((None,) if term is None else (None, term + 5)):
                             for survivors in (False, True):
                                 for now in (3.9, 4.9, 5.0, 5.5, 7.0, 9.9, 10.0, 14.9, 15.0, 19.9, 20.0, 25.0):
                                     if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
                                         continue
-                                    facts = Facts(0.0, exited, max(output, exited or 0), eof, cancels, term, kill, survivors)
+                                    facts = Facts(0.0, exited, max(output, exited or 0), eof, stops, term, kill, survivors)
                                     action, until = bash_tool.next_action(facts, limits, now)
                                     seen.add(action)
-                                    stopping = term is not None or cancels or (exited is None and now >= 10)
+                                    stopping = term is not None or stops or (exited is None and now >= 10)
                                     if not stopping:
                                         over = exited is not None and (eof or now >= min(max(output, exited) + 1, exited + 3))
                                         expected = Action.FINISH if over else Action.WAIT
@@ -2249,8 +2254,7 @@ def test_next_action_table():
                                     elif exited is not None and not survivors:
                                         expected = Action.FINISH
                                     elif kill is None:
-                                        second = cancels >= 2 or (cancels == 1 and term >= 10)
-                                        expected = Action.KILL if second or now >= term + 5 else Action.WAIT
+                                        expected = Action.KILL if stops > 1 or now >= term + 5 else Action.WAIT
                                     else:
                                         expected = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT
                                     assert action is expected, (facts, now)
