@@ -1711,6 +1711,18 @@ class Job:
                 continue
 
 
+class Lease:
+    """Held by who waits for a job, and by nobody else. However that one leaves, the job is stopped if it still runs: a second
+    Ctrl-C a few microseconds after the first strikes before any handler of ours has begun."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __del__(self) -> None:
+        if self._job.wait(0.0) is None:
+            self._job.stop()
+
+
 # ---- 8 BashTool -----------------------------------------------------------------------------------------
 # The face. What a model or a command does is answered; what a host does wrong is raised.
 
@@ -1859,12 +1871,14 @@ class BashTool:
         plan = Plan(request.command.encode("utf-8"), self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
                     lambda stream: keep_ends(stream, most, profile.snip_size))
         job = Job(plan, self._folder, self._registry, cancel, watched=on_output is not None)
+        lease = Lease(job)
         try:
             job.start()
             outcome = job.follow(on_output)
         except BaseException:
             job.end()
             raise
+        del lease
         try:
             return outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
         except IndexError:

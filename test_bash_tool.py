@@ -1419,13 +1419,15 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "cancelled" and time.monotonic() - begun < 30 and not alive(int(result.stdout))
 
 
-def test_req_bash_015_4_a_cancelled_call_does_not_begin():
+def test_req_bash_015_4_a_cancelled_call_does_not_begin(monkeypatch):
     """WHEN a call was cancelled before its command began, THE SYSTEM SHALL not run the command."""
+    spawned = []
+    monkeypatch.setattr(bash_tool, "Process", lambda *arguments: spawned.append(arguments))
     cancel = Cancel()
     cancel.cancel()
     with BashTool() as tool:
         result = tool.run("touch made", cancel=cancel)
-    assert (result.text, result.status) == ("[command cancelled]\n", "cancelled") and not Path("made").exists()
+    assert (result.text, result.status) == ("[command cancelled]\n", "cancelled") and not spawned
 
 
 def test_req_bash_015_5_close_ends_what_runs():
@@ -2207,6 +2209,170 @@ def test_a_fork_of_the_host():
         thread.join()
         print(results[0].text, end="")
     """) == "7\nparent\n"
+
+
+def test_the_last_descriptor_goes_in_the_middle():
+    """A host that takes every descriptor while a command runs still gets the command ended at its timeout."""
+    assert in_host("""
+        import os, resource, threading
+        from bash_tool import BashTool
+        tool = BashTool()
+        tool.run(":")
+        results = []
+        thread = threading.Thread(target=lambda: results.append(tool.run("echo hi; sleep 600 & echo $! > child; sleep 600", timeout_s=1)))
+        thread.start()
+        while not os.path.exists("child"):
+            pass
+        held = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        try:
+            while True:
+                held.append(os.dup(0))
+        except OSError:
+            pass
+        thread.join()
+        for fd in held:
+            os.close(fd)
+        print(results[0].text, end="")
+        print(open("/proc/%s/stat" % open("child").read().strip()).read().split()[2] if os.path.exists("/proc/" + open("child").read().strip()) else "Z")
+    """) == "[command timed out after 1s]\nhi\nZ\n"
+
+
+def test_two_interrupts_in_a_hurry(nothing_is_left):
+    """A second Ctrl-C right after the first, before any handler has begun, leaves no command running."""
+    in_host("""
+        import os, random, signal, subprocess, sys, threading, time
+        from bash_tool import BashTool
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        tool = BashTool()
+        random.seed(2)
+
+        def twice():
+            time.sleep(0.03)
+            for delay_s in (0, random.random() * 0.0002):
+                end = time.perf_counter() + delay_s
+                while time.perf_counter() < end:
+                    pass
+                os.kill(os.getpid(), signal.SIGINT)
+
+        for _ in range(40):
+            try:
+                thread = threading.Thread(target=twice)
+                thread.start()
+                try:
+                    tool.run("sleep 600", timeout_s=60)
+                except KeyboardInterrupt:
+                    pass
+                thread.join()
+            except KeyboardInterrupt:
+                pass
+            while True:
+                try:
+                    thread.join()
+                    break
+                except KeyboardInterrupt:
+                    pass
+        end = time.monotonic() + 10
+        while tool._registry.jobs and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not tool._registry.jobs
+    """)
+    assert eventually(lambda: not carriers(nothing_is_left))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="making a process namespace takes root")
+def test_the_proc_of_another_namespace():
+    """Where /proc lists the processes of another namespace, their numbers are not used."""
+    program = ("import bash_tool; print(bash_tool.PROC, bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
+               ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')")
+    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60,
+                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+    assert done.stdout == b"None [command timed out after 0.3s]\n"
+
+
+@pytest.mark.parametrize("lacking", ["memfd", "memfd and files", "memfd and room"])
+def test_other_ways_for_the_text(monkeypatch, lacking):
+    """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    if lacking == "memfd and files":
+        monkeypatch.setattr(bash_tool, "_temporary_folders", lambda: iter(["/nonexistent"]))
+    if lacking == "memfd and room":
+        monkeypatch.setattr(bash_tool, "_temporary_folders", lambda: iter(["/dev/full"]))
+    with BashTool(profile=tiny(default=20)) as tool:
+        for size in (0, 10, 70000, 1000000):
+            assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
+        assert BashTool(shell="true").run("x").error == BashTool(shell="true").run("x" * 100000).error == "spawn_failed"
+    no_leak(lambda: [tool.run(":") for tool in [BashTool()]])
+
+
+def test_close_is_final(monkeypatch):
+    """A command whose confirmation was under way when the tool was closed does not run on."""
+    tool = BashTool(confirm=lambda _: tool.close() or True)
+    assert tool.run("sleep 600; touch made").status == "cancelled" and not Path("made").exists()
+
+
+def test_a_host_without_a_directory():
+    """A host whose own directory is gone gets its commands run in an empty folder, not somewhere else."""
+    assert in_host("""
+        import os
+        from bash_tool import BashTool
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        for tool in (BashTool(), BashTool("sub")):
+            result = tool.run("ls -A; pwd")
+            print(result.error, "scratch-" in result.stdout)
+        print(BashTool("/").run("pwd").text, end="")
+    """) == "cwd_missing True\ncwd_missing True\n/\n"
+
+
+def test_a_forked_copy_of_a_tool():
+    """A forked child's copies of a tool and of a token are its own: what it does with them does not reach the parent."""
+    assert in_host("""
+        import os, threading, time
+        from bash_tool import BashTool, Cancel
+        tool, cancel = BashTool(), Cancel()
+        results = []
+        thread = threading.Thread(target=lambda: results.append(tool.run("seq 50000; echo begun > begun; sleep 600", timeout_s=60, cancel=cancel)))
+        thread.start()
+        while not os.path.exists("begun"):
+            time.sleep(0.01)
+        pid = os.fork()
+        if pid == 0:
+            cancel.cancel()
+            tool.close()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(0.3)
+        print(len(results))
+        begun = time.monotonic()
+        cancel.cancel()
+        thread.join()
+        print(results[0].status, time.monotonic() - begun < 3, os.path.exists(results[0].output_file))
+    """) == "0\ncancelled True True\n"
+
+
+def test_a_cleaner_of_temporary_files():
+    """A private folder that somebody removed is made anew."""
+    with BashTool() as tool:
+        shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
+        assert Path(tool.run("seq 50000").output_file).exists()
+
+
+def test_threads_that_never_stop_calling(nothing_is_left):
+    """A thread that calls and calls while the interpreter ends does not leave a command behind."""
+    in_host("""
+        import threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        def forever():
+            while True:
+                tool.run("sleep 600")
+        for _ in range(3):
+            threading.Thread(target=forever, daemon=True).start()
+        time.sleep(0.3)
+    """)
+    assert eventually(lambda: not carriers(nothing_is_left))
 
 
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
