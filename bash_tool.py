@@ -16,9 +16,9 @@ Every call is a job. One monitor thread owns its process; whoever wants the answ
                          +-- the shell ended: drain what is left in the pipe -> answer
                          +-- timeout, cancel, Ctrl-C: TERM+CONT -> grace -> KILL -> sweep -> answer
 
-The file reads from top to bottom; nothing is used above its definition.
+The file reads from top to bottom; no section, class or function uses one that stands below it.
 
-    1 Limits and words   every number and every phrase that a model may read, once
+    1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
     3 Profiles           what differs between the ways of speaking to a model: rows of data
     4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
@@ -68,7 +68,7 @@ __all__ = ["BashTool", "Result", "Cancel",             # to use it
 
 # ---- 1 Limits and words ---------------------------------------------------------------------------------
 # The numbers are the seeds' (REQ-BASH-001 to 007); those that are ours say where they come from. The
-# phrases are contract too: models, hosts and tests match on them, so each stands here and nowhere else.
+# phrases are contract too: models, hosts and tests match on them. Sentences that explain one refusal stand where it is made.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -110,7 +110,7 @@ NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes o
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
 NOTE_SURVIVED = "could not be killed: {who}"
 NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
-NOTE_WITHHELD = "not passed to commands, because the value holds a password: {names}"
+NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOWHERE = "nowhere (no file could be written: {reason})"
 
@@ -1049,6 +1049,21 @@ def _command_line(pid: int) -> str:
     return "a subshell of the command" if BOOTSTRAP in line else shown(line)
 
 
+def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
+    """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
+    Upholds REQ-BASH-007.4 and REQ-BASH-013.1."""
+    shell = plan.shell[0]
+    if isinstance(problem, OSError):
+        if problem.filename == cwd:
+            return SpawnError("cwd_missing", _reason(problem))
+        if problem.errno == errno.ENOENT:
+            return SpawnError("shell_not_found", "the shell %s was not found" % shown(shell))
+        if problem.errno == errno.E2BIG:
+            return SpawnError("spawn_failed", "the shell could not be started: the environment is too large for execve "
+                                              "(the command itself is not limited)")
+    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
+
+
 class Process:
     """A shell in a session of its own, and everything that it started. Owned by one monitor thread."""
 
@@ -1187,21 +1202,6 @@ class Process:
             if self.pidfd is not None:
                 os.close(self.pidfd)
                 self.pidfd = None
-
-
-def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
-    """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
-    Upholds REQ-BASH-007.4 and REQ-BASH-013.1."""
-    shell = plan.shell[0]
-    if isinstance(problem, OSError):
-        if problem.filename == cwd:
-            return SpawnError("cwd_missing", _reason(problem))
-        if problem.errno == errno.ENOENT:
-            return SpawnError("shell_not_found", "the shell %s was not found" % shown(shell))
-        if problem.errno == errno.E2BIG:
-            return SpawnError("spawn_failed", "the shell could not be started: the environment is too large for execve "
-                                              "(the command itself is not limited)")
-    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
 
 
 class Guard:
@@ -1348,6 +1348,12 @@ class Cancel:
 
     def __del__(self) -> None:      # the last holder is gone
         self.close()
+
+
+def _who(members: Sequence[Member]) -> str:
+    named = ["pid %d (%s)" % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
+    more = len(members) - len(named)
+    return ", ".join(named) + (" and %d more" % more if more else "")
 
 
 # A fork between the making of an output pipe and the closing of its write end would give that end to the child, and
@@ -1582,12 +1588,6 @@ class Supervisor:
         while self._read(16 * READ_BYTES):
             self._poller.poll()
         self._spool.close()
-
-
-def _who(members: Sequence[Member]) -> str:
-    named = ["pid %d (%s)" % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
-    more = len(members) - len(named)
-    return ", ".join(named) + (" and %d more" % more if more else "")
 
 
 # ---- 7 Jobs ---------------------------------------------------------------------------------------------
