@@ -1204,6 +1204,12 @@ class Process:
                 self.pidfd = None
 
 
+# A fork of the host between the making of a pipe and the closing of an end would give that end to the child: it would look
+# like a leftover, or keep the guard waiting. The lock is held over just that, and over every fork.
+_forking = _thread.allocate_lock()
+os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_forking.release)
+
+
 class Guard:
     """What ends this process's commands when it dies without a word: SIGKILL, os._exit, a segfault.
 
@@ -1243,17 +1249,16 @@ class Guard:
             if fd is not None:
                 os.close(fd)
         self._ledger = self._lifeline = None
-        self._lock = _thread.allocate_lock()
         self._free: list[int] = []
         self._fresh = itertools.count()
 
     def enter(self, mark: str) -> int | None:
         """Puts a run on the ledger, its group still unknown. Returns its line; None where there can be no guard."""
-        with self._lock:
+        with _forking:
             if not self._alive():
                 try:
                     self._start()
-                except OSError:
+                except (OSError, RuntimeError):     # no shell, no descriptor, an environment that changes in our hands
                     return None
         try:
             line = self._free.pop()
@@ -1354,12 +1359,6 @@ def _who(members: Sequence[Member]) -> str:
     named = ["pid %d (%s)" % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
     more = len(members) - len(named)
     return ", ".join(named) + (" and %d more" % more if more else "")
-
-
-# A fork between the making of an output pipe and the closing of its write end would give that end to the child, and
-# make the child look like a leftover. The lock is held over just that, and over every fork of the host.
-_forking = _thread.allocate_lock()
-os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_forking.release)
 
 
 class Supervisor:
