@@ -1533,6 +1533,7 @@ class Supervisor:
         if self._stop is not None:
             process.signal_group(signal.SIGKILL)        # the group's last: it cannot be repeated after the reap
             self._note_survivors(process)
+            self._read(MIB)     # the last words of whoever died last
             self._close_output()
         elif self._output is not None:
             self._note_leftover(process.members() if PROC else [])

@@ -2729,7 +2729,7 @@ def run_saboteurs(chosen):
     """Runs each property under its saboteur; returns how many stayed green."""
     numbers = chosen or sorted([*SABOTEURS, *SABOTEURS_OF_FAULTS])
     green, begun = 0, time.monotonic()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:      # most of them wait for tiny timeouts
         for number, (red, output) in zip(numbers, pool.map(turns_red, numbers)):
             if not red:
                 green += 1
