@@ -109,6 +109,7 @@ NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n
 NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
 NOTE_SURVIVED = "could not be killed: {who}"
+NOTE_BLIND = "what the command started outside its process group may still run: it could not be looked for"
 NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
@@ -884,30 +885,37 @@ class Spool:
 
 
 class LiveText:
-    """Output on its way to somebody who watches: added by the monitor, taken by the caller, bounded in between.
+    """Output on its way to somebody who watches: added by the monitor, taken by the caller, bounded in between. Without a lock,
+    since a signal handler may strike the caller inside `take`: each count is written by one side alone.
     Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
 
     def __init__(self) -> None:
-        self._lock = _thread.allocate_lock()
-        self._bytes = bytearray()
-        self._skipped = 0
+        self._chunks: deque[bytes] = deque()
+        self._added = self._dropped = self._taken = self._told = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def add(self, chunk: bytes) -> None:
-        with self._lock:
-            self._bytes += chunk
-            excess = len(self._bytes) - LIVE_BYTES
-            if excess > 0:
-                del self._bytes[:excess]
-                self._skipped += excess
+        self._chunks.append(chunk)
+        self._added += len(chunk)
+        while self._added - self._taken - self._dropped > LIVE_BYTES or len(self._chunks) > LIVE_BYTES // 64:
+            try:
+                self._dropped += len(self._chunks.popleft())
+            except IndexError:
+                break
 
     def take(self, final: bool = False) -> str:
         """What has come since the last time, no character split; with `final` also the half of one."""
-        with self._lock:
-            data, self._bytes = bytes(self._bytes), bytearray()
-            skipped, self._skipped = self._skipped, 0
+        text = ""
+        for _ in range(len(self._chunks)):
+            try:
+                chunk = self._chunks.popleft()
+            except IndexError:
+                break
+            self._taken += len(chunk)
+            text += self._decoder.decode(chunk)
+        skipped, self._told = self._dropped - self._told, self._dropped
         note = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
-        return note + self._decoder.decode(data, final)
+        return note + text + self._decoder.decode(b"", final)
 
 
 def _anonymous_file(data: bytes) -> int | None:
@@ -1033,12 +1041,12 @@ def _signal_one(member: Member, number: int) -> None:
             os.close(fd)
 
 
-def _last_pid() -> bytes:
-    """The number of the youngest process of all; it changes with each fork on the machine."""
+def _last_pid() -> int:
+    """The number of the youngest process of all, which changes with each fork on the machine; 0 where it is not told."""
     try:
-        return _read_file("%s/loadavg" % PROC).rpartition(b" ")[2]
-    except OSError:
-        return b""
+        return int(_read_file("%s/loadavg" % PROC).split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _command_line(pid: int) -> str:
@@ -1083,6 +1091,7 @@ class Process:
         self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
         self.pinned = True                      # the shell is unreaped: its number is nobody else's
         self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
+        self.blind = False                      # the last scan could not be made
         self._killed = False
         self.pidfd = _open_pidfd(self.pid)
 
@@ -1126,8 +1135,9 @@ class Process:
             self._start = shell.start if shell else 0
         try:
             entries = os.listdir(PROC)
+            self.blind = False
         except OSError:         # the host has no descriptor left
-            entries = []
+            entries, self.blind = [], True
         for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
             one = _member(pid)
             if one and not one.dead and one.start >= self._start and pid not in (self.pid, os.getpid()):
@@ -1204,10 +1214,19 @@ class Process:
                 self.pidfd = None
 
 
-# A fork of the host between the making of a pipe and the closing of an end would give that end to the child: it would look
-# like a leftover, or keep the guard waiting. The lock is held over just that, and over every fork.
-_forking = _thread.allocate_lock()
-os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_forking.release)
+# A fork of the host while a pipe of ours is being handed on would give the child its write end too: the child would look like
+# a leftover, or keep the guard waiting. It closes what stands here. (A lock over every fork would do the same, and deadlock
+# with a handler, or a __del__, that runs a command while the lock is held.)
+_not_for_forks: set[int] = set()
+
+
+def _forget_pipes() -> None:
+    for fd in _not_for_forks:
+        _quietly(os.close, fd)
+    _not_for_forks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_pipes)
 
 
 class Guard:
@@ -1226,11 +1245,20 @@ class Guard:
         read -r _ <&4
         runs=$(sed -n 's/^\(%s[0-9a-f]\{32\} [0-9]*\) *$/\1/p' <&3)
         [ -n "$runs" ] || exit
-        for group in $(echo "$runs" | sed -n 's/.* \([1-9][0-9][0-9]*\)$/\1/p'); do kill -9 "-$group"; done
+        for group in $(echo "$runs" | sed -n -e 's/.* \([2-9]\)$/\1/p' -e 's/.* \([1-9][0-9][0-9]*\)$/\1/p'); do
+            kill -9 "-$group"
+        done
+        runs=$(echo "$runs" | sed 's/ .*//')
+        carriers() { echo "$runs" | grep -lsFf - /proc/[0-9]*/environ; }
+        printf 'a\000b' | grep -qF b || carriers() {        # busybox: its grep ends a line at a NUL
+            for file in /proc/[0-9]*/environ; do for run in $runs; do
+                tr '\000' '\n' <"$file" | grep -q "^$run=1$" && echo "$file"
+            done; done
+        }
         quiet=0 passes=0
         while [ $quiet -lt 2 ] && [ $passes -lt 100 ]; do
             quiet=$((quiet + 1)) passes=$((passes + 1))
-            for found in $(echo "$runs" | sed 's/ .*//' | grep -lsFf - /proc/[0-9]*/environ); do
+            for found in $(carriers); do
                 quiet=0 found=${found%%/environ}
                 kill -9 "${found#/proc/}"
             done
@@ -1249,17 +1277,21 @@ class Guard:
             if fd is not None:
                 os.close(fd)
         self._ledger = self._lifeline = None
+        self._lock = _thread.allocate_lock()
         self._free: list[int] = []
         self._fresh = itertools.count()
 
     def enter(self, mark: str) -> int | None:
         """Puts a run on the ledger, its group still unknown. Returns its line; None where there can be no guard."""
-        with _forking:
+        if not self._lock.acquire(timeout=5.0):     # bounded: a __del__ may run a command in the thread that holds it
+            return None
+        try:
             if not self._alive():
-                try:
-                    self._start()
-                except (OSError, RuntimeError):     # no shell, no descriptor, an environment that changes in our hands
-                    return None
+                self._start()
+        except (OSError, RuntimeError):             # no shell, no descriptor, an environment that changes in our hands
+            return None
+        finally:
+            self._lock.release()
         try:
             line = self._free.pop()
         except IndexError:
@@ -1270,7 +1302,7 @@ class Guard:
     def note(self, line: int | None, text: str) -> None:
         """Writes a line of the ledger."""
         if line is not None and self._ledger is not None:
-            os.pwrite(self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
+            _quietly(os.pwrite, self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
 
     def leave(self, line: int | None) -> None:
         """Takes a run off the ledger: what it left behind may outlive this process."""
@@ -1293,17 +1325,14 @@ class Guard:
             self._lifeline = None
         if self._ledger is None:
             raise FileNotFoundError(errno.ENOENT, "no place for a ledger")
-        reader, writer = os.pipe()
+        reader, self._lifeline = os.pipe()
         try:
-            env = {name: value for name, value in os.environ.items() if name == "PATH" or name.startswith(RUN_PREFIX)}
+            env = {name: value for name, value in os.environ.items() if name.startswith(RUN_PREFIX)}
+            env["PATH"] = os.environ.get("PATH", "") + ":/usr/bin:/bin"
             subprocess.Popen(["/bin/sh", "-c", self.SCRIPT], stdin=reader, stdout=self._ledger, stderr=subprocess.DEVNULL,
                              env=env, start_new_session=True).wait()
-            self._lifeline = writer
-        except BaseException:
-            os.close(writer)
-            raise
         finally:
-            os.close(reader)
+            os.close(reader)    # where there is no guard nobody reads, and the next call tries again
 
 
 _guard = Guard()
@@ -1339,10 +1368,10 @@ class Cancel:
         Made here, in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread.
         """
         with self._making:
-            if self._pipe is None:
+            if self._pipe is None or self._owner != os.getpid():
                 pipe = os.pipe()
                 os.set_blocking(pipe[1], False)
-                self._pipe = pipe
+                self._owner, self._pipe = os.getpid(), pipe
             return self._pipe[0]
 
     def close(self) -> None:
@@ -1403,21 +1432,22 @@ class Supervisor:
             _guard.leave(line)
 
     def _spawn(self, text: CommandText) -> Process:
-        with _forking:
-            reader, writer = os.pipe()
+        reader, writer = os.pipe()
+        _not_for_forks.add(writer)
+        try:
+            os.set_blocking(reader, False)
             try:
-                os.set_blocking(reader, False)
-                try:
-                    process = Process(self._plan, self._mark, self._plan.cwd, text, writer)
-                except SpawnError as problem:
-                    if problem.args[0] != "cwd_missing":
-                        raise
-                    process = self._spawn_elsewhere(text, writer, problem.args[1])
-            except BaseException:
-                os.close(reader)
-                raise
-            finally:
-                os.close(writer)
+                process = Process(self._plan, self._mark, self._plan.cwd, text, writer)
+            except SpawnError as problem:
+                if problem.args[0] != "cwd_missing":
+                    raise
+                process = self._spawn_elsewhere(text, writer, problem.args[1])
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            _not_for_forks.discard(writer)
+            os.close(writer)
         self._output = reader
         self._facts = Facts(time.monotonic())
         for fd, event in ((reader, select.POLLIN), (text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):
@@ -1490,10 +1520,11 @@ class Supervisor:
             self._facts.exited_s = self._facts.output_s = now
         elif exited and stopping:
             youngest = _last_pid()      # if nobody forked in the meantime, a scan that sees nobody is a proof
-            if process.kill() if self._facts.kill_s is not None else process.members():
+            seen = process.kill() if self._facts.kill_s is not None else process.members()
+            if seen or process.blind:
                 self._quiet_passes = 0
             else:
-                self._quiet_passes += QUIET_PASSES if _last_pid() == youngest else 1
+                self._quiet_passes += QUIET_PASSES if _last_pid() == youngest != 0 else 1
             self._facts.survivors = self._quiet_passes < QUIET_PASSES
 
     def _read(self, most: int) -> bool:
@@ -1568,6 +1599,8 @@ class Supervisor:
             members = [one for one in (*shell, *(process.members() if PROC else ())) if one]
             if members:
                 self._notes.append(NOTE_SURVIVED.format(who=_who(members)))
+            if process.blind:
+                self._notes.append(NOTE_BLIND)
 
     def _note_leftover(self, members: list[Member]) -> None:
         saved = self._spool.spill()
@@ -1631,7 +1664,7 @@ class Job:
     def __init__(self, plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None, watched: bool) -> None:
         self._registries = (registry, _everyone)
         self._own = Cancel()
-        self._stopping = _thread.allocate_lock()
+        self._stopping = _thread.RLock()          # a signal handler may stop what is being stopped
         self._live = LiveText() if watched else None
         self._supervisor = Supervisor(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live)
         self._unclaimed: list[None] = [None]    # popped by the one monitor that runs it
@@ -1641,6 +1674,9 @@ class Job:
 
     def start(self) -> None:
         """Starts the command in a monitor thread. Starting twice is starting once."""
+        if _everyone.closed and self._claim():  # the interpreter is ending: a new thread might never run
+            self._publish(Outcome("cancelled"))
+            return
         try:
             _thread.start_new_thread(self._monitor, ())
         except RuntimeError as problem:         # no thread to be had, or the interpreter is at its end
@@ -1778,7 +1814,7 @@ class BashTool:
         self._registry = Registry()
         self._owner = os.getpid()
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
-        self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote)))] if remote else []
+        self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote[:20])))] if remote else []
 
     def __enter__(self) -> "BashTool":
         return self
@@ -1920,10 +1956,11 @@ def _hide(command: str) -> None:
         begin, end = int(fields[45]), int(fields[46])
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
             memory.seek(begin)
-            at = memory.read(end - begin).rfind(b"\0" + os.fsencode(command) + b"\0")
-            if at >= 0:
-                memory.seek(begin + at + 1)
-                memory.write(b" " * len(os.fsencode(command)))
+            hidden = memory.read(end - begin)
+            for _ in range(2):          # equal neighbours share a NUL
+                hidden = hidden.replace(b"\0%b\0" % os.fsencode(command), b"\0%b\0" % (b" " * len(os.fsencode(command))))
+            memory.seek(begin)
+            memory.write(hidden)
     except (OSError, ValueError, IndexError):
         pass
 
@@ -1950,6 +1987,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
     parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
     options = parser.parse_args(argv)
+    for fd in range(3):         # a closed one would become the first file that is opened
+        try:
+            os.fstat(fd)
+        except OSError:
+            if fd == 1:
+                return EXIT_CODES["failed"]
+            os.open(os.devnull, os.O_RDWR)
     if options.version:
         import hashlib
         with open(os.path.abspath(__file__), "rb") as file:
@@ -1973,11 +2017,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             _hide(command)
         cancel = Cancel()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:      # nohup, and jobs of a shell without job control
-                signal.signal(number, lambda *_: cancel.cancel())
+
+        def interrupted(number: int, _: object) -> None:
+            cancel.cancel()
+            if cancel.count > 2:        # even the writing stalls: the guard ends the command
+                signal.signal(number, signal.SIG_DFL)
+
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:   # nohup, and jobs of a shell without job control
+                signal.signal(number, interrupted)
         result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
                           on_output=(lambda text: _write(2, text)) if options.follow else None)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         _write(1, json.dumps(result.to_dict()) + "\n" if options.json else result.text)
         tool.close()
     except KeyboardInterrupt:       # while reading the command
