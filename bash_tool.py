@@ -1965,8 +1965,8 @@ def _hide(command: str) -> None:
         pass
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and prints what a model would read. Returns the exit code for the process. Upholds REQ-BASH-017."""
+def _options(argv: Sequence[str] | None) -> Any:
+    """The command line as it was meant; says how to use it, and exits, where it means nothing."""
     import argparse     # only the command line pays for it
 
     class Parser(argparse.ArgumentParser):
@@ -1987,6 +1987,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
     parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
     options = parser.parse_args(argv)
+    if options.command is None and not options.schema and not options.version:
+        parser.error("no command given")
+    return options
+
+
+def _run_and_print(tool: BashTool, options: Any) -> int:
+    command = options.command
+    if command == "-":
+        with open(0, "rb", closefd=False) as stdin:
+            command = stdin.read().decode("utf-8", "surrogateescape")
+    else:
+        _hide(command)
+    cancel = Cancel()
+
+    def interrupted(number: int, _: object) -> None:
+        cancel.cancel()
+        if cancel.count > 2:        # even the writing stalls: the guard ends the command
+            signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:   # nohup, and jobs of a shell without job control
+            signal.signal(number, interrupted)
+    result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
+                      on_output=(lambda text: _write(2, text)) if options.follow else None)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    _write(1, json.dumps(result.to_dict()) + "\n" if options.json else result.text)
+    return EXIT_CODES.get(result.status, result.exit_code or 0)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and prints what a model would read. Returns the exit code for the process."""
     for fd in range(3):         # a closed one would become the first file that is opened
         try:
             os.fstat(fd)
@@ -1994,50 +2027,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             if fd == 1:
                 return EXIT_CODES["failed"]
             os.open(os.devnull, os.O_RDWR)
-    if options.version:
-        import hashlib
-        with open(os.path.abspath(__file__), "rb") as file:
-            print("bash_tool %s sha256:%s" % (__version__, hashlib.sha256(file.read()).hexdigest()))
-        return 0
+    options = _options(argv)
     try:
-        state_dir = options.state_dir or _user_folder()
-    except OSError:
-        state_dir = None        # a private temporary folder, if a file is needed at all
-    try:
-        tool = BashTool(options.cwd, profile=PROFILES[options.profile], state_dir=state_dir)
-        if options.schema:
-            _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
+        if options.version:
+            import hashlib
+            with open(os.path.abspath(__file__), "rb") as file:
+                _write(1, "bash_tool %s sha256:%s\n" % (__version__, hashlib.sha256(file.read()).hexdigest()))
             return 0
-        if options.command is None:
-            parser.error("no command given")
-        command = options.command
-        if command == "-":
-            with open(0, "rb", closefd=False) as stdin:
-                command = stdin.read().decode("utf-8", "surrogateescape")
-        else:
-            _hide(command)
-        cancel = Cancel()
-
-        def interrupted(number: int, _: object) -> None:
-            cancel.cancel()
-            if cancel.count > 2:        # even the writing stalls: the guard ends the command
-                signal.signal(number, signal.SIG_DFL)
-
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:   # nohup, and jobs of a shell without job control
-                signal.signal(number, interrupted)
-        result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
-                          on_output=(lambda text: _write(2, text)) if options.follow else None)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        _write(1, json.dumps(result.to_dict()) + "\n" if options.json else result.text)
-        tool.close()
-    except KeyboardInterrupt:       # while reading the command
+        try:
+            state_dir = options.state_dir or _user_folder()
+        except OSError:
+            state_dir = None    # a private temporary folder, if a file is needed at all
+        with BashTool(options.cwd, profile=PROFILES[options.profile], state_dir=state_dir) as tool:
+            if options.schema:
+                _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
+                return 0
+            return _run_and_print(tool, options)
+    except KeyboardInterrupt:   # while reading the command
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError) as problem:
-        parser.exit(EXIT_CODES["failed"], "%s: %s\n" % (parser.prog, shown(problem)))
-    return EXIT_CODES.get(result.status, result.exit_code or 0)
+        _write(2, "bash_tool.py: %s\n" % shown(problem))
+        return EXIT_CODES["failed"]
 
 
 if __name__ == "__main__":
