@@ -522,34 +522,34 @@ def _quoted(names: Iterable[object]) -> str:
 def parse_arguments(arguments: object, profile: Profile) -> Run | Rejected:
     """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
     Upholds REQ-BASH-006.4, REQ-BASH-006.5 and REQ-BASH-012.3."""
-    def wrong(reason: str) -> Rejected:
+    def _wrong(reason: str) -> Rejected:
         return Rejected("invalid_arguments", "invalid arguments: " + reason)
 
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as problem:
-            return wrong("not a JSON object (%s)" % shown(problem))
+            return _wrong("not a JSON object (%s)" % shown(problem))
     if not isinstance(arguments, Mapping):
-        return wrong('expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments))
+        return _wrong('expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments))
     unknown = [key for key in arguments if key not in ("command", "mode")]
     if unknown:
-        return wrong('unknown key %s; allowed: "command", "mode"' % _quoted(unknown[:LEFTOVERS_NAMED]))
+        return _wrong('unknown key %s; allowed: "command", "mode"' % _quoted(unknown[:LEFTOVERS_NAMED]))
     command, mode = arguments.get("command"), arguments.get("mode")
     if command is None:
-        return wrong('"command" is required: the shell command to execute, a string')
+        return _wrong('"command" is required: the shell command to execute, a string')
     if not isinstance(command, str):
-        return wrong('"command" must be a string, got %s' % _type_name(command))
+        return _wrong('"command" must be a string, got %s' % _type_name(command))
     if mode is None:
         mode = "default"
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
-        return wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
+        return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
     if "\0" in command:
-        return wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
+        return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
     lone = re.search("[\ud800-\udfff]", command)
     if lone is not None:
-        return wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
+        return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
     return Run(command, mode)
 
 
@@ -809,6 +809,7 @@ class OutputBuffer:
         self._in_tail = 0
 
     def add(self, chunk: bytes) -> None:
+        """Takes in what arrived, and forgets from the middle what there is no room for."""
         self.total_bytes += len(chunk)
         room = self._head_bytes - len(self._head)
         if room > 0:
@@ -825,6 +826,7 @@ class OutputBuffer:
         return self.total_bytes > self._head_bytes + self._tail_bytes
 
     def captured(self) -> Captured:
+        """What is kept by now."""
         tail = b"".join(self._tail)
         return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes)
 
@@ -843,6 +845,7 @@ class Spool:
         self.saved: Saved | None = None
 
     def add(self, chunk: bytes) -> None:
+        """Takes in what arrived."""
         if self.saved is None:
             _append(self._pending, chunk)
         elif self._fd is not None:
@@ -879,6 +882,7 @@ class Spool:
             self.close()
 
     def close(self) -> None:
+        """Ends the writing, and with it the lock that says that somebody writes."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -895,6 +899,7 @@ class LiveText:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def add(self, chunk: bytes) -> None:
+        """For the monitor: what arrived. Drops the oldest where too much waits to be taken."""
         self._chunks.append(chunk)
         self._added += len(chunk)
         while self._added - self._taken - self._dropped > LIVE_BYTES or len(self._chunks) > LIVE_BYTES // 64:
@@ -904,7 +909,7 @@ class LiveText:
                 break
 
     def take(self, final: bool = False) -> str:
-        """What has come since the last time, no character split; with `final` also the half of one."""
+        """For the caller: what has come since the last time, no character split; with `final` also the half of one."""
         text = ""
         for _ in range(len(self._chunks)):
             try:
@@ -984,6 +989,7 @@ class CommandText:
             return bool(os.read(self.fd, 1))
 
     def close(self) -> None:
+        """Gives back the descriptors. Closing twice is closing once."""
         for fd in (self.fd, self.writer):
             if fd is not None and fd >= 0:
                 os.close(fd)
@@ -1969,12 +1975,13 @@ def _options(argv: Sequence[str] | None) -> Any:
     """The command line as it was meant; says how to use it, and exits, where it means nothing."""
     import argparse     # only the command line pays for it
 
-    class Parser(argparse.ArgumentParser):
+    class _Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
+            """Not argparse's exit code 2, which could be the command's own."""
             self.print_usage(sys.stderr)
             self.exit(EXIT_CODES["failed"], "%s: %s\n" % (self.prog, message))
 
-    parser = Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
+    parser = _Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
                     epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
     parser.add_argument("--profile", choices=sorted(PROFILES), default="modes", help="how to speak (default: %(default)s)")
@@ -2001,7 +2008,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         _hide(command)
     cancel = Cancel()
 
-    def interrupted(number: int, _: object) -> None:
+    def _interrupted(number: int, _: object) -> None:
         cancel.cancel()
         if cancel.count > 2:        # even the writing stalls: the guard ends the command
             signal.signal(number, signal.SIG_DFL)
@@ -2009,7 +2016,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:   # nohup, and jobs of a shell without job control
-            signal.signal(number, interrupted)
+            signal.signal(number, _interrupted)
     result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
                       on_output=(lambda text: _write(2, text)) if options.follow else None)
     for number, handler in before.items():

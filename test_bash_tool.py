@@ -122,7 +122,7 @@ SABOTEURS = {
     "016.2": ("skipped, self._told = self._dropped - self._told, self._dropped", "skipped = 0"),
     "017.1": ("result.exit_code or 0)", "0)"),
     "017.2": ('"timed_out": 124', '"timed_out": 1'),
-    "017.3": ("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"),
+    "017.3": ("signal.signal(number, _interrupted)", "signal.signal(number, signal.SIG_DFL)"),
     "017.4": ("json.dumps(result.to_dict()", "json.dumps(result.text"),
     "017.5": ("hashlib.sha256(file.read())", "hashlib.sha256()"),
     "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
