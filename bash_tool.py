@@ -9,14 +9,14 @@
     result = bash.call({"command": "make test"})  # what the model sent -> what it reads
     result.text, result.is_error
 
-Every call is a job. One monitor thread owns its process; whoever wants the answer waits for the job:
+Every command is a job. One monitor thread owns its process; whoever wants the answer waits for the job:
 
-    start(plan) ------> Job <---- one monitor thread: spawn, drain, signal, reap
+    Job(plan).start() ------> <---- one monitor thread: spawn, drain, signal, reap
     caller: job.wait()   |
                          +-- the shell ended: drain what is left in the pipe -> answer
                          +-- timeout, cancel, Ctrl-C: TERM+CONT -> grace -> KILL -> sweep -> answer
 
-The file reads from top to bottom; no section, class or function uses one that stands below it.
+The file reads from top to bottom; no class and no function at its top level uses one that stands below it.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
@@ -160,21 +160,16 @@ RUN_PREFIX = "BASH_TOOL_RUN_"   # the random is in the name: an inner tool's run
 
 # A word of a name counts, not a piece of a word: KEY is one in API_KEY and AppKey, none in KEYBOARD_LAYOUT.
 SECRET_WORDS = frozenset("KEY KEYS AUTH PASS PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split())
-SECRET_ENDINGS = ("PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "SECRET", "SECRETS", "TOKEN", "TOKENS", "CREDENTIAL",
-                  "CREDENTIALS", "APIKEY", "APIKEYS", "ACCESSKEY", "PRIVATEKEY")
+SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
+    "PASSWORD PASSWD PASSPHRASE SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY PRIVATEKEY".split()))
 LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())     # SSH_AUTH_SOCK, PASSWORD_FILE: where, not what
 PLAIN_NAMES = frozenset({"PWD", "OLDPWD"})
-REMOTE_ENDINGS = ("PROXY", "INDEX_URL", "REGISTRY")          # without one of these a client falls back silently
+REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")          # without one of these a client falls back silently
 
 
 # ---- 2 Types --------------------------------------------------------------------------------------------
 # Whatever comes from outside is parsed into these at the door; past it there is no dict of Any. Strings
 # that travel as JSON are plain strings, choices that stay inside are enums.
-
-class OnTimeout(Enum):
-    """What becomes of a command whose time is over."""
-    KILL = "kill"
-
 
 class Stop(Enum):
     """Why a run was ended before its time; the values are statuses."""
@@ -190,7 +185,7 @@ class Action(Enum):
     FINISH = "finish"
 
 
-class Run(NamedTuple):
+class Request(NamedTuple):
     """A command that was asked for, in the words of the caller."""
     command: str
     mode: str
@@ -268,7 +263,6 @@ class Outcome(NamedTuple):
     total_bytes: int = 0
     saved: Saved | None = None
     notes: tuple[str, ...] = ()
-    pid: int | None = None
     duration_s: float = 0.0
 
 
@@ -305,8 +299,8 @@ class Result:
 
 
 # ---- 3 Profiles -----------------------------------------------------------------------------------------
-# A profile is a row. It is looked at three times: before the spawn, at the timeout, and when the answer is
-# written. Nothing compares its name. A variant is dataclasses.replace(row, ...), and so are tiny timeouts.
+# A profile is a row. It is looked at before the spawn, for what to run within, and when the answer is written.
+# Nothing compares its name. A variant is dataclasses.replace(row, ...), and so are tiny timeouts.
 
 @dataclass(frozen=True)
 class Profile:
@@ -319,7 +313,6 @@ class Profile:
     name: str
     description: str
     timeouts_s: Mapping[str, float]
-    on_timeout: OnTimeout
     max_output_bytes: int
     snip_size: int
     grace_s: float = GRACE_S
@@ -327,6 +320,8 @@ class Profile:
     drain_total_s: float = DRAIN_TOTAL_S
 
     def __post_init__(self) -> None:
+        if not {"default", "slow"} <= set(self.timeouts_s):
+            raise ValueError("timeouts_s must name the modes default and slow")
         for what in (*self.timeouts_s.values(), self.grace_s, self.drain_idle_s, self.drain_total_s):
             if not 0 <= what < math.inf:
                 raise ValueError("seconds must be finite and not negative, got %r" % (what,))
@@ -335,7 +330,7 @@ class Profile:
 
 
 MODES = Profile(
-    name="modes", description=DESCRIPTION_MODES, on_timeout=OnTimeout.KILL,
+    name="modes", description=DESCRIPTION_MODES,
     timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}),
     max_output_bytes=MAX_OUTPUT_BYTES, snip_size=SNIP_SIZE)
 
@@ -503,7 +498,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     return Result(text=format_brackets(outcome, fitted, profile.max_output_bytes),
                   is_error=outcome.status != "exited" or outcome.exit_code != 0, status=outcome.status,
                   exit_code=outcome.exit_code, signal=outcome.signal, stdout=fitted.text, truncated=fitted.cut,
-                  total_bytes=outcome.total_bytes, pid=outcome.pid, output_file=saved.path if saved else None,
+                  total_bytes=outcome.total_bytes, output_file=saved.path if saved else None,
                   duration_s=outcome.duration_s, error=outcome.error, notes=outcome.notes)
 
 
@@ -519,7 +514,7 @@ def _quoted(names: Iterable[object]) -> str:
     return ", ".join('"%s"' % shown(name) for name in names)
 
 
-def parse_arguments(arguments: object, profile: Profile) -> Run | Rejected:
+def parse_arguments(arguments: object, profile: Profile) -> Request | Rejected:
     """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
     Upholds REQ-BASH-006.4, REQ-BASH-006.5 and REQ-BASH-012.3."""
     def _wrong(reason: str) -> Rejected:
@@ -550,7 +545,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Run | Rejected:
     lone = re.search("[\ud800-\udfff]", command)
     if lone is not None:
         return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
-    return Run(command, mode)
+    return Request(command, mode)
 
 
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -573,11 +568,11 @@ def looks_secret(name: str, value: str) -> bool:
     """
     if _SECRET_VALUE.search(value):
         return True
-    words = [word.upper() for word in _NAME_WORD.findall(name)]
+    words = [word.upper() for word in (*name.split("_"), *_NAME_WORD.findall(name))]
     if name in PLAIN_NAMES or not words or words[-1] in LOCATION_WORDS:
         return False
-    public = "PUBLIC" in words or "PUB" in words
-    return any((word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words)
+    open_words = {"KEY", "KEYS"} if "PUBLIC" in words or "PUB" in words else set()
+    return any(word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words)
 
 
 def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -587,12 +582,12 @@ def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dic
     `keep` are names, or globs of names, that pass although they look secret.
     Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
     """
-    kept = {name for name in (*environ, *NON_INTERACTIVE) if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
-    dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)} - kept
+    kept = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
+    dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
     secret = {name for name, value in environ.items() if looks_secret(name, value) and not name.startswith(RUN_PREFIX)}
     withheld = secret - kept - dropped
     env = {name: value for name, value in environ.items() if name not in dropped | withheld}
-    env.update((name, value) for name, value in NON_INTERACTIVE.items() if name not in kept)
+    env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
     return env, tuple(sorted(withheld))
@@ -689,10 +684,19 @@ def _quietly(act: Callable[..., object], *args: object) -> None:
         pass
 
 
+def _write_all(fd: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view):]
+
+
 def _temporary_folders() -> Iterator[str]:
     for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
         if base:
             yield os.path.abspath(base)
+
+
+_OUTPUT_NAME = re.compile(r"output-[0-9a-f]{12}\.log")     # a folder that the host gave may hold files of its own
 
 
 class Folder:
@@ -743,7 +747,7 @@ class Folder:
         the kernel drops it with its writer, however that ended. Upholds REQ-BASH-009.6."""
         files: list[tuple[float, int, str]] = []
         for entry in os.scandir(folder):
-            if entry.name.startswith("output-"):
+            if _OUTPUT_NAME.fullmatch(entry.name):
                 try:
                     info = entry.stat(follow_symlinks=False)
                     files.append((info.st_mtime, info.st_size, entry.path))
@@ -754,7 +758,7 @@ class Folder:
             if used <= FOLDER_CAP_BYTES:
                 break
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(path)
@@ -870,10 +874,8 @@ class Spool:
         try:
             view = memoryview(chunk)[:self._room]
             self._room -= len(view)
-            cut = len(view) < len(chunk)
-            while view:
-                view = view[os.write(self._fd, view):]
-            if cut:
+            _write_all(self._fd, view)
+            if len(view) < len(chunk):
                 self.saved = self.saved._replace(capped=True)
                 os.write(self._fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
                 self.close()
@@ -938,9 +940,7 @@ def _anonymous_file(data: bytes) -> int | None:
         except OSError:
             continue
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view):]
+            _write_all(fd, data)
             os.lseek(fd, 0, os.SEEK_SET)
             return fd
         except OSError:         # the disk is full
@@ -986,7 +986,11 @@ class CommandText:
         try:
             return os.lseek(self.fd, 0, os.SEEK_CUR) < self._size
         except OSError:         # a pipe: all was sent, so what is left in it was not read
-            return bool(os.read(self.fd, 1))
+            os.set_blocking(self.fd, False)
+            try:
+                return bool(os.read(self.fd, 1))
+            except BlockingIOError:
+                return False
 
     def close(self) -> None:
         """Gives back the descriptors. Closing twice is closing once."""
@@ -1134,7 +1138,7 @@ class Process:
         return [table[pid] for pid in sorted(found)]
 
     def _newcomers(self) -> Iterator[Member]:
-        """Every live process that is not older than the shell, the youngest first. An older one cannot be of the run, so
+        """Every live process that is not older than the shell, the highest number first, most likely the youngest. An older one cannot be of the run, so
         most of the machine costs one small read each."""
         if self._start is None:
             shell = _member(self.pid) if self.pinned else None
@@ -1184,8 +1188,8 @@ class Process:
     def signal_group(self, number: int) -> bool:
         """Signals the shell's group, as one and atomically against forks; False if it could not be signalled as one."""
         self.exited()           # a last look: after somebody else's reap the number may be a stranger's
-        if not self.pinned and self._status is None:
-            return False
+        if not self.pinned and (self._status is None or (PROC is not None and not self._known)):
+            return False        # reaped already, and no member is known to pin the number
         try:
             os.killpg(self.pid, number)
             return True
@@ -1205,7 +1209,7 @@ class Process:
             except ChildProcessError:
                 self.lost = True
             self.pinned = False
-        self._popen.returncode = -1 if status is None or self.lost else os.waitstatus_to_exitcode(status)
+        self._popen.returncode = -1 if self.lost or status is None else os.waitstatus_to_exitcode(status)
         return None if self.lost else self._popen.returncode
 
     def close(self) -> None:
@@ -1611,8 +1615,7 @@ class Supervisor:
     def _note_leftover(self, members: list[Member]) -> None:
         saved = self._spool.spill()
         path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
-        groups = {member.group for member in members}
-        targets = "-%d" % groups.pop() if len(groups) == 1 else " ".join(str(member.pid) for member in members[:LEFTOVERS_NAMED])
+        targets = " ".join("-%d" % group for group in sorted({member.group for member in members})[:20])
         self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
                            else NOTE_HELD.format(path=path))
 
@@ -1783,7 +1786,8 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
         base = os.environ.get("PWD", "")
         if not base.startswith("/") or os.path.isdir(base):
             base = "/nonexistent"
-    return os.path.normpath(os.path.join(base, os.fspath(cwd or "")))
+    path = os.path.join(base, os.fspath(cwd or ""))     # `link/..` is not what the text says
+    return os.path.realpath(path) if ".." in path.split("/") else os.path.normpath(path)
 
 
 class BashTool:
@@ -1791,8 +1795,9 @@ class BashTool:
 
     cwd       the directory of every command (default: the current one, now)
     profile   how it speaks to the model: a row of PROFILES, or a variant of one
-    env       None: this process's environment, scrubbed of secrets. A mapping is passed as it is
-    keep_env  names, or globs of names, that pass although they look secret
+    env       None: this process's environment, scrubbed of secrets. A mapping is passed as it is, with the
+              non-interactive defaults that it lacks
+    keep_env  names, or globs of names, of this process's environment that pass although they look secret
     deny      substrings that refuse a command. Advice to a well-meaning model, no wall: `eval` walks around it
     confirm   asked with each command; anything but a true answer refuses it, an exception included
     shell     the argv prefix of the shell; it must hand on stdin and end in bash
@@ -1835,6 +1840,8 @@ class BashTool:
         """
         if style != "anthropic":
             raise ValueError('style must be "anthropic", got %r' % (style,))
+        limits = {mode: "%gmin" % (limit / 60) if limit >= 60 and limit % 60 == 0 else seconds_text(limit)
+                  for mode, limit in self.profile.timeouts_s.items()}
         return {
             "name": "bash",
             "description": self.profile.description.replace("{cwd}", printable(self.cwd)),
@@ -1846,7 +1853,8 @@ class BashTool:
                     "mode": {
                         "type": "string",
                         "enum": list(self.profile.timeouts_s),
-                        "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)",
+                        "description": "Execution mode: default (%s timeout), slow (%s timeout), background (detached)"
+                                       % (limits["default"], limits["slow"]),
                     },
                 },
                 "additionalProperties": False,
@@ -1875,13 +1883,15 @@ class BashTool:
             self._registry.close()
             self._folder.close()
 
-    def _admit(self, request: Run) -> Rejected | None:
+    def _admit(self, request: Request) -> Rejected | None:
         """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and REQ-BASH-018.2."""
         if self._registry.closed:
             return Rejected("closed", "this tool is closed")
+        if request.mode == "background":
+            return Rejected("unsupported", 'mode "background" is not available in this version')
         for pattern in self._deny:
             if pattern in request.command:
-                return Rejected("denied", DENIED.format(pattern=pattern))
+                return Rejected("denied", DENIED.format(pattern=printable(pattern)))
         if self._confirm is not None:
             try:
                 confirmed = bool(self._confirm(request.command))
@@ -1889,14 +1899,12 @@ class BashTool:
                 confirmed = False
             if not confirmed:
                 return Rejected("not_confirmed", NOT_CONFIRMED)
-        if request.mode == "background":
-            return Rejected("unsupported", 'mode "background" is not available in this version')
         return None
 
-    def _answer(self, request: Run | Rejected, timeout_s: float | None, cancel: Cancel | None,
+    def _answer(self, request: Request | Rejected, timeout_s: float | None, cancel: Cancel | None,
                 on_output: Callable[[str], object] | None) -> Result:
         refusal = request if isinstance(request, Rejected) else self._admit(request)
-        if refusal is None and isinstance(request, Run):
+        if refusal is None and isinstance(request, Request):
             outcome = self._run(request, timeout_s or self.profile.timeouts_s[request.mode], cancel, on_output)
         else:
             assert refusal is not None
@@ -1905,7 +1913,7 @@ class BashTool:
         self._folder.named(result.output_file)
         return result
 
-    def _run(self, request: Run, timeout_s: float, cancel: Cancel | None,
+    def _run(self, request: Request, timeout_s: float, cancel: Cancel | None,
              on_output: Callable[[str], object] | None) -> Outcome:
         profile = self.profile
         limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
@@ -1946,10 +1954,8 @@ def _user_folder() -> str:
 
 def _write(fd: int, text: str) -> None:
     """Writes UTF-8 whatever the locale says. A reader that has gone is no error."""
-    data = memoryview(text.encode("utf-8", "surrogateescape"))
     try:
-        while data:
-            data = data[os.write(fd, data):]
+        _write_all(fd, text.encode("utf-8", "surrogateescape"))
     except BrokenPipeError:
         pass
 

@@ -56,8 +56,7 @@ SABOTEURS = {
     "002.5": ("timed out after {limit}]", "timed out]"),
     "002.6": ("return common._replace(status=self._stop.value,", "return common._replace(exit_code=124, status=self._stop.value,"),
     "004.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
-    "004.2": ("(word in SECRET_WORDS and not public) or word.endswith(SECRET_ENDINGS) for word in words",
-              "word in name.upper() for word in SECRET_WORDS"),
+    "004.2": ("word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words", "word in name.upper() for word in SECRET_WORDS"),
     "004.3": ("if _SECRET_VALUE.search(value):", "if False:"),
     "004.4": ("return self._mark in _read_file", "return self._mark in b'' and _read_file"),
     "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
@@ -89,7 +88,7 @@ SABOTEURS = {
     "009.2": ("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
     "009.3": ("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"),
     "009.4": ("except OSError as problem:\n                self.saved", "except KeyError as problem:\n                self.saved"),
-    "009.5": ("            if cut:\n", "            if False:\n"),
+    "009.5": ("if len(view) < len(chunk):", "if False:"),
     "009.6": ("os.unlink(path)\n                    used", "used"),
     "009.7": ('self._unnamed.discard(path or "")', "pass"),
     "009.8": ("if self._buffer.overflowed():", "if True:"),
@@ -107,7 +106,7 @@ SABOTEURS = {
     "013.1": ('if problem.args[0] != "cwd_missing":', "if True:"),
     "013.2": ('self._notes.append("files that the command left are in " + printable(self._scratch))', "pass"),
     "014.1": ("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"),
-    "014.2": ("env.update((name, value) for name, value in NON_INTERACTIVE", "dict((name, value) for name, value in NON_INTERACTIVE"),
+    "014.2": ("    env.update(NON_INTERACTIVE)\n", ""),
     "014.3": ('env["LANG"] = "C.UTF-8"', "pass"),
     "014.4": ("env = {name: value for name, value in environ.items() if", "env = {name: value.strip() for name, value in environ.items() if"),
     "014.5": ("{**NON_INTERACTIVE, **runs, **environ}", "{**environ, **runs, **NON_INTERACTIVE}"),
@@ -553,14 +552,15 @@ def test_req_bash_004_1_leads_a_session():
 
 
 SECRET_NAMES = """MY_API_KEY API_KEY apiKey AppSecret db_password PGPASSWORD ORA_PASSWD some_auth_var AWS_CREDS USER_CREDENTIAL
-GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN""".split()
+GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN APIkey
+PUBLIC_AUTH ROOT_PASSWDS""".split()
 OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTICATION_FLOW PRIVATE_JET_OWNER GIT_AUTHOR_NAME
 SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE""".split()
 
 
 @given(st.lists(st.sampled_from(SECRET_NAMES + OPEN_NAMES), unique=True))
 def test_req_bash_004_2_withholds_by_name(names):
-    """WHEN a command is executed, THE SYSTEM SHALL keep variables out of its environment whose name says that they are secret."""
+    """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose name says that they are secret."""
     env, withheld = bash_tool.scrub_env({name: "plain" for name in names})
     assert set(withheld) == set(names) & set(SECRET_NAMES)
     assert {name for name in names if name in env} == set(names) & set(OPEN_NAMES)
@@ -576,7 +576,7 @@ OPEN_VALUES = ["https://example.org/a:b@c", "http://user@host/", "this.is.not.a.
 
 @given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]))
 def test_req_bash_004_3_withholds_by_value(value, name):
-    """WHEN a command is executed, THE SYSTEM SHALL keep variables out of its environment whose value has the shape of a secret."""
+    """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose value has the shape of a secret."""
     env, withheld = bash_tool.scrub_env({name: value})
     assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
 
@@ -705,7 +705,7 @@ def test_req_bash_006_1_schema():
 def test_req_bash_006_2_mode_may_be_omitted():
     """WHEN `mode` is omitted or null, THE SYSTEM SHALL use the default mode."""
     for arguments in ({"command": "x"}, {"command": "x", "mode": None}, {"command": "x", "mode": "default"}):
-        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Run("x", "default")
+        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Request("x", "default")
 
 
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
@@ -734,7 +734,7 @@ def test_req_bash_006_4_rejects_by_name():
         request = bash_tool.parse_arguments(arguments, MODES)
         fits = (isinstance(arguments, dict) and set(arguments) <= {"command", "mode"} and isinstance(arguments.get("command"), str)
                 and arguments.get("mode") in (None, "default", "slow", "background") and not re.search("[\0\ud800-\udfff]", arguments["command"]))
-        assert isinstance(request, bash_tool.Run) == fits
+        assert isinstance(request, bash_tool.Request) == fits
         reached.add(fits)
         if not fits:
             assert request.error == "invalid_arguments" and len(request.reason) < 1000
@@ -998,7 +998,7 @@ def test_req_bash_009_1_names_the_whole_output(size, end):
 
 @pytest.mark.parametrize("umask", [0, 0o077, 0o777])
 def test_req_bash_009_2_is_private(umask):
-    """WHEN an output file is made, THE SYSTEM SHALL give it the mode 0600, in a folder of the mode 0700."""
+    """WHEN an output file is made, THE SYSTEM SHALL give it the mode 0600, and a folder made for it the mode 0700."""
     program = "import os, sys\nfrom bash_tool import BashTool\nos.umask(int(sys.argv[1]))\nprint(BashTool().run('seq 50000').output_file)"
     path = Path(in_host(program, umask).strip())
     assert path.stat().st_mode & 0o7777 == 0o600
@@ -1061,14 +1061,14 @@ def test_req_bash_009_6_the_folder_is_capped(monkeypatch):
         tool.run("seq 50000; exec >/dev/null")      # makes the folder
         for path in Path("s").iterdir():
             path.unlink()
-        for n, name in enumerate(["output-oldest-live.log", "output-old.log", "output-newer.log", "notes.txt"]):
+        for n, name in enumerate(["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]):
             Path("s", name).write_bytes(b"x" * 190000)
             os.utime(Path("s", name), (n, n))
-        with open("s/output-oldest-live.log") as live:
+        with open("s/output-00000000000a.log") as live:
             fcntl.flock(live, fcntl.LOCK_EX)
             new = tool.run("seq 50000").output_file
         assert sorted(p.name for p in Path("s").iterdir()) == sorted(
-            ["output-oldest-live.log", "output-newer.log", "notes.txt", Path(new).name])
+            ["output-00000000000a.log", "output-00000000000c.log", "output-mine.log", Path(new).name])
 
 
 def test_req_bash_009_7_close_keeps_what_was_named():
@@ -1289,7 +1289,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
 
 @given(st.dictionaries(st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])))
 def test_req_bash_014_3_the_locale(locale):
-    """WHEN a locale is set, THE SYSTEM SHALL keep it, and set a UTF-8 one where none is."""
+    """WHERE the environment is the process's own, THE SYSTEM SHALL keep the locale that is set, and set a UTF-8 one where none is."""
     env, _ = bash_tool.scrub_env(locale)
     decides = any(locale.get(name) for name in ("LANG", "LC_ALL", "LC_CTYPE"))
     assert {name: env.get(name) for name in locale if name != "LANG" or decides} == {
@@ -1316,7 +1316,7 @@ def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
 
 
 def test_req_bash_014_6_a_withheld_index_is_told(monkeypatch):
-    """IF a proxy or package index was kept out because of its password, THEN THE SYSTEM SHALL say so in its first answer."""
+    """IF a proxy or package index was kept out because of its password, THEN THE SYSTEM SHALL say so in the answer to the first command."""
     monkeypatch.setenv("https_proxy", "http://me:pw@proxy:3128")
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:pw@pypi.example/simple")
     monkeypatch.setenv("DATABASE_URL", "db://me:pw@host/")
