@@ -31,6 +31,11 @@ spec: $(VENV)/ready     ## only the executed examples of SPEC.md, and what ties 
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur
 	$(IN_VENV) test_bash_tool.py saboteurs $(ARGS)
 
+.PHONY: fallbacks
+fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidfd, /proc, waitid, memfd, any file
+	@set -e; for gift in pidfd proc waitid memfd files; do echo "== without $$gift"; \
+	  BASH_TOOL_WITHOUT=$$gift $(IN_VENV) -m pytest -k 'not spec and not example and not soak' $(ARGS); done
+
 .PHONY: soak
 soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60
 	BASH_TOOL_SOAK_S=$(SECONDS) $(IN_VENV) -m pytest -m soak -s $(ARGS)
