@@ -296,13 +296,13 @@ def plain_bash(command, **options):
 
 def no_leak(calls, rounds=3):
     """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first round."""
-    threads = tasks()
+    assert eventually(lambda: tasks() == 1)     # what an earlier test left running has ended
     calls()
-    assert eventually(lambda: tasks() <= threads)
-    before = descriptors(), tasks()
+    assert eventually(lambda: tasks() == 1)
+    before = descriptors()
     for _ in range(rounds):
         calls()
-    assert eventually(lambda: (descriptors(), tasks()) == before), (before, descriptors(), tasks())
+    assert eventually(lambda: (descriptors(), tasks()) == (before, 1)), (before, descriptors(), tasks())
     assert not children()
 
 
