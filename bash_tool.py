@@ -1157,7 +1157,10 @@ class Process:
         if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
             return True
         try:
-            return self._mark in _read_file("%s/%d/environ" % (PROC, one.pid))
+            environ = _read_file("%s/%d/environ" % (PROC, one.pid))
+            if not environ and one.parent != 2 and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
+                self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
+            return self._mark in environ
         except OSError:         # gone, or another user's
             return False
 
@@ -1265,8 +1268,9 @@ class Guard:
                 tr '\000' '\n' <"$file" | grep -q "^$run=1$" && echo "$file"
             done; done
         }
-        quiet=0 passes=0
-        while [ $quiet -lt 2 ] && [ $passes -lt 100 ]; do
+        quiet=0 passes=0        # in the middle of an exec a process has no environment to be seen, so one look proves little
+        while [ $quiet -lt 5 ] && [ $passes -lt 100 ]; do
+            [ $quiet = 0 ] || sleep 0.1
             quiet=$((quiet + 1)) passes=$((passes + 1))
             for found in $(carriers); do
                 quiet=0 found=${found%%/environ}
