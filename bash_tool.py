@@ -1273,8 +1273,8 @@ class Guard:
             [ $quiet = 0 ] || sleep 0.1
             quiet=$((quiet + 1)) passes=$((passes + 1))
             for found in $(carriers); do
-                quiet=0 found=${found%%/environ}
-                kill -9 "${found#/proc/}"
+                quiet=0 found=${found%%/environ} found=${found#/proc/}
+                [ "$found" -gt 1 ] && kill -9 "-$found" "$found"    # and its group, if its number was not noted in time
             done
         done
     ) &""" % RUN_PREFIX
