@@ -9,12 +9,16 @@
     result = bash.call({"command": "make test"})  # what the model sent -> what it reads
     result.text, result.is_error
 
-Every command is a job. One monitor thread owns its process; whoever wants the answer waits for the job:
+Every command is a run. One monitor thread owns its process; whoever wants the answer waits for the run:
 
-    Job(plan).start() ------> <---- one monitor thread: spawn, drain, signal, reap
-    caller: job.wait()   |
+    Run(plan).start() ------> <---- one monitor thread: spawn, drain, signal, reap
+    caller: run.wait()   |
                          +-- the shell ended: drain what is left in the pipe -> answer
                          +-- timeout, cancel, Ctrl-C: TERM+CONT -> grace -> KILL -> sweep -> answer
+                         +-- timeout of what is to be kept: answer "running"; the run goes on as a job
+
+A background command is kept after a look of 0.3 s, and its monitor lives in a detached copy of this file, so that it
+outlives the program. A job is a record in a file, beside its output: whoever opens the folder finds, reads and ends it.
 
 The file reads from top to bottom; no class and no function at its top level uses one that stands below it.
 
@@ -25,7 +29,7 @@ The file reads from top to bottom; no class and no function at its top level use
     5 Decisions          arguments, environment, and what to do next with a process         (pure)
     ==== below this line the file touches the operating system ====
     6 Processes          output buffers, files, the process, the one loop
-    7 Jobs               a run that somebody may wait for or stop
+    7 Jobs               a run that somebody waits for; a job that goes on by itself
     8 BashTool           the face
     9 Command line
 
@@ -61,8 +65,8 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoRet
 
 __version__ = "0.1.0"
 
-__all__ = ["BashTool", "Result", "Cancel",             # to use it
-           "Profile", "MODES", "PROFILES",             # to choose how it speaks
+__all__ = ["BashTool", "Result", "Job", "Cancel",      # to use it
+           "Profile", "OnTimeout", "MODES", "PROFILES",     # to choose how it speaks
            "__version__"]
 
 
@@ -76,9 +80,12 @@ MIB = 1024 * KIB
 DEFAULT_TIMEOUT_S = 30.0
 SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
+LOOK_S = 0.3                # a background command that fails at once is answered as failed (REQ-BASH-003)
+COPY_ANSWERS_S = 2.0        # a detached copy that has not said who it is by then is none
 GRACE_S = 15.0              # the most that passes between TERM and KILL (REQ-BASH-004)
 DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms late at worst, so 0.1 s is too short
 DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer than this
+LEAVING_S = 0.1             # a process that has closed its output is gone by then, or it stays
 UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's, is reported
 QUIET_PASSES = 10           # scans that must see nobody while the machine forks; one that is not disturbed is enough
 MAX_OUTPUT_BYTES = 128 * KIB
@@ -88,6 +95,9 @@ FOLDER_CAP_BYTES = 1024 * MIB
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
 LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
+MAX_JOBS = 32               # background jobs of one tool that live at once
+RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk does not lose it
+COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
@@ -97,6 +107,7 @@ COMMAND_KILLED = "[command failed: exit code {code} ({signal})]"
 COMMAND_KILLED_HARD = "[command failed: exit code {code} ({signal}); not sent by this tool; possibly out of memory]"
 COMMAND_TIMED_OUT = "[command timed out after {limit}]"
 COMMAND_CANCELLED = "[command cancelled]"
+COMMAND_KEPT = "[command still running after {limit}, as a job]"
 SYSTEM_ERROR = "[system error: {reason}]"
 TRUNCATED_MIDDLE = "[output truncated in middle: got {got}, max is {most}]"
 SNIP = "\n\n[snip]\n\n"
@@ -108,12 +119,19 @@ NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read bu
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
 NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
+NOTE_NO_COPY = " for as long as this program lives ({reason})"
+NOTE_ATTACHED = "this job ends with the program that started it: no detached copy of bash_tool took it over ({reason})"
 NOTE_SURVIVED = "could not be killed: {who}"
 NOTE_BLIND = "what the command started outside its process group may still run: it could not be looked for"
 NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOWHERE = "nowhere (no file could be written: {reason})"
+
+JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
+JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
+JOB_NOTE = "\n\n[background process {how}]\n"
+TOO_MANY_JOBS = "{count} background jobs are running and {most} is the most; stop one with kill -9 -PID to make room: {who}"
 
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
@@ -177,9 +195,16 @@ class Stop(Enum):
     CANCELLED = "cancelled"
 
 
+class OnTimeout(Enum):
+    """What happens to a command that has not ended in time."""
+    KILL = "kill"
+    KEEP = "keep"               # it goes on as a job
+
+
 class Action(Enum):
     """What the loop does next with a process."""
     WAIT = "wait"
+    KEEP = "keep"
     TERM = "term"
     KILL = "kill"
     FINISH = "finish"
@@ -203,6 +228,7 @@ class Limits(NamedTuple):
     grace_s: float
     drain_idle_s: float
     drain_total_s: float
+    kept_s: float | None = None     # None: the timeout ends the run. Else it then goes on as a job until this long after its start
 
 
 class Captured(NamedTuple):
@@ -222,6 +248,7 @@ class Fitted(NamedTuple):
 class Plan(NamedTuple):
     """All that a run needs. The engine sees this and never a profile."""
     text: bytes
+    mark: str                   # the run's variable
     shell: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
@@ -238,6 +265,7 @@ class Facts:
     exited_s: float | None = None
     output_s: float = 0.0       # the last byte, or the exit if that came later
     at_eof: bool = False
+    kept: bool = False          # the timeout is over, and the run goes on
     stops: int = 0              # how often a stop was due: the timeout, and each cancel
     term_s: float | None = None
     kill_s: float | None = None
@@ -252,7 +280,7 @@ class Saved(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended, in no profile's words."""
+    """How a run ended, or that it goes on, in no profile's words."""
     status: str
     exit_code: int | None = None
     signal: str | None = None
@@ -264,6 +292,27 @@ class Outcome(NamedTuple):
     saved: Saved | None = None
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
+    pid: int | None = None      # of a job
+
+
+class JobRecord(NamedTuple):
+    """What the file beside a job's output says of it. What comes later fills in what the beginning left open."""
+    command: str = ""
+    mark: str = ""              # the run's variable
+    created: float = 0.0        # on the wall clock, in seconds
+    pid: int = 0
+    start: int = 0              # the process's, in the kernel's ticks: with `boot` it tells a process from a later owner of its number
+    boot: str = ""
+    status: str = "running"
+    exit_code: int | None = None
+    signal: str | None = None
+    error: str | None = None
+    reason: str = ""
+    notes: Sequence[str] = ()
+    members: Sequence[Sequence[int]] = ()   # number and start of what ran on after the shell's end
+    note: str = ""              # the completion note, and where in the output file its place is
+    at: int = 0
+    noted: bool = False         # ... and that it stands there
 
 
 @dataclass(frozen=True)
@@ -318,6 +367,7 @@ class Profile:
     grace_s: float = GRACE_S
     drain_idle_s: float = DRAIN_IDLE_S
     drain_total_s: float = DRAIN_TOTAL_S
+    on_timeout: OnTimeout = OnTimeout.KILL
 
     def __post_init__(self) -> None:
         if not {"default", "slow"} <= set(self.timeouts_s):
@@ -460,6 +510,8 @@ def exit_line(code: int, signal_name: str | None) -> str:
 
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone."""
+    if outcome.status == "running":         # a background command was meant to
+        return COMMAND_KEPT.format(limit=seconds_text(outcome.limit_s)) if outcome.limit_s else ""
     if outcome.status == "timed_out":
         return COMMAND_TIMED_OUT.format(limit=seconds_text(outcome.limit_s))
     if outcome.status == "cancelled":
@@ -477,12 +529,38 @@ def saved_line(saved: Saved) -> str:
     return template.format(path=printable(saved.path), reason=saved.reason)
 
 
+def job_lines(outcome: Outcome) -> list[str]:
+    """What the model needs to find a job again: its number, its file, and how to stop it if anything of it runs."""
+    assert outcome.pid is not None and outcome.saved is not None
+    started = JOB_STARTED.format(pid=outcome.pid, path=printable(outcome.saved.path))
+    failed = outcome.status not in ("running", "exited") or outcome.exit_code
+    return [started] if failed else [started, JOB_REMINDER.format(pid=outcome.pid)]
+
+
+def completion_note(outcome: Outcome, still: str) -> str:
+    """The last words in a job's output file: how it ended, and who of it runs on. Upholds REQ-BASH-003.5 to REQ-BASH-003.9."""
+    if outcome.status == "timed_out":
+        how = "failed: timed out after " + seconds_text(outcome.limit_s)
+    elif outcome.status == "cancelled":
+        how = "failed: cancelled"
+    elif outcome.status != "exited":
+        how = "error: " + outcome.reason
+    elif outcome.signal:
+        how = "failed: signal: %d (%s)" % ((outcome.exit_code or 128) - 128, outcome.signal)
+    else:
+        how = "failed: exit status: %d" % outcome.exit_code if outcome.exit_code else "completed"
+    if outcome.status == "exited" and outcome.exit_code is None:    # of a leftover, which is nobody's child
+        how = "error: exit status unknown"
+    return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
+
+
 def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the output, where the rest is."""
     lines = [line for line in (status_line(outcome), *("[%s]" % note for note in outcome.notes)) if line]
+    lines += job_lines(outcome) if outcome.pid is not None else []
     if fitted.cut:
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(most)))
-    bare = not fitted.text and outcome.status in ("failed", "rejected")
+    bare = not fitted.text and (outcome.status in ("failed", "rejected") or outcome.pid is not None)
     text = "\n".join(lines) + ("\n" if lines and not bare else "") + fitted.text
     if fitted.cut and outcome.saved is not None:
         text += ("" if text.endswith("\n") else "\n") + saved_line(outcome.saved)
@@ -496,9 +574,9 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if saved is not None and saved.capped:
         outcome = outcome._replace(notes=(*outcome.notes, NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))))
     return Result(text=format_brackets(outcome, fitted, profile.max_output_bytes),
-                  is_error=outcome.status != "exited" or outcome.exit_code != 0, status=outcome.status,
+                  is_error=outcome.status not in ("exited", "running") or bool(outcome.exit_code), status=outcome.status,
                   exit_code=outcome.exit_code, signal=outcome.signal, stdout=fitted.text, truncated=fitted.cut,
-                  total_bytes=outcome.total_bytes, output_file=saved.path if saved else None,
+                  total_bytes=outcome.total_bytes, pid=outcome.pid, output_file=saved.path if saved else None,
                   duration_s=outcome.duration_s, error=outcome.error, notes=outcome.notes)
 
 
@@ -608,18 +686,25 @@ def next_action(facts: Facts, limits: Limits, now: float) -> tuple[Action, float
     It looks at what is true, not at how it came about, so that no order of events is a special case:
 
         a stop is due?   shell ended?   last signal   then
+        no               any            -             KEEP at the timeout of what is to be kept; its limit counts from there on
         no               no             -             WAIT for the exit or the timeout
         no               yes            -             FINISH at EOF, after the idle bound, or after the total bound
         yes              any            none          TERM (with CONT, so that the stopped hear it)
         yes              any            TERM          FINISH when all are gone; KILL after the grace or at a second stop
         yes              any            KILL          FINISH when all are gone, or after UNKILLABLE_S
     Upholds REQ-BASH-002.3, REQ-BASH-004.5, REQ-BASH-004.6, REQ-BASH-011.1 and REQ-BASH-015.3."""
-    deadline = facts.started_s + limits.timeout_s
+    keep_s = None if facts.kept else limits.kept_s
+    deadline = facts.started_s + (limits.kept_s if facts.kept and limits.kept_s is not None else limits.timeout_s)
     if facts.term_s is None and not facts.stops:
         if facts.exited_s is None:
-            return (Action.TERM if now >= deadline else Action.WAIT), deadline
-        until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
-        return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until
+            late, until = Action.TERM, deadline
+        else:
+            late, until = Action.FINISH, min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
+            if facts.at_eof or now >= until:
+                return Action.FINISH, now
+        if keep_s is not None and deadline <= until:
+            late, until = Action.KEEP, deadline
+        return (late if now >= until else Action.WAIT), until
     if facts.term_s is None:
         return Action.TERM, now
     if facts.exited_s is not None and not facts.survivors:
@@ -684,10 +769,50 @@ def _quietly(act: Callable[..., object], *args: object) -> None:
         pass
 
 
+def _read_file(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
 def _write_all(fd: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view):]
+
+
+# This file, for copies of it that outlive this process. It may have been edited since it was loaded, or be no file at all.
+_FILE = os.path.abspath(globals().get("__file__", ""))
+
+
+def _file_identity() -> tuple[int, int, int] | None:
+    try:
+        info = os.stat(_FILE)
+        return info.st_ino, info.st_size, info.st_mtime_ns
+    except OSError:
+        return None
+
+
+_LOADED = _file_identity()
+
+
+def _own_sha256() -> str:
+    import hashlib      # 2 ms, for jobs and --version alone
+    return hashlib.sha256(_read_file(_FILE)).hexdigest()
+
+
+# A fork of the host while a pipe of ours is being handed on would give the child its write end too: the child would look like
+# a leftover, or keep the guard waiting; with a record's descriptor it would hold the lock that says that a job lives. It closes what stands here. (A lock over every fork would do the same, and deadlock
+# with a handler, or a __del__, that runs a command while the lock is held.)
+_not_for_forks: set[int] = set()
+
+
+def _forget_pipes() -> None:
+    for fd in _not_for_forks:
+        _quietly(os.close, fd)
+    _not_for_forks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_pipes)
 
 
 def _temporary_folders() -> Iterator[str]:
@@ -697,6 +822,10 @@ def _temporary_folders() -> Iterator[str]:
 
 
 _OUTPUT_NAME = re.compile(r"output-[0-9a-f]{12}\.log")     # a folder that the host gave may hold files of its own
+
+
+def _record_path(output: str) -> str:
+    return output[:-len(".log")] + ".job"
 
 
 class Folder:
@@ -763,10 +892,28 @@ class Folder:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(path)
                     used -= size
+                    os.unlink(_record_path(path))
                 finally:
                     os.close(fd)
             except OSError:
                 pass
+
+    def jobs(self) -> Iterator[str]:
+        """The output files that a record stands beside. Makes no folder."""
+        folder = self._given or self._made
+        try:
+            entries = os.listdir(folder) if folder is not None else []
+        except OSError:
+            return
+        for name in entries:
+            if name.endswith(".job") and _OUTPUT_NAME.fullmatch(name[:-4] + ".log"):
+                yield os.path.join(folder or "", name[:-4] + ".log")
+
+    def discard(self, path: str) -> None:
+        """Removes a file that no answer will name, and the record beside it."""
+        self._unnamed.discard(path)
+        _quietly(os.unlink, path)
+        _quietly(os.unlink, _record_path(path))
 
     def named(self, path: str | None) -> None:
         """From now on the file stays: an answer has named it."""
@@ -786,10 +933,116 @@ class Folder:
     def close(self) -> None:
         """Removes the files that no answer named, and the folder if it is ours and empty."""
         for path in list(self._unnamed):
-            _quietly(os.unlink, path)
-        self._unnamed.clear()
+            self.discard(path)
         if self._made is not None:
             _quietly(os.rmdir, self._made)
+
+
+class Record:
+    """A job's record in the file beside its output: lines of JSON, each filling in what those before it left open.
+
+    The file has room for the end from the beginning, so that a full disk does not lose it. A line that was cut off is
+    skipped, and said again by who goes on. Whoever runs the job holds the file's lock: the kernel drops it with the
+    holder, however that one died, and no number of a process has to be believed.
+    """
+
+    def __init__(self, fd: int, output: str) -> None:
+        self.fd, self.output = fd, output
+
+    @classmethod
+    def create(cls, output: str, **first: object) -> "Record":
+        """A new record, locked before it has a name that anybody looks for. Raises OSError."""
+        path = _record_path(output)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        record = cls(os.open(path + ".new", flags, 0o600), output)
+        try:
+            fcntl.flock(record.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write_all(record.fd, cls._line(first) + b" " * RECORD_ROOM)
+            os.rename(path + ".new", path)
+        except BaseException:
+            record.close()
+            _quietly(os.unlink, path + ".new")
+            raise
+        _not_for_forks.add(record.fd)
+        return record
+
+    @classmethod
+    def open(cls, output: str) -> "Record":
+        """The record beside an output file. Raises OSError."""
+        return cls(os.open(_record_path(output), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), output)
+
+    @staticmethod
+    def _line(facts: Mapping[str, object]) -> bytes:
+        return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
+
+    def _data(self) -> bytes:
+        return os.pread(self.fd, MIB, 0)
+
+    def read(self) -> JobRecord:
+        """What is known by now."""
+        facts: dict[str, Any] = {}
+        for line in self._data().split(b"\n"):
+            try:
+                facts.update(json.loads(line))
+            except (ValueError, TypeError):
+                pass
+        return JobRecord(**{name: value for name, value in facts.items() if name in JobRecord._fields})
+
+    def add(self, **facts: object) -> None:
+        """Writes down what became known."""
+        os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
+
+    def settle(self, note: str, **end: object) -> None:
+        """Writes down how the job ended, and appends the note to its output, once: wherever an attempt was cut off, the
+        next one goes on from there. Raises OSError, after which somebody may try again. Upholds REQ-BASH-003.10."""
+        known = self.read()
+        try:
+            fd = os.open(self.output, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:       # deleted: the record is all that is left
+            self.add(**end, note=note, noted=True)
+            return
+        try:
+            if not known.note:
+                known = known._replace(note=note, at=os.fstat(fd).st_size)
+                self.add(**end, note=note, at=known.at)
+            text = known.note.encode("utf-8", "replace")
+            there = os.pread(fd, len(text), known.at)
+            _write_all(fd, text[len(there):] if text.startswith(there) else text)
+            self.add(noted=True)
+        finally:
+            os.close(fd)
+
+    def held(self) -> bool:
+        """True while somebody runs the job. The shared lock is a question that many may ask at once."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except OSError:
+            return True
+
+    def recover(self) -> None:
+        """Writes down that the job was lost, or the rest of how it ended, for who died before. One at a time: whoever
+        holds the folder's lock does it, and the others find it done. Raises OSError if it stays locked."""
+        folder = os.open(os.path.dirname(self.output), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            deadline = time.monotonic() + 1.0
+            while True:
+                try:
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.005)
+            if not self.read().noted:
+                self.settle(JOB_NOTE.format(how="error: lost"), status="lost", error="lost")
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        """Gives back the descriptor, and the lock with it."""
+        _not_for_forks.discard(self.fd)
+        os.close(self.fd)
 
 
 def _append(blocks: deque[bytes], chunk: bytes) -> None:
@@ -841,53 +1094,52 @@ class Spool:
     A file that cannot be made or written ends the saving, never the run. Upholds REQ-BASH-009.2 to REQ-BASH-009.5.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, file: tuple[int, str] | None = None) -> None:
+        """`file`: a descriptor and the path of a file that was made already, for a job."""
         self._folder = folder
         self._pending: deque[bytes] = deque()
-        self._fd: int | None = None
+        self.fd: int | None = file[0] if file else None
+        self.saved: Saved | None = Saved(file[1], "", False) if file else None
         self._room = FILE_CAP_BYTES
-        self.saved: Saved | None = None
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived."""
         if self.saved is None:
             _append(self._pending, chunk)
-        elif self._fd is not None:
+        else:
             self._write(chunk)
 
     def spill(self) -> Saved:
         """From now on the bytes go to a file, those from before included."""
         if self.saved is None:
             try:
-                self._fd, path = self._folder.create()
+                self.fd, path = self._folder.create()
                 self.saved = Saved(path, "", False)
             except OSError as problem:
                 self.saved = Saved(None, _reason(problem), False)
             pending, self._pending = self._pending, deque()
             for block in pending:
-                if self._fd is not None:
-                    self._write(block)
+                self._write(block)
         return self.saved
 
     def _write(self, chunk: bytes) -> None:
-        assert self._fd is not None and self.saved is not None
+        if self.fd is None or self.saved is None or self.saved.capped or self.saved.reason:
+            return
         try:
             view = memoryview(chunk)[:self._room]
             self._room -= len(view)
-            _write_all(self._fd, view)
+            _write_all(self.fd, view)
             if len(view) < len(chunk):
                 self.saved = self.saved._replace(capped=True)
-                os.write(self._fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
-                self.close()
+                os.write(self.fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
         except OSError as problem:
             self.saved = self.saved._replace(reason=_reason(problem))
-            self.close()
 
     def close(self) -> None:
-        """Ends the writing, and with it the lock that says that somebody writes."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        """Gives back the descriptor, and with it the lock that says that somebody writes."""
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
 
 
 class LiveText:
@@ -1010,11 +1262,6 @@ class Member(NamedTuple):
     start: int
 
 
-def _read_file(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
 def _member(pid: int) -> Member | None:
     """The kernel's line about a process; None for one that is gone, or without /proc."""
     try:
@@ -1082,45 +1329,48 @@ def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
     return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
 
 
-class Process:
-    """A shell in a session of its own, and everything that it started. Owned by one monitor thread."""
+class Tree:
+    """All that one run has started. Its processes are found by the group and the session of its first one, by the run's
+    variable, by their parents, and by having been found before; a start time tells each from a later owner of its number.
+    """
 
-    def __init__(self, plan: Plan, mark: str, cwd: str, text: CommandText, output: int) -> None:
-        """Spawns. `mark` is the run's variable. Raises SpawnError, the missing thing named: the shell or the directory."""
-        try:
-            self._popen = subprocess.Popen(
-                [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
-                stdin=text.fd, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env={**plan.env, mark: "1"},
-                start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
-        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
-            raise _spawn_error(problem, plan, cwd) from None
-        self.pid = self._popen.pid
+    def __init__(self, pid: int, start: int | None, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
+        self.pid = pid
+        self._start = start
         self._mark = mark.encode() + b"=1"
-        self._known: set[tuple[int, int]] = set()
-        self._start: int | None = None
-        self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
-        self.pinned = True                      # the shell is unreaped: its number is nobody else's
-        self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
+        self._known = {(one[0], one[1]) for one in known}
+        self.pinned = False                     # the number of the first process is nobody else's
         self.blind = False                      # the last scan could not be made
+        self.foster = 0                         # who gets the orphans, where that is not the machine's first process
         self._killed = False
-        self.pidfd = _open_pidfd(self.pid)
+        self._quiet_passes = 0                  # scans in a row that saw nobody
+
+    @classmethod
+    def of_job(cls, known: JobRecord) -> "Tree":
+        """The tree of a job whose monitor is elsewhere, or gone."""
+        tree = cls(known.pid, known.start, known.mark, known.members)
+        tree.exited()
+        return tree
+
+    @property
+    def start(self) -> int:
+        """When the first process began, in the kernel's ticks; 0 where that is not known."""
+        if self._start is None:
+            first = _member(self.pid) if self.pinned else None
+            self._start = first.start if first else 0
+        return self._start
 
     def exited(self) -> bool:
-        """True once the shell has ended; it stays a zombie (except without waitid)."""
-        if not self.pinned:
-            return True
-        try:
-            if HAS_WAITID:
-                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-            pid, self._status = os.waitpid(self.pid, os.WNOHANG)
-            self.pinned = pid == 0
-        except ChildProcessError:
-            self.pinned, self.lost = False, True
-        return not self.pinned
+        """True once the first process has ended."""
+        if PROC is None:
+            self.pinned = self.pid > 1 and bool(self.members())
+            return not self.pinned
+        first = _member(self.pid)
+        self.pinned = first is not None and first.start == self.start
+        return first is None or first.dead or not self.pinned
 
     def members(self) -> list[Member]:
-        """All live processes of the run but its shell: its group and session, who carries the run's variable, their
-        children, and whoever was found before. Without /proc: the shell's number for a group that is not empty.
+        """All live processes of the run but its first. Without /proc: its number for a group that is not empty.
         Upholds REQ-BASH-004.4."""
         if PROC is None:
             try:
@@ -1137,12 +1387,19 @@ class Process:
         self._known = {(pid, table[pid].start) for pid in found}
         return [table[pid] for pid in sorted(found)]
 
+    def left(self) -> list[Member]:
+        """Who stays: all that live, the first included, after who was just ending has had a moment to end."""
+        deadline = time.monotonic() + LEAVING_S
+        while True:
+            first = None if self.exited() else _member(self.pid)
+            members = [one for one in (first, *self.members()) if one]
+            if not members or time.monotonic() >= deadline:
+                return members
+            time.sleep(0.01)
+
     def _newcomers(self) -> Iterator[Member]:
-        """Every live process that is not older than the shell, the highest number first, most likely the youngest. An older one cannot be of the run, so
-        most of the machine costs one small read each."""
-        if self._start is None:
-            shell = _member(self.pid) if self.pinned else None
-            self._start = shell.start if shell else 0
+        """Every live process that is not older than the first, the highest number first, most likely the youngest. An
+        older one cannot be of the run, so most of the machine costs one small read each."""
         try:
             entries = os.listdir(PROC)
             self.blind = False
@@ -1150,11 +1407,13 @@ class Process:
             entries, self.blind = [], True
         for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
             one = _member(pid)
-            if one and not one.dead and one.start >= self._start and pid not in (self.pid, os.getpid()):
+            if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
                 yield one
 
     def _is_member(self, one: Member) -> bool:
         if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
+            return True
+        if one.parent == self.foster != 0:
             return True
         try:
             environ = _read_file("%s/%d/environ" % (PROC, one.pid))
@@ -1176,7 +1435,7 @@ class Process:
 
     def kill(self) -> bool:
         """Kills everything of the run, each as soon as it is seen: who forks and exits all the time lives a millisecond.
-        True if anybody besides the shell was there."""
+        True if anybody besides the first was there."""
         reached = self.signal_group(signal.SIGKILL)
         self._killed = True
         found = False
@@ -1188,21 +1447,73 @@ class Process:
                         _signal_one(one, signal.SIGKILL)
         return found
 
+    def gone(self, killing: bool) -> bool:
+        """True once it is proved that nobody of the run lives, its first process aside. A scan that sees nobody is a proof
+        if nobody forked in the meantime; else many of them are taken for one. `killing`: a scan kills whom it sees."""
+        youngest = _last_pid()
+        if (self.kill() if killing else self.members()) or self.blind:
+            self._quiet_passes = 0
+        else:
+            self._quiet_passes += QUIET_PASSES if _last_pid() == youngest != 0 else 1
+        return self._quiet_passes >= QUIET_PASSES
+
+    def group_is_ours(self) -> bool:
+        """True while the group's number cannot be a stranger's."""
+        return self.pinned
+
     def signal_group(self, number: int) -> bool:
-        """Signals the shell's group, as one and atomically against forks; False if it could not be signalled as one."""
+        """Signals the first process's group, as one and atomically against forks; False if that could not be done."""
         self.exited()           # a last look: after somebody else's reap the number may be a stranger's
-        if not self.pinned and (self._status is None or (PROC is not None and not self._known)):
-            return False        # reaped already, and no member is known to pin the number
+        if not self.group_is_ours():
+            return False
         try:
             os.killpg(self.pid, number)
             return True
         except OSError:         # EPERM: a group of zombies on macOS, or nobody in it is ours: one by one, then
-            if self.pinned:
+            if self.pinned and PROC is None:
                 _quietly(os.kill, self.pid, number)
+            elif self.pinned:
+                _signal_one(Member(self.pid, False, 0, 0, 0, self.start), number)
             return False
 
+
+class Process(Tree):
+    """A shell in a session of its own, our child, and everything that it started. Owned by one monitor thread."""
+
+    def __init__(self, plan: Plan, cwd: str, text: CommandText, output: int) -> None:
+        """Spawns. Raises SpawnError, the missing thing named: the shell or the directory."""
+        try:
+            self._popen = subprocess.Popen(
+                [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
+                stdin=text.fd, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env={**plan.env, plan.mark: "1"},
+                start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
+        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
+            raise _spawn_error(problem, plan, cwd) from None
+        super().__init__(self._popen.pid, None, plan.mark)
+        self.pinned = True
+        self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
+        self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
+        self.pidfd = _open_pidfd(self.pid)
+
+    def exited(self) -> bool:
+        """True once the shell has ended; it stays a zombie (except without waitid)."""
+        if not self.pinned:
+            return True
+        try:
+            if HAS_WAITID:
+                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            pid, self._status = os.waitpid(self.pid, os.WNOHANG)
+            self.pinned = pid == 0
+        except ChildProcessError:
+            self.pinned, self.lost = False, True
+        return not self.pinned
+
+    def group_is_ours(self) -> bool:
+        """Without waitid the shell is reaped by looking at it; after that a known member pins the number."""
+        return self.pinned or (self._status is not None and (PROC is None or bool(self._known)))
+
     def reap(self) -> int | None:
-        """The return code, as subprocess writes it; None if it is lost. Nothing is signalled after this."""
+        """The return code, as subprocess writes it; None if it is lost. Its group is not signalled after this."""
         status = self._status
         if self.pinned:
             try:
@@ -1212,6 +1523,7 @@ class Process:
             except ChildProcessError:
                 self.lost = True
             self.pinned = False
+        self._status = None
         self._popen.returncode = -1 if self.lost or status is None else os.waitstatus_to_exitcode(status)
         return None if self.lost else self._popen.returncode
 
@@ -1227,19 +1539,27 @@ class Process:
                 self.pidfd = None
 
 
-# A fork of the host while a pipe of ours is being handed on would give the child its write end too: the child would look like
-# a leftover, or keep the guard waiting. It closes what stands here. (A lock over every fork would do the same, and deadlock
-# with a handler, or a __del__, that runs a command while the lock is held.)
-_not_for_forks: set[int] = set()
-
-
-def _forget_pipes() -> None:
-    for fd in _not_for_forks:
-        _quietly(os.close, fd)
-    _not_for_forks.clear()
-
-
-os.register_at_fork(after_in_child=_forget_pipes)
+def _end(tree: Tree, grace_s: float, wait: Callable[[float], object]) -> bool:
+    """Ends a tree whose monitor is elsewhere or gone: TERM+CONT, the grace, KILL. `wait` lets seconds pass. True if nothing
+    of it lives."""
+    facts, pause_s = Facts(time.monotonic(), stops=1), 0.0
+    while True:
+        now = time.monotonic()
+        action, until = next_action(facts, Limits(0.0, grace_s, 0.0, 0.0), now)
+        if action is Action.FINISH:
+            return facts.exited_s is not None and not facts.survivors
+        if action is Action.TERM:
+            facts.term_s = now
+            tree.term()
+        elif action is Action.KILL:
+            facts.kill_s = now
+            tree.kill()
+        else:
+            wait(min(pause_s, until - now))
+            pause_s = min(max(2 * pause_s, 0.0005), 0.05)
+            if tree.exited():
+                facts.exited_s = time.monotonic()
+                facts.survivors = not tree.gone(facts.kill_s is not None)
 
 
 class Guard:
@@ -1352,6 +1672,88 @@ class Guard:
 _guard = Guard()
 
 
+class Copy:
+    """A detached copy of this file: a python that goes on when this process ends, with nothing of it but a few descriptors.
+
+    It is no child of this process, whose os.wait() must not meet it. It gets leave to begin only once it has answered
+    with this file's own sha256: `sys.executable` may be the program that embeds us, and this file may have been edited
+    since. The interpreter is given a line that imports the file, because a script is compiled anew each time, for 20 ms and 9 MB.
+    """
+
+    LOADER = ("import sys, types; from importlib.machinery import SourceFileLoader as L; "
+              "m = sys.modules['bash_tool'] = types.ModuleType('bash_tool'); m.__file__ = sys.argv[1]; "
+              "L('bash_tool', sys.argv[1]).exec_module(m); m._work_detached(*map(int, sys.argv[2:]))")
+
+    turn = _thread.allocate_lock()      # one starts at a time: a hundred at once would all be late
+
+    def __init__(self, env: Mapping[str, str], work: Mapping[str, object], fds: Sequence[int]) -> None:
+        """Starts a copy; `fds` are what its work refers to by number. Raises OSError where there is none to be had."""
+        if not sys.executable or getattr(sys, "frozen", False) or _LOADED is None:
+            raise OSError(errno.ENOEXEC, "there is no python, or no file, to run it from")
+        if _file_identity() != _LOADED:
+            raise OSError(errno.ESTALE, "the file bash_tool was loaded from has changed")
+        request = _anonymous_file(json.dumps(work).encode())
+        if request is None:
+            raise OSError(errno.ENOSPC, "no place for its instructions")
+        leave, self._leave = os.pipe()
+        self.reports, reports = os.pipe()
+        _not_for_forks.update((self._leave, reports))
+        shell = None
+        turn = self.turn.acquire(timeout=20 * COPY_ANSWERS_S)
+        try:
+            shell = subprocess.Popen(
+                ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S", "-c",
+                 self.LOADER, _FILE, str(request), str(leave), str(reports)], env=dict(env), cwd="/", start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(request, leave, reports, *fds))
+            for fd in (leave, reports, request):
+                _not_for_forks.discard(fd)
+                os.close(fd)
+            leave = reports = request = -1
+            self._recognise()
+            os.write(self._leave, b"x")
+        except BaseException as problem:
+            if shell is not None:       # the shell is not reaped yet: its group's number is nobody else's
+                _quietly(os.killpg, shell.pid, signal.SIGKILL)
+            self.close()
+            if isinstance(problem, (OSError, RuntimeError, ValueError, subprocess.SubprocessError)):
+                raise OSError(errno.ECHILD, _reason(problem)) from None
+            raise
+        finally:
+            for fd in (leave, reports, request):
+                if fd >= 0:
+                    _not_for_forks.discard(fd)
+                    os.close(fd)
+            if shell is not None:
+                shell.wait()
+            if turn:
+                self.turn.release()
+
+    def _recognise(self) -> None:
+        expected, answer = _own_sha256().encode(), b""
+        deadline = time.monotonic() + COPY_ANSWERS_S
+        while len(answer) < len(expected):
+            if not self.reported(deadline - time.monotonic()):
+                raise OSError(errno.ETIMEDOUT, "it did not answer within " + seconds_text(COPY_ANSWERS_S))
+            piece = os.read(self.reports, len(expected) - len(answer))
+            if not piece:
+                raise OSError(errno.ECHILD, "%s ended without an answer" % shown(sys.executable))
+            answer += piece
+        if answer != expected:
+            raise OSError(errno.ESTALE, "it is another version of this file")
+
+    def reported(self, within_s: float) -> bool:
+        """True as soon as the copy has said something, or ended."""
+        poller = select.poll()
+        poller.register(self.reports, select.POLLIN)
+        return bool(poller.poll(1000 * max(0.0, within_s)))
+
+    def close(self) -> None:
+        """Gives back the descriptors. A copy that has no leave to begin ends."""
+        _not_for_forks.discard(self._leave)
+        os.close(self._leave)
+        os.close(self.reports)
+
+
 class Cancel:
     """A request to stop. One token may be given to many calls.
 
@@ -1398,52 +1800,93 @@ class Cancel:
         self.close()
 
 
-def _who(members: Sequence[Member]) -> str:
-    named = ["pid %d (%s)" % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
+def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
+    named = [form % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
     more = len(members) - len(named)
     return ", ".join(named) + (" and %d more" % more if more else "")
 
 
-class Supervisor:
-    """One run from spawn to reap. Lives in a monitor thread; `run` is called once."""
+def _boot() -> str:
+    """What a stored number of a process holds within: one boot of one machine, and one namespace of processes."""
+    try:
+        return "%s %s" % (_read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip(), os.readlink("%s/self/ns/pid" % PROC))
+    except OSError:
+        return ""
 
-    def __init__(self, plan: Plan, folder: Folder, cancels: Sequence[Cancel], live: LiveText | None) -> None:
-        self._plan, self._folder, self._cancels, self._live = plan, folder, cancels, live
-        self._mark = RUN_PREFIX + os.urandom(16).hex()
+
+def _drain(output: int, keep: Callable[[bytes], object], until: float = math.inf) -> bool:
+    """Reads on from a pipe that somebody still holds, so that they neither block nor die of SIGPIPE. True at its end,
+    False at the moment `until`."""
+    poller = select.poll()
+    poller.register(output, select.POLLIN)
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        poller.poll(1000 * min(left, 3600.0))
+        try:
+            chunk = os.read(output, READ_BYTES)
+        except BlockingIOError:
+            continue
+        if not chunk:
+            return True
+        keep(chunk)
+
+
+class Supervisor:
+    """One run from spawn to reap. Lives in a monitor thread, or in a detached copy; `run` is called once."""
+
+    def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object],
+                 job: tuple[Spool, Record] | None = None, detached: bool = False) -> None:
+        """`publish` hears of a run that goes on after its timeout. `job`: the files of one that is a job from the start."""
+        self._plan, self._folder, self._cancels, self._live, self._publish = plan, folder, cancels, live, publish
+        self._spool: Spool = job[0] if job else Spool(folder)
+        self._record: Record | None = job[1] if job else None
+        self._detached = detached
         self._buffer = OutputBuffer(plan.head_bytes, plan.tail_bytes)
-        self._spool = Spool(folder)
+        self._process: Process | None = None
         self._output: int | None = None      # the read end, open until EOF
         self._poller = select.poll()            # not select.select, which ends at descriptor 1023
         self._facts = Facts(time.monotonic())
         self._stop: Stop | None = None
-        self._quiet_passes = 0                  # scans in a row that saw nobody
+        self._limit_s = plan.limits.timeout_s
         self._pause_s = 0.0
         self._notes: list[str] = []
         self._scratch: str | None = None
+        self._left: list[Member] = []           # who runs on after the shell's end
 
     def run(self) -> Outcome:
-        """The outcome; everything is released but the pipe that a leftover still holds (see `drain_leftover`)."""
-        process: Process | None = None
-        line = _guard.enter(self._mark)     # before the spawn: a host that dies in between is guarded too
+        """The outcome; everything is released but the pipe that a leftover still holds (see `linger`)."""
+        line = None if self._detached else _guard.enter(self._plan.mark)    # before the spawn: a host that dies in between is guarded too
         try:
-            for token in self._cancels:
-                self._poller.register(token.listen(), select.POLLIN)
-            if any(token.count for token in self._cancels):
-                return Outcome("cancelled")
-            with closing(CommandText(self._plan.text)) as text:
-                process = self._spawn(text)
-                _guard.note(line, "%s %d" % (self._mark, process.pid))
-                with closing(process):
-                    self._supervise(process, text)
-                    return self._outcome(process, text)
+            outcome = self._run(line)
         except SpawnError as problem:
-            return Outcome("failed", error=problem.args[0], reason=problem.args[1])
+            outcome = Outcome("failed", error=problem.args[0], reason=problem.args[1])
         except OSError as problem:
-            if process is not None:
+            if self._process is not None:
                 raise
-            return Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
+            outcome = Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
         finally:
             _guard.leave(line)
+        if self._record is not None:
+            self._settle(self._record, outcome)
+        return outcome
+
+    def _run(self, line: int | None) -> Outcome:
+        for token in self._cancels:
+            self._poller.register(token.listen(), select.POLLIN)
+        if any(token.count for token in self._cancels):
+            return Outcome("cancelled")
+        with closing(CommandText(self._plan.text)) as text:
+            process = self._process = self._spawn(text)
+            _guard.note(line, "%s %d" % (self._plan.mark, process.pid))
+            with closing(process):
+                if self._record is not None:
+                    self._record.add(pid=process.pid, start=process.start, boot=_boot(), notes=self._notes)
+                if self._detached:
+                    self._foster(process)
+                self._supervise(process, text)
+                return self._outcome(process, text)
 
     def _spawn(self, text: CommandText) -> Process:
         reader, writer = os.pipe()
@@ -1451,7 +1894,7 @@ class Supervisor:
         try:
             os.set_blocking(reader, False)
             try:
-                process = Process(self._plan, self._mark, self._plan.cwd, text, writer)
+                process = Process(self._plan, self._plan.cwd, text, writer)
             except SpawnError as problem:
                 if problem.args[0] != "cwd_missing":
                     raise
@@ -1480,10 +1923,31 @@ class Supervisor:
                              % (cwd, reason, _reason(problem))) from None
         self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
         try:
-            return Process(self._plan, self._mark, self._scratch, text, writer)
+            return Process(self._plan, self._scratch, text, writer)
         except SpawnError:
             _quietly(os.rmdir, self._scratch)
             raise
+
+    @staticmethod
+    def _foster(process: Process) -> None:
+        """A detached copy takes in the run's orphans, so that none of them is out of its sight; a host must not."""
+        def _reap(*_: object) -> None:
+            while True:
+                try:
+                    dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+                    if dead is None or dead.si_pid == process.pid:      # the shell is its monitor's to reap
+                        break
+                    os.waitpid(dead.si_pid, 0)
+                except ChildProcessError:
+                    break
+        try:
+            import ctypes
+            if PROC is not None and HAS_WAITID and ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0:     # PR_SET_CHILD_SUBREAPER
+                process.foster = os.getpid()
+                signal.signal(signal.SIGCHLD, _reap)
+                _reap()
+        except (ImportError, OSError, AttributeError):
+            pass
 
     def _supervise(self, process: Process, text: CommandText) -> None:
         """The one loop: look, ask `next_action`, act."""
@@ -1494,17 +1958,51 @@ class Supervisor:
             action, until = next_action(self._facts, self._plan.limits, now)
             if action is Action.FINISH:
                 return
-            if action is Action.TERM:
+            if action is Action.KEEP:
+                self._keep(process)
+            elif action is Action.TERM:
                 self._stop = Stop.CANCELLED if cancels else Stop.TIMED_OUT
                 self._facts.term_s = now
                 text.close()        # the sweep needs a descriptor, and the host may have none left
                 process.term()
             elif action is Action.KILL:
-                self._pause_s = self._quiet_passes = 0
+                self._pause_s = 0.0
                 self._facts.kill_s = now
                 process.kill()
             else:
                 self._look(process, text, until - now)
+
+    def _keep(self, process: Process) -> None:
+        """The caller has waited long enough: it gets its answer, and the run goes on as a job. Nothing is handed over,
+        since nothing here depends on who waits. What could not be found again is not kept: it is ended."""
+        self._facts.kept = True
+        saved = self._spool.spill()
+        limit_s = 0.0
+        try:
+            if self._record is None:
+                limit_s = self._limit_s
+                self._record = self._job(process.pid, process.start, saved)
+        except OSError:
+            self._stop = Stop.TIMED_OUT
+            return
+        if self._plan.limits.kept_s is not None:
+            self._limit_s = self._plan.limits.kept_s
+        for token in self._cancels[1:]:         # the caller's: it was for the call
+            try:
+                self._poller.unregister(token.listen())
+            except KeyError:
+                pass
+        del self._cancels[1:]
+        captured = self._buffer.captured()
+        self._publish(Outcome("running", error="cwd_missing" if self._scratch else None, pid=process.pid, limit_s=limit_s,
+                              streams=(self._plan.fit(captured),), total_bytes=captured.total_bytes, saved=saved,
+                              notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s))
+
+    def _job(self, pid: int, start: int, saved: Saved) -> Record:
+        if saved.path is None:
+            raise OSError(errno.EIO, saved.reason)
+        return Record.create(saved.path, command=self._plan.text.decode()[:COMMAND_RECORDED], mark=self._plan.mark, created=time.time(),
+                             pid=pid, start=start, boot=_boot(), notes=self._notes, members=[(one.pid, one.start) for one in self._left[:20]])
 
     def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
         """Waits for something to happen, at most `wait_s`, and takes notice of it.
@@ -1533,17 +2031,10 @@ class Supervisor:
             now = time.monotonic()
             self._facts.exited_s = self._facts.output_s = now
         elif exited and stopping:
-            youngest = _last_pid()      # if nobody forked in the meantime, a scan that sees nobody is a proof
-            seen = process.kill() if self._facts.kill_s is not None else process.members()
-            if seen or process.blind:
-                self._quiet_passes = 0
-            else:
-                self._quiet_passes += QUIET_PASSES if _last_pid() == youngest != 0 else 1
-            self._facts.survivors = self._quiet_passes < QUIET_PASSES
+            self._facts.survivors = not process.gone(self._facts.kill_s is not None)
 
-    def _read(self, most: int) -> bool:
-        """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere.
-        False once the pipe has come to its end."""
+    def _read(self, most: int) -> None:
+        """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
         while self._output is not None and most > 0:
             try:
                 chunk = os.read(self._output, READ_BYTES)
@@ -1562,7 +2053,6 @@ class Supervisor:
                 self._spool.spill()
             if len(chunk) < READ_BYTES and self._facts.exited_s is None:
                 break           # the pipe is most likely empty: the next poll knows
-        return self._output is not None
 
     def _close_output(self) -> None:
         if self._output is not None:
@@ -1580,9 +2070,11 @@ class Supervisor:
             self._note_survivors(process)
             self._read(MIB)     # the last words of whoever died last
             self._close_output()
-        elif self._output is not None:
-            self._note_leftover(process.members() if PROC else [])
+        elif PROC and (self._output is not None or self._record is not None):
+            self._left = process.members() if self._output is not None else process.left()
         returncode = process.reap()
+        if self._output is not None and not self._detached:
+            self._hand_over()
         if self._scratch is not None:
             try:
                 os.rmdir(self._scratch)
@@ -1592,12 +2084,12 @@ class Supervisor:
         fitted = self._plan.fit(captured)
         if fitted.cut:
             self._spool.spill()
-        if self._output is None:
-            self._spool.close()
         common = Outcome("exited", error="cwd_missing" if self._scratch else None, streams=(fitted,),
                          total_bytes=captured.total_bytes, saved=self._spool.saved, notes=tuple(self._notes), duration_s=duration_s)
+        if self._output is None and self._record is None:
+            self._spool.close()
         if self._stop is not None:
-            return common._replace(status=self._stop.value, limit_s=self._plan.limits.timeout_s)
+            return common._replace(status=self._stop.value, limit_s=self._limit_s)
         if returncode is None:
             return common._replace(status="failed", error="status_unknown", reason=(
                 "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
@@ -1616,48 +2108,169 @@ class Supervisor:
             if process.blind:
                 self._notes.append(NOTE_BLIND)
 
-    def _note_leftover(self, members: list[Member]) -> None:
-        saved = self._spool.spill()
+    def _hand_over(self) -> None:
+        """Gives the pipe that somebody still holds to a detached copy, which reads on into the file after this process
+        too has ended; and says so. Who holds it becomes a job. Upholds REQ-BASH-011.3 and REQ-BASH-003.14."""
+        assert self._output is not None
+        members, saved = self._left, self._spool.spill()
         path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
+        record = None
+        try:
+            if self._record is None and members and saved.path is not None:
+                first = min(members, key=lambda one: (one.start, one.pid))
+                record = self._job(first.pid, first.start, saved)
+            fds = {"pipe": self._output, "file": self._spool.fd, "record": record.fd if record else None}
+            Copy(self._plan.env, dict(fds, folder="", path=saved.path), [fd for fd in fds.values() if fd is not None]).close()
+            self._close_output()
+        except OSError as problem:
+            path += NOTE_NO_COPY.format(reason="no detached copy took it over: " + _reason(problem))
+            if record is not None:
+                _quietly(os.unlink, _record_path(record.output))
+        if record is not None:
+            record.close()
         targets = " ".join("-%d" % group for group in sorted({member.group for member in members})[:20])
         self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
                            else NOTE_HELD.format(path=path))
 
-    def drain_leftover(self) -> None:
-        """Goes on reading for what a command left behind, so that it neither blocks nor dies of SIGPIPE; returns at EOF.
-        Upholds REQ-BASH-011.3."""
-        if self._output is None:
-            return
-        self._live, self._buffer = None, OutputBuffer(0, 0)
-        self._poller = select.poll()
-        self._poller.register(self._output, select.POLLIN)
-        while self._read(16 * READ_BYTES):
-            self._poller.poll()
+    def _settle(self, record: Record, outcome: Outcome) -> None:
+        _quietly(lambda: record.settle(
+            completion_note(outcome, _who(self._left, "%d %s")), status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal, error=outcome.error,
+            reason=outcome.reason, notes=outcome.notes, members=[(one.pid, one.start) for one in self._left[:20]]))
+
+    def linger(self) -> None:
+        """Stays for what the command left behind. In the host: reads on, where no copy took that over. In a copy: reads on,
+        watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.11."""
+        left = self._process if self._detached and self._stop is None else None
+        until = self._facts.started_s + self._limit_s if left is not None else math.inf
+        pause_s = 0.5
+        while self._output is not None or (left is not None and left.members()):
+            if time.monotonic() >= until and left is not None:
+                self._end_leftovers(left)
+                left, until = None, math.inf        # what survived a KILL is nobody's to end
+            elif self._output is None:
+                time.sleep(min(pause_s, max(0.0, until - time.monotonic())))
+                pause_s = min(2 * pause_s, 30.0)    # a scan costs milliseconds, and nobody waits for this one
+            elif _drain(self._output, self._spool.add, until):
+                os.close(self._output)
+                self._output = None
         self._spool.close()
+        if self._record is not None:
+            self._record.close()
+
+    def _end_leftovers(self, process: Process) -> None:
+        output = self._output
+        _end(process, self._plan.limits.grace_s,
+             time.sleep if output is None else lambda seconds: _drain(output, self._spool.add, time.monotonic() + seconds))
 
 
 # ---- 7 Jobs ---------------------------------------------------------------------------------------------
-# A job is a run and its monitor thread. Who waits, waits on a raw lock: Thread.join lies after a Ctrl-C on
+# A run is a supervisor and its monitor thread. Who waits, waits on a raw lock: Thread.join lies after a Ctrl-C on
 # 3.9 to 3.12, threading.Event can be left locked by one, and a pipe would have to be made in the main thread,
 # where one between the making and the keeping leaks it. What must not be interrupted is done by the monitor:
-# no signal handler ever runs in its thread.
+# no signal handler ever runs in its thread. A job is what is left of a run in files when nobody waits for it.
+
+class Job:
+    """A command that goes on by itself: started in the background, kept after its timeout, or left behind by one that ended.
+
+    All that is known of it stands beside its output file, so every tool on the same folder, in any process, sees the same.
+    `pid` is its process and, but for what was left behind, its process group; `command` the text that was asked for (its
+    first 2,000 characters). Raises OSError where no record stands beside `output_file`.
+    """
+
+    def __init__(self, output_file: str, grace_s: float = GRACE_S) -> None:
+        self.output_file = output_file
+        self._grace_s = grace_s
+        with closing(Record.open(output_file)) as record:
+            self._known = record.read()
+        self.pid, self.command, self.created = self._known.pid, self._known.command, self._known.created
+
+    def __repr__(self) -> str:
+        return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
+
+    def look(self) -> JobRecord:
+        """What is known by now. Where who ran the job died before it had said all, this says the rest: the next who
+        reads finds it. Upholds REQ-BASH-003.9 and REQ-BASH-003.10."""
+        if self._known.noted:
+            return self._known
+        try:
+            with closing(Record.open(self.output_file)) as record:
+                self._known = record.read()
+                if not self._known.noted and not record.held():
+                    _quietly(record.recover)
+                    self._known = record.read()
+                    if self._known.status == "running":     # the folder is read-only, or full, or locked
+                        self._known = self._known._replace(status="lost", error="lost")
+        except OSError:                 # the record is gone, with its folder or to make room
+            if self._known.status == "running":
+                self._known = self._known._replace(status="lost", error="lost", noted=True)
+        self.pid = self._known.pid
+        return self._known
+
+    @property
+    def status(self) -> str:
+        """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where nobody can know."""
+        return self.look().status
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
+        return self.look().exit_code
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """True once the job has ended and its note is written; False if it has not within `timeout_s` seconds."""
+        deadline = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        pause_s = 0.001
+        while True:
+            known = self.look()
+            if known.status != "running" and known.noted:
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return known.status != "running"
+            time.sleep(min(pause_s, left))
+            if known.status != "running":       # the note follows at once, unless the disk is full
+                deadline = min(deadline, time.monotonic() + 1.0)
+            pause_s = min(2 * pause_s, 0.05)
+
+    def read(self, offset: int = 0) -> tuple[str, int]:
+        """The output from byte `offset` on, and the offset to go on from: no character is split, and reading piece by piece
+        yields the same text as reading at once. Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
+        final = self.status != "running"
+        with open(self.output_file, "rb") as file:
+            file.seek(max(0, offset))
+            data = file.read()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(data, final)
+        return text, max(0, offset) + len(data) - len(decoder.getstate()[0])
+
+    def kill(self) -> bool:
+        """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it lives, so also for one that
+        had ended; False if something could not be ended. The processes are known by number, start and boot, so a later
+        owner of a number is never hit. Upholds REQ-BASH-003.13."""
+        known = self.look()
+        if known.boot != _boot() or (PROC is None and known.status != "running"):
+            return known.status != "running"
+        gone = _end(Tree.of_job(known), self._grace_s, time.sleep)
+        self.wait(UNKILLABLE_S)
+        return gone
+
 
 class Registry:
-    """The jobs under way, and whether more are let in."""
+    """The runs under way, and whether more are let in."""
 
     def __init__(self) -> None:
-        self.jobs: set[Job] = set()
+        self.runs: set[Run] = set()
         self.closed = False
 
     def close(self) -> None:
         """Lets nobody in any more and ends who is in. An interrupt on the way is one more stop for all, raised at the end."""
         self.closed = True
         interrupt: BaseException | None = None
-        while self.jobs:
+        while self.runs:
             try:
-                for job in list(self.jobs):
-                    job.stop()
-                while any(job.wait(1.0) is None for job in list(self.jobs)):
+                for run in list(self.runs):
+                    run.stop()
+                while not all(run.ended.wait(1.0) for run in list(self.runs)):
                     pass
             except BaseException as problem:
                 interrupt = problem
@@ -1665,36 +2278,151 @@ class Registry:
             raise interrupt
 
 
-_everyone = Registry()      # of this process: nobody in it may outlive the interpreter
+_everyone = Registry()      # of this process: nobody attached to it may outlive the interpreter
 atexit.register(_everyone.close)
-os.register_at_fork(after_in_child=_everyone.jobs.clear)    # the parent's commands are none of the child's business
-os.register_at_fork(after_in_child=_guard.forget)
 
 
-class Job:
-    """One command, from its start to its outcome."""
+def _after_fork() -> None:
+    """The parent's commands are none of a forked child's business, and the parent's locks may be held by nobody."""
+    _everyone.runs.clear()
+    _guard.forget()
+    Copy.turn = _thread.allocate_lock()
 
-    def __init__(self, plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None, watched: bool) -> None:
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Turnstile:
+    """Opens once, for everybody."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        """Lets everybody through, from now on. Only the first time counts, and only one thread may come here."""
+        if not self.is_open:
+            self.is_open = True
+            self._lock.release()
+
+    def wait(self, timeout_s: float) -> bool:
+        """True if it is open within `timeout_s` seconds. Any number of threads may wait; an interrupt between the two lines
+        below delays the others by their own timeout, so nobody waits for long at a time."""
+        if not self.is_open and self._lock.acquire(timeout=timeout_s):
+            self._lock.release()           # each who comes through lets the next one through
+        return self.is_open
+
+
+class Launch:
+    """The start of a background job: by a detached copy of this file, else in this process, which then ends with it.
+    Stands in the place of a supervisor."""
+
+    def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object]) -> None:
+        self._plan, self._folder, self._cancels, self._publish = plan, folder, cancels, publish
+        self._attached: Supervisor | None = None
+        self._notes: list[str] = []
+        self._started_s = time.monotonic()
+
+    def run(self) -> Outcome:
+        """How the job ended if it did within its first moment; else that it runs."""
+        if any(token.count for token in self._cancels):
+            return Outcome("cancelled")
+        try:
+            fd, path = self._folder.create()
+            spool = Spool(self._folder, (fd, path))
+        except OSError as problem:
+            return Outcome("failed", error="spawn_failed", reason="no file for the output of the job could be made: " + _reason(problem))
+        try:
+            record = Record.create(path, command=self._plan.text.decode()[:COMMAND_RECORDED], mark=self._plan.mark, created=time.time())
+        except OSError as problem:
+            spool.close()
+            self._folder.discard(path)
+            return Outcome("failed", error="spawn_failed", reason="the job could not be recorded: " + _reason(problem))
+        work = dict(self._plan._asdict(), fit=None, text=self._plan.text.decode(), env=dict(self._plan.env),
+                    folder=os.path.dirname(path), path=path, file=fd, record=record.fd, pipe=None)
+        try:
+            copy = Copy(self._plan.env, work, (fd, record.fd))
+        except OSError as problem:
+            self._notes.append(NOTE_ATTACHED.format(reason=_reason(problem)))
+            self._attached = Supervisor(self._plan, self._folder, self._cancels, None,
+                                        lambda _: self._publish(self._answer(path)), (spool, record))
+            self._attached.run()
+        else:
+            spool.close()
+            record.close()
+            with closing(copy):
+                if not self._watch(copy):
+                    Job(path, self._plan.limits.grace_s).kill()
+                    return self._answer(path)._replace(status="cancelled", exit_code=None, signal=None, pid=None)
+        return self._answer(path)
+
+    def _watch(self, copy: Copy) -> bool:
+        """Waits until the copy says that the first moment is over; False for a cancel before."""
+        deadline = time.monotonic() + LOOK_S + 2 * COPY_ANSWERS_S
+        while not copy.reported(min(0.05, deadline - time.monotonic())) and time.monotonic() < deadline:
+            if any(token.count for token in self._cancels):
+                return False
+        return True
+
+    def _answer(self, path: str) -> Outcome:
+        """What the record says; with an end, also what the output file holds."""
+        known = Job(path, self._plan.limits.grace_s).look()
+        outcome = Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, pid=known.pid or None, saved=Saved(path, "", False),
+                          limit_s=self._plan.limits.kept_s or 0.0, notes=(*self._notes, *known.notes), duration_s=time.monotonic() - self._started_s)
+        if not known.pid:                   # it never began
+            if PROC is not None:            # ... or who began it was killed in the middle of that
+                _end(Tree(0, 0, known.mark), 0.0, time.sleep)
+            self._folder.discard(path)
+            return outcome._replace(saved=None)
+        if known.status == "running":
+            return outcome._replace(limit_s=0.0)
+        buffer = OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes)
+        try:
+            with open(path, "rb") as file:
+                for chunk in iter(lambda: file.read(READ_BYTES), b""):
+                    buffer.add(chunk)
+        except OSError:                     # the job has removed it
+            pass
+        captured = buffer.captured()
+        outcome = outcome._replace(streams=(self._plan.fit(captured),), total_bytes=captured.total_bytes)
+        if known.status == "lost":
+            return outcome._replace(status="failed", reason="what ran the job was killed: its exit status is unknown")
+        return outcome
+
+    def linger(self) -> None:
+        """Stays for a job that is attached to this process."""
+        if self._attached is not None:
+            self._attached.linger()
+
+
+class Run:
+    """One command on its way to an answer."""
+
+    def __init__(self, kind: type[Supervisor] | type[Launch], plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None,
+                 watched: bool) -> None:
         self._registries = (registry, _everyone)
         self._own = Cancel()
         self._stopping = _thread.RLock()          # a signal handler may stop what is being stopped
         self._live = LiveText() if watched else None
-        self._supervisor = Supervisor(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live)
+        self._work = kind(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live, self._publish)
         self._unclaimed: list[None] = [None]    # popped by the one monitor that runs it
-        self._turnstile = _thread.allocate_lock()
-        self._turnstile.acquire()
         self._outcome: Outcome | None = None
+        self._answered = Turnstile()
+        self.ended = Turnstile()
 
     def start(self) -> None:
         """Starts the command in a monitor thread. Starting twice is starting once."""
         if _everyone.closed and self._claim():  # the interpreter is ending: a new thread might never run
             self._publish(Outcome("cancelled"))
+            self.ended.open()
             return
         try:
             _thread.start_new_thread(self._monitor, ())
         except RuntimeError as problem:         # no thread to be had, or the interpreter is at its end
             if self._claim():
                 self._publish(Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem))
+                self.ended.open()
 
     def _claim(self) -> bool:
         try:
@@ -1707,33 +2435,35 @@ class Job:
         if not self._claim():
             return
         for registry in self._registries:
-            registry.jobs.add(self)
+            registry.runs.add(self)
         if any(registry.closed for registry in self._registries):   # looked at after the entry: close() sees one or the other
             self._own.cancel()
         try:
-            outcome = self._supervisor.run()
+            outcome = self._work.run()
         except BaseException as bug:            # never the caller's hang, whatever is wrong here
             outcome = Outcome("failed", error="internal", reason="bug in bash_tool: %r" % bug)
         with self._stopping:
             self._own.close()
         for registry in self._registries:
-            registry.jobs.discard(self)
+            registry.runs.discard(self)
         self._publish(outcome)
-        self._supervisor.drain_leftover()
+        self.ended.open()
+        self._work.linger()
+        del self._work          # it knows `_publish`: a circle that would hold the caller's token
 
     def _publish(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-        self._turnstile.release()
+        """The answer is the first that is published: that the run goes on, or how it ended."""
+        if self._outcome is None:
+            self._outcome = outcome
+            self._answered.open()
 
     def wait(self, timeout_s: float) -> Outcome | None:
-        """The outcome, or None if there is none within `timeout_s` seconds. Any number of threads may wait; an interrupt
-        between the two lines below delays the others by their own timeout, so nobody waits for long at a time."""
-        if self._outcome is None and self._turnstile.acquire(timeout=timeout_s):
-            self._turnstile.release()           # each who comes through lets the next one through
+        """The answer, or None if there is none within `timeout_s` seconds."""
+        self._answered.wait(timeout_s)
         return self._outcome
 
     def follow(self, on_output: Callable[[str], object] | None) -> Outcome:
-        """The outcome, however long it takes; what arrives until then goes to `on_output`, about ten times a second."""
+        """The answer, however long it takes; what arrives until then goes to `on_output`, about ten times a second."""
         outcome = None
         while outcome is None:
             outcome = self.wait(0.1 if on_output else 1.0)
@@ -1750,26 +2480,66 @@ class Job:
     def end(self) -> None:
         """Stops the run, begun or not, and waits until it has ended. An interrupt on the way is one more stop.
         Upholds REQ-BASH-015.2."""
-        while self._outcome is None:
+        while not self.ended.is_open:
             try:
                 self.stop()
                 self.start()                    # the interrupt may have come before the start
-                while self.wait(1.0) is None:
+                while not self.ended.wait(1.0):
                     pass
             except BaseException:
                 continue
 
 
 class Lease:
-    """Held by who waits for a job, and by nobody else. However that one leaves, the job is stopped if it still runs: a second
-    Ctrl-C a few microseconds after the first strikes before any handler of ours has begun."""
+    """Held by who waits for a run, and by nobody else. However that one leaves, the run is stopped if it has no answer yet: a
+    second Ctrl-C a few microseconds after the first strikes before any handler of ours has begun."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def __del__(self) -> None:
-        if self._job.wait(0.0) is None:
-            self._job.stop()
+        if self._run.wait(0.0) is None:
+            self._run.stop()
+
+
+def _work_detached(request: int, leave: int, reports: int) -> None:
+    """What a detached copy does: it says who it is, and if that is to its starter's liking, runs a job or drains a leftover.
+
+    It is in nobody's way: a session and a working directory of its own, a name that `pkill python` misses, deaf to the
+    signals that are meant for others (by handlers, since a job would inherit what is ignored). Upholds REQ-BASH-003.4.
+    """
+    os.setsid()
+    os.chdir("/")
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+        signal.signal(number, lambda *_: None)
+    try:
+        with open("/proc/self/comm", "w") as name:
+            name.write("bash-tool-job")
+    except OSError:
+        pass
+    _quietly(_write_all, reports, _own_sha256().encode())
+    if not os.read(leave, 1):
+        return
+    with open(request, "rb") as file:
+        work = json.loads(file.read())
+    folder = Folder(work["folder"])
+    spool = Spool(folder, None if work["file"] is None else (work["file"], work["path"]))
+    record = None if work["record"] is None else Record(work["record"], work["path"])
+    if work["pipe"] is not None:
+        _drain(work["pipe"], spool.add if spool.fd is not None else len)
+        if record is not None:
+            known = record.read()
+            left = Tree.of_job(known).left()
+            _quietly(lambda: record.settle(completion_note(Outcome("exited"), _who(left, "%d %s")), status="exited",
+                                           members=[(one.pid, one.start) for one in left[:20]]))
+        return
+    assert record is not None
+    plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["cwd"], work["env"], Limits(*work["limits"]), 0, 0,
+                lambda captured: Fitted("", captured.total_bytes, False))
+    supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), (spool, record), detached=True)
+    supervisor.run()
+    _quietly(os.write, reports, b"e")
+    supervisor.linger()
 
 
 # ---- 8 BashTool -----------------------------------------------------------------------------------------
@@ -1815,7 +2585,7 @@ class BashTool:
                  env: Mapping[str, str] | None = None, keep_env: str | Sequence[str] = (),
                  deny: str | Sequence[str] = (), confirm: Callable[[str], object] | None = None,
                  shell: str | Sequence[str] = ("bash",), state_dir: str | os.PathLike[str] | None = None,
-                 max_jobs: int = 32) -> None:
+                 max_jobs: int = MAX_JOBS) -> None:
         host = dict(os.environ)
         keep = _strings(keep_env, "keep_env")
         self.cwd = _directory(cwd)
@@ -1827,6 +2597,8 @@ class BashTool:
             raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
         self._folder = Folder(None if state_dir is None else os.path.abspath(os.fspath(state_dir)))
         self._registry = Registry()
+        self._jobs: dict[str, Job | None] = {}      # this tool's live ones, by their run's variable; None: about to start
+        self._counting = _thread.allocate_lock()
         self._owner = os.getpid()
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
         self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote[:20])))] if remote else []
@@ -1881,8 +2653,29 @@ class BashTool:
             raise ValueError("timeout_s takes a number of seconds above 0, got %r" % (timeout_s,))
         return self._answer(parse_arguments({"command": command, "mode": mode}, self.profile), timeout_s, cancel, on_output)
 
+    def jobs(self) -> list[Job]:
+        """The jobs of the state folder, ended ones included, the oldest first: also those of other tools and of earlier
+        processes. Upholds REQ-BASH-003.12."""
+        jobs = []
+        for path in self._folder.jobs():
+            try:
+                jobs.append(Job(path, self.profile.grace_s))
+            except OSError:             # removed to make room
+                pass
+        return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
+
+    def job(self, pid: int) -> Job:
+        """The job with this number, the latest if it was given twice. Raises LookupError, with the live ones, if there is none."""
+        jobs = self.jobs()
+        for job in reversed(jobs):
+            if job.pid == pid:
+                return job
+        raise LookupError("no job has the number %r; running: %s" % (pid, ", ".join(
+            str(job.pid) for job in jobs if job.status == "running") or "none"))
+
     def close(self) -> None:
-        """Ends every call that is still under way, and removes the files that no answer named. Upholds REQ-BASH-015.5."""
+        """Ends every call that is still under way, and every job that is attached to this process; leaves the detached ones.
+        Removes the files that no answer named. Upholds REQ-BASH-015.5."""
         if os.getpid() == self._owner:      # a forked copy has neither the calls nor the files
             self._registry.close()
             self._folder.close()
@@ -1891,8 +2684,6 @@ class BashTool:
         """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and REQ-BASH-018.2."""
         if self._registry.closed:
             return Rejected("closed", "this tool is closed")
-        if request.mode == "background":
-            return Rejected("unsupported", 'mode "background" is not available in this version')
         for pattern in self._deny:
             if pattern in request.command:
                 return Rejected("denied", DENIED.format(pattern=printable(pattern)))
@@ -1919,24 +2710,49 @@ class BashTool:
 
     def _run(self, request: Request, timeout_s: float, cancel: Cancel | None,
              on_output: Callable[[str], object] | None) -> Outcome:
-        profile = self.profile
+        profile, background = self.profile, request.mode == "background"
+        mark = RUN_PREFIX + os.urandom(16).hex()
+        refusal = self._reserve(mark) if background else None
+        if refusal is not None:
+            return refusal
         limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
+        if background:
+            limits = limits._replace(timeout_s=LOOK_S, kept_s=timeout_s)
+        elif profile.on_timeout is OnTimeout.KEEP:
+            limits = limits._replace(kept_s=profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
         most = profile.max_output_bytes     # the ends that are kept: enough to fill those that are shown, whatever collapses
-        plan = Plan(request.command.encode("utf-8"), self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
+        plan = Plan(request.command.encode("utf-8"), mark, self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
                     lambda stream: keep_ends(stream, most, profile.snip_size))
-        job = Job(plan, self._folder, self._registry, cancel, watched=on_output is not None)
-        lease = Lease(job)
+        run = Run(Launch if background else Supervisor, plan, self._folder, self._registry, cancel, watched=on_output is not None)
+        lease = Lease(run)
         try:
-            job.start()
-            outcome = job.follow(on_output)
+            run.start()
+            outcome = run.follow(on_output)
+            if outcome.status == "running" and outcome.saved is not None and outcome.saved.path is not None:
+                self._jobs[mark] = Job(outcome.saved.path, profile.grace_s)
+            else:
+                self._jobs.pop(mark, None)
         except BaseException:
-            job.end()
+            run.end()
+            self._jobs.pop(mark, None)
             raise
         del lease
         try:
             return outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
         except IndexError:
             return outcome
+
+
+    def _reserve(self, mark: str) -> Outcome | None:
+        """A place among the live jobs of this tool, or why there is none. Upholds REQ-BASH-003.15."""
+        with self._counting:
+            self._jobs = {mark: job for mark, job in self._jobs.items() if job is None or job.status == "running"}
+            if len(self._jobs) < self.max_jobs:
+                self._jobs[mark] = None
+                return None
+            who = ["%d (%s)" % (job.pid, shown(job.command)) for job in self._jobs.values() if job is not None]
+        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
+            count=len(self._jobs), most=self.max_jobs, who=", ".join(who[:MAX_JOBS])))
 
 
 # ---- 9 Command line -------------------------------------------------------------------------------------
@@ -2002,9 +2818,10 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser.add_argument("--follow", action="store_true", help="show live output on stderr")
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
+    parser.add_argument("--jobs", action="store_true", help="list the background jobs: number, age, status, file, command")
     parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
     options = parser.parse_args(argv)
-    if options.command is None and not options.schema and not options.version:
+    if options.command is None and not (options.schema or options.version or options.jobs):
         parser.error("no command given")
     return options
 
@@ -2035,6 +2852,15 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
+def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
+    for job in jobs:
+        age_s = max(0.0, time.time() - job.created)
+        fields = {"pid": job.pid, "age_s": round(age_s, 3), "status": job.status, "exit_code": job.exit_code,
+                  "output_file": job.output_file, "command": job.command}
+        _write(1, json.dumps(fields) + "\n" if as_json else "%d\t%ds\t%s\t%s\t%s\n" % (
+            job.pid, age_s, job.status, printable(job.output_file), shown(job.command)))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and prints what a model would read. Returns the exit code for the process."""
     for fd in range(3):         # a closed one would become the first file that is opened
@@ -2047,9 +2873,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     try:
         if options.version:
-            import hashlib
-            with open(os.path.abspath(__file__), "rb") as file:
-                _write(1, "bash_tool %s sha256:%s\n" % (__version__, hashlib.sha256(file.read()).hexdigest()))
+            _write(1, "bash_tool %s sha256:%s\n" % (__version__, _own_sha256()))
             return 0
         try:
             state_dir = options.state_dir or _user_folder()
@@ -2058,6 +2882,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with BashTool(options.cwd, profile=PROFILES[options.profile], state_dir=state_dir) as tool:
             if options.schema:
                 _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
+                return 0
+            if options.jobs:
+                _print_jobs(tool.jobs(), options.json)
                 return 0
             return _run_and_print(tool, options)
     except KeyboardInterrupt:   # while reading the command

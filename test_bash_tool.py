@@ -13,6 +13,7 @@ import dataclasses
 import doctest
 import fcntl
 import importlib.util
+import itertools
 import json
 import os
 import pty
@@ -72,7 +73,7 @@ SABOTEURS = {
     "006.4": ("unknown key %s; allowed", "unknown %.0s; allowed"),
     "006.5": ("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"),
     "006.6": ('"type": "object",', '"type": "object", "$comment": str(time.time()),'),
-    "007.1": ('is_error=outcome.status != "exited" or outcome.exit_code != 0', 'is_error=outcome.status != "exited"'),
+    "007.1": ('("exited", "running") or bool(outcome.exit_code), status', '("exited", "running"), status'),
     "007.2": ("return 128 - returncode,", "return -1,"),
     "007.3": ("+ fitted.text\n", "+ ('' if outcome.exit_code else fitted.text)\n"),
     "007.4": ("if problem.errno == errno.ENOENT:", "if False:"),
@@ -95,11 +96,10 @@ SABOTEURS = {
     "010.1": ("while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:", "while False:"),
     "010.2": ("self.total_bytes += len(chunk)", "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"),
     "010.3": ("os.close(self.pidfd)", "pass"),
-    "011.1": ("until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)",
-              "until = facts.output_s + limits.drain_idle_s"),
-    "011.2": ("self._note_leftover(process.members() if PROC else [])", "self._note_leftover([])"),
-    "011.3": ("self._supervisor.drain_leftover()", "pass"),
-    "011.4": ("return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until", "return Action.FINISH, until"),
+    "011.1": ("min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)", "facts.output_s + limits.drain_idle_s"),
+    "011.2": ("process.members() if self._output is not None else process.left()", "[]"),
+    "011.3": ('_drain(work["pipe"], spool.add if spool.fd is not None else len)', "pass"),
+    "011.4": ("if facts.at_eof or now >= until:", "if True:"),
     "012.1": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, plan.text[:99].decode("utf-8", "replace")]'),
     "012.2": ('_anonymous_file(text + b"\\0")', '_anonymous_file(text[:131071] + b"\\0")'),
     "012.3": ('if "\\0" in command:', "if False:"),
@@ -113,9 +113,9 @@ SABOTEURS = {
     "014.6": ("if remote else []", "if not remote else []"),
     "014.7": ('"--norc", ', ""),
     "015.1": ("Stop.CANCELLED if cancels else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
-    "015.2": ("            job.end()\n            raise", "            raise"),
+    "015.2": ("            run.end()\n            self._jobs", "            self._jobs"),
     "015.3": ("facts.stops > 1 or", ""),
-    "015.4": ("if any(token.count for token", "if False and any(token.count for token"),
+    "015.4": ("if any(token.count for token in self._cancels):\n            return Outcome(\"cancelled\")\n        with", "with"),
     "015.5": ("            self._registry.close()\n", "            pass\n"),
     "016.1": ("self._live.add(chunk)", "self._live.add(chunk[1:])"),
     "016.2": ("skipped, self._told = self._dropped - self._told, self._dropped", "skipped = 0"),
@@ -123,11 +123,11 @@ SABOTEURS = {
     "017.2": ('"timed_out": 124', '"timed_out": 1'),
     "017.3": ("signal.signal(number, _interrupted)", "signal.signal(number, signal.SIG_DFL)"),
     "017.4": ("json.dumps(result.to_dict()", "json.dumps(result.text"),
-    "017.5": ("hashlib.sha256(file.read())", "hashlib.sha256()"),
+    "017.5": ("hashlib.sha256(_read_file(_FILE))", "hashlib.sha256()"),
     "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
     "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
-    "019.1": ("self.pid = self._popen.pid", "self.pid = self._popen.pid; os.umask(0o11)"),
-    "019.2": ("        for registry in self._registries:\n            registry.jobs.add(self)", "        for registry in self._registries:\n            [job.stop() for job in list(registry.jobs)]; registry.jobs.add(self)"),
+    "019.1": ("super().__init__(self._popen.pid, None, plan.mark)", "super().__init__(self._popen.pid, None, plan.mark); os.umask(0o11)"),
+    "019.2": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "020.1": ("read -r _ <&4", "sleep 9"),
     "020.2": ('self.note(line, "")', "pass"),
     "020.3": (") &\"\"\" % RUN_PREFIX", ") & wait\"\"\" % RUN_PREFIX"),
@@ -148,18 +148,18 @@ SABOTEURS_OF_FAULTS = {
     "t14": ("+= QUIET_PASSES if _last_pid() == youngest != 0 else 1", "+= QUIET_PASSES"),
     "t15": ("if now is None or now.start != member.start:\n        return", "if now is None:\n        return\n    member = now"),
     "t31": ("if problem.errno == errno.E2BIG:", "if False:"),
-    "t32": ("        except OSError as problem:\n            if process is not None:", "        except KeyError as problem:\n            if process is not None:"),
+    "t32": ("        except OSError as problem:\n            if self._process is not None:", "        except KeyError as problem:\n            if self._process is not None:"),
     "t35": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"),
     "t36": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"),
     "t37": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
-    "t43": ("elif self._output is not None:\n            self._note", "elif time.sleep(1) or self._output is not None:\n            self._note"),
+    "t43": ("elif PROC and (self._output", "elif not time.sleep(1) and PROC and (self._output"),
     "t44": ("                self.stop()\n                self.start() ", "                self.start() "),
     "t46": ("line * self.LINE)", "0)"),
     "t47": ("return not poller.poll(0)", "return True"),
-    "t48": ("        for registry in self._registries:\n            registry.jobs.add(self)", "        for registry in self._registries:\n            [job.stop() for job in list(registry.jobs)]; registry.jobs.add(self)"),
+    "t48": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "t49": ("start_new_session=True)     # no", "start_new_session=True, restore_signals=False)     # no"),
     "t50": ("self._poller = select.poll()            # not", "self._poller = select.poll(); assert self._folder and max(map(int, os.listdir('/proc/self/fd'))) < 1000            # not"),
-    "t52": ("return (Action.TERM if now >= deadline else Action.WAIT), deadline", "return (Action.TERM if now >= max(deadline, facts.output_s + 1) else Action.WAIT), deadline"),
+    "t52": ("return (late if now >= until else Action.WAIT), until", "return (late if now >= max(until, facts.output_s + 1) else Action.WAIT), until"),
 }
 
 
@@ -2273,9 +2273,9 @@ def test_two_interrupts_in_a_hurry(nothing_is_left):
                 except KeyboardInterrupt:
                     pass
         end = time.monotonic() + 10
-        while tool._registry.jobs and time.monotonic() < end:
+        while tool._registry.runs and time.monotonic() < end:
             time.sleep(0.01)
-        assert not tool._registry.jobs
+        assert not tool._registry.runs
     """)
     assert eventually(lambda: not carriers(nothing_is_left))
 
@@ -2604,35 +2604,32 @@ def test_soak(nothing_is_left):
 def test_next_action_table():
     """Every combination of facts, at times before, at and after each bound, gets the action of the table."""
     Action, Facts, Limits = bash_tool.Action, bash_tool.Facts, bash_tool.Limits
-    limits = Limits(timeout_s=10, grace_s=5, drain_idle_s=1, drain_total_s=3)
     seen = set()
-    for exited in (None, 4.0, 12.0):
-        for output in (0.0, 4.5, 12.5):
-            for eof in (False, True):
-                for stops in (0, 1, 2):
-                    for term in (None, 4.0, 10.0):
-                        for kill in ((None,) if term is None else (None, term + 5)):
-                            for survivors in (False, True):
-                                for now in (3.9, 4.9, 5.0, 5.5, 7.0, 9.9, 10.0, 14.9, 15.0, 19.9, 20.0, 25.0):
-                                    if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
-                                        continue
-                                    facts = Facts(0.0, exited, max(output, exited or 0), eof, stops, term, kill, survivors)
-                                    action, until = bash_tool.next_action(facts, limits, now)
-                                    seen.add(action)
-                                    stopping = term is not None or stops or (exited is None and now >= 10)
-                                    if not stopping:
-                                        over = exited is not None and (eof or now >= min(max(output, exited) + 1, exited + 3))
-                                        expected = Action.FINISH if over else Action.WAIT
-                                    elif term is None:
-                                        expected = Action.TERM
-                                    elif exited is not None and not survivors:
-                                        expected = Action.FINISH
-                                    elif kill is None:
-                                        expected = Action.KILL if stops > 1 or now >= term + 5 else Action.WAIT
-                                    else:
-                                        expected = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT
-                                    assert action is expected, (facts, now)
-                                    assert action is not Action.WAIT or until > now or eof
+    for exited, output, eof, stops, term, survivors, kept_s, kept in itertools.product(
+            (None, 4.0, 12.0), (0.0, 4.5, 12.5), (False, True), (0, 1, 2), (None, 4.0, 10.0), (False, True), (None, 18.0), (False, True)):
+        limits = Limits(timeout_s=10, grace_s=5, drain_idle_s=1, drain_total_s=3, kept_s=kept_s)
+        for kill in ((None,) if term is None else (None, term + 5)):
+            for now in (3.9, 4.9, 5.0, 5.5, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0):
+                if now < max(t for t in (exited, term, kill, 0.0) if t is not None) or (kept and kept_s is None):
+                    continue
+                facts = Facts(0.0, exited, max(output, exited or 0), eof, kept, stops, term, kill, survivors)
+                action, until = bash_tool.next_action(facts, limits, now)
+                seen.add(action)
+                keepable = kept_s is not None and not kept
+                stopping = term is not None or stops or (exited is None and now >= (18 if kept else 10) and not keepable)
+                if not stopping:
+                    over = exited is not None and (eof or now >= min(max(output, exited) + 1, exited + 3))
+                    expected = Action.FINISH if over else Action.KEEP if keepable and now >= 10 else Action.WAIT
+                elif term is None:
+                    expected = Action.TERM
+                elif exited is not None and not survivors:
+                    expected = Action.FINISH
+                elif kill is None:
+                    expected = Action.KILL if stops > 1 or now >= term + 5 else Action.WAIT
+                else:
+                    expected = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT
+                assert action is expected, (facts, now)
+                assert action is not Action.WAIT or until > now or eof
     assert seen == set(Action)
 
 
