@@ -131,7 +131,7 @@ NOWHERE = "nowhere (no file could be written: {reason})"
 JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
 JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
 JOB_NOTE = "\n\n[background process {how}]\n"
-TOO_MANY_JOBS = "{count} background jobs are running and {most} is the most; stop one with kill -9 -PID to make room: {who}"
+TOO_MANY_JOBS = "too many background jobs ({count} of at most {most}); stop one with kill -9 -PID to make room: {who}"
 
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
@@ -538,7 +538,7 @@ def job_lines(outcome: Outcome) -> list[str]:
 
 
 def completion_note(outcome: Outcome, still: str) -> str:
-    """The last words in a job's output file: how it ended, and who of it runs on. Upholds REQ-BASH-003.5 to REQ-BASH-003.9."""
+    """The last words in a job's output file: how it ended, and who of it runs on. Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
     if outcome.status == "timed_out":
         how = "failed: timed out after " + seconds_text(outcome.limit_s)
     elif outcome.status == "cancelled":
@@ -994,7 +994,7 @@ class Record:
 
     def settle(self, note: str, **end: object) -> None:
         """Writes down how the job ended, and appends the note to its output, once: wherever an attempt was cut off, the
-        next one goes on from there. Raises OSError, after which somebody may try again. Upholds REQ-BASH-003.10."""
+        next one goes on from there. Raises OSError, after which somebody may try again. Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
         known = self.read()
         try:
             fd = os.open(self.output, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -2110,7 +2110,7 @@ class Supervisor:
 
     def _hand_over(self) -> None:
         """Gives the pipe that somebody still holds to a detached copy, which reads on into the file after this process
-        too has ended; and says so. Who holds it becomes a job. Upholds REQ-BASH-011.3 and REQ-BASH-003.14."""
+        too has ended; and says so. Who holds it becomes a job. Upholds REQ-BASH-011.3 and REQ-BASH-003.15."""
         assert self._output is not None
         members, saved = self._left, self._spool.spill()
         path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
@@ -2139,9 +2139,9 @@ class Supervisor:
 
     def linger(self) -> None:
         """Stays for what the command left behind. In the host: reads on, where no copy took that over. In a copy: reads on,
-        watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.11."""
+        watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.10."""
         left = self._process if self._detached and self._stop is None else None
-        until = self._facts.started_s + self._limit_s if left is not None else math.inf
+        until = self._facts.started_s + (self._plan.limits.kept_s or 0.0) if left is not None else math.inf
         pause_s = 0.5
         while self._output is not None or (left is not None and left.members()):
             if time.monotonic() >= until and left is not None:
@@ -2189,7 +2189,7 @@ class Job:
 
     def look(self) -> JobRecord:
         """What is known by now. Where who ran the job died before it had said all, this says the rest: the next who
-        reads finds it. Upholds REQ-BASH-003.9 and REQ-BASH-003.10."""
+        reads finds it. Upholds REQ-BASH-003.8 and REQ-BASH-003.9."""
         if self._known.noted:
             return self._known
         try:
@@ -2246,7 +2246,7 @@ class Job:
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it lives, so also for one that
         had ended; False if something could not be ended. The processes are known by number, start and boot, so a later
-        owner of a number is never hit. Upholds REQ-BASH-003.13."""
+        owner of a number is never hit. Upholds REQ-BASH-003.13 and REQ-BASH-003.14."""
         known = self.look()
         if known.boot != _boot() or (PROC is None and known.status != "running"):
             return known.status != "running"
@@ -2655,7 +2655,7 @@ class BashTool:
 
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other tools and of earlier
-        processes. Upholds REQ-BASH-003.12."""
+        processes. Upholds REQ-BASH-003.11."""
         jobs = []
         for path in self._folder.jobs():
             try:
@@ -2744,7 +2744,7 @@ class BashTool:
 
 
     def _reserve(self, mark: str) -> Outcome | None:
-        """A place among the live jobs of this tool, or why there is none. Upholds REQ-BASH-003.15."""
+        """A place among the live jobs of this tool, or why there is none. Upholds REQ-BASH-003.16."""
         with self._counting:
             self._jobs = {mark: job for mark, job in self._jobs.items() if job is None or job.status == "running"}
             if len(self._jobs) < self.max_jobs:
