@@ -2508,8 +2508,6 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
     It is in nobody's way: a session and a working directory of its own, a name that `pkill python` misses, deaf to the
     signals that are meant for others (by handlers, since a job would inherit what is ignored). Upholds REQ-BASH-003.4.
     """
-    os.setsid()
-    os.chdir("/")
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
         signal.signal(number, lambda *_: None)
     try:
@@ -2520,6 +2518,7 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
     _quietly(_write_all, reports, _own_sha256().encode())
     if not os.read(leave, 1):
         return
+    os.setsid()             # not before: its starter ends a copy that it does not want by the group it was started in
     with open(request, "rb") as file:
         work = json.loads(file.read())
     folder = Folder(work["folder"])
