@@ -310,8 +310,9 @@ class JobRecord(NamedTuple):
     reason: str = ""
     notes: Sequence[str] = ()
     members: Sequence[Sequence[int]] = ()   # number and start of what ran on after the shell's end
-    note: str = ""              # the completion note, and where in the output file its place is
-    at: int = 0
+    keeper: Sequence[int] = ()  # the same of the detached copy, which takes in the orphans
+    note: str = ""              # the completion note, and where in the output file its place is: -1 before anybody has looked
+    at: int = -1
     noted: bool = False         # ... and that it stands there
 
 
@@ -533,7 +534,7 @@ def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if anything of it runs."""
     assert outcome.pid is not None and outcome.saved is not None
     started = JOB_STARTED.format(pid=outcome.pid, path=printable(outcome.saved.path))
-    failed = outcome.status not in ("running", "exited") or outcome.exit_code
+    failed = outcome.error != "lost" and (outcome.status not in ("running", "exited") or outcome.exit_code)
     return [started] if failed else [started, JOB_REMINDER.format(pid=outcome.pid)]
 
 
@@ -680,30 +681,50 @@ def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> dict[st
     return {**NON_INTERACTIVE, **runs, **environ}
 
 
+_MARK = re.compile(RUN_PREFIX + "[0-9a-f]{32}")
+_RECORD_TYPES: dict[str, Any] = {name: {"created": (int, float), "exit_code": int, "signal": str, "error": str}.get(name, list if value == () else type(value))
+                                 for name, value in JobRecord._field_defaults.items()}
+
+
+def job_record(lines: bytes) -> JobRecord:
+    """What a record says, line upon line. Whoever reads it may end processes by it: of what was cut off or damaged,
+    nothing is believed. Upholds REQ-BASH-003.14."""
+    facts: dict[str, Any] = {}
+    for line in lines.split(b"\n"):
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        for name, value in said.items() if isinstance(said, dict) else ():
+            fits = name in _RECORD_TYPES and isinstance(value, _RECORD_TYPES[name])
+            if fits and not (isinstance(value, bool) and _RECORD_TYPES[name] is int):
+                facts[name] = value
+    known = JobRecord(**facts)
+    numbers = [one for one in known.members if isinstance(one, list) and [type(n) for n in one] == [int, int]]
+    sound = _MARK.fullmatch(known.mark) and known.pid > 1 and [type(n) for n in known.keeper] in ([], [int, int])
+    return known._replace(notes=[str(note) for note in known.notes], members=numbers if sound else (),
+                          keeper=known.keeper if sound else (), pid=known.pid if sound else 0)
+
+
 def next_action(facts: Facts, limits: Limits, now: float) -> tuple[Action, float]:
     """What to do with a run, and the moment to ask again if nothing happens before.
 
     It looks at what is true, not at how it came about, so that no order of events is a special case:
 
         a stop is due?   shell ended?   last signal   then
-        no               any            -             KEEP at the timeout of what is to be kept; its limit counts from there on
-        no               no             -             WAIT for the exit or the timeout
+        no               no             -             WAIT for the exit or the timeout; at that of what is to be kept, KEEP
         no               yes            -             FINISH at EOF, after the idle bound, or after the total bound
         yes              any            none          TERM (with CONT, so that the stopped hear it)
         yes              any            TERM          FINISH when all are gone; KILL after the grace or at a second stop
         yes              any            KILL          FINISH when all are gone, or after UNKILLABLE_S
     Upholds REQ-BASH-002.3, REQ-BASH-004.5, REQ-BASH-004.6, REQ-BASH-011.1 and REQ-BASH-015.3."""
-    keep_s = None if facts.kept else limits.kept_s
-    deadline = facts.started_s + (limits.kept_s if facts.kept and limits.kept_s is not None else limits.timeout_s)
+    keep_s, timeout_s = limits.kept_s, limits.timeout_s
     if facts.term_s is None and not facts.stops:
-        if facts.exited_s is None:
-            late, until = Action.TERM, deadline
-        else:
-            late, until = Action.FINISH, min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
-            if facts.at_eof or now >= until:
-                return Action.FINISH, now
-        if keep_s is not None and deadline <= until:
-            late, until = Action.KEEP, deadline
+        if facts.exited_s is not None:
+            until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
+            return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until
+        until = facts.started_s + (keep_s if facts.kept and keep_s is not None else timeout_s)
+        late = Action.TERM if facts.kept or keep_s is None else Action.KEEP
         return (late if now >= until else Action.WAIT), until
     if facts.term_s is None:
         return Action.TERM, now
@@ -787,7 +808,7 @@ _FILE = os.path.abspath(globals().get("__file__", ""))
 def _file_identity() -> tuple[int, int, int] | None:
     try:
         info = os.stat(_FILE)
-        return info.st_ino, info.st_size, info.st_mtime_ns
+        return (info.st_ino, info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
     except OSError:
         return None
 
@@ -833,19 +854,23 @@ class Folder:
 
     def __init__(self, given: str | None) -> None:
         self._given = given
-        self._made: str | None = None
-        self._lock = _thread.allocate_lock()
+        self._made: dict[str, str] = {}     # no lock: a fork of the host, or a handler, could meet it held
         self._unnamed: set[str] = set()
 
     def path(self) -> str:
         """The folder, made if need be. Raises OSError."""
-        with self._lock:
-            if self._given is not None:
-                os.makedirs(self._given, 0o700, exist_ok=True)
-                return self._given
-            if self._made is None or not os.path.isdir(self._made):     # a cleaner of /tmp may have been here
-                self._made = self._make_private()
-            return self._made
+        if self._given is not None:
+            os.makedirs(self._given, 0o700, exist_ok=True)
+            return self._given
+        made = self._made.get("path")
+        if made is None or not os.path.isdir(made):     # a cleaner of /tmp may have been here
+            if made is not None:
+                self._made.pop("path", None)
+            new = self._make_private()
+            made = self._made.setdefault("path", new)
+            if made != new:         # another thread was faster
+                _quietly(os.rmdir, new)
+        return made
 
     @staticmethod
     def _make_private() -> str:
@@ -900,7 +925,7 @@ class Folder:
 
     def jobs(self) -> Iterator[str]:
         """The output files that a record stands beside. Makes no folder."""
-        folder = self._given or self._made
+        folder = self._given or self._made.get("path")
         try:
             entries = os.listdir(folder) if folder is not None else []
         except OSError:
@@ -934,8 +959,25 @@ class Folder:
         """Removes the files that no answer named, and the folder if it is ours and empty."""
         for path in list(self._unnamed):
             self.discard(path)
-        if self._made is not None:
-            _quietly(os.rmdir, self._made)
+        for made in self._made.values():
+            _quietly(os.rmdir, made)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """A descriptor of a file that a job may have replaced by a FIFO, a device, a link. Raises OSError for those."""
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FileNotFoundError(errno.ENOENT, "no regular file", path)
+    return fd
+
+
+def _boot() -> str:
+    """What a stored number of a process holds within: one boot of one machine, and one namespace of processes."""
+    try:
+        return "%s %s" % (_read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip(), os.readlink("%s/self/ns/pid" % PROC))
+    except OSError:
+        return ""
 
 
 class Record:
@@ -950,12 +992,15 @@ class Record:
         self.fd, self.output = fd, output
 
     @classmethod
-    def create(cls, output: str, **first: object) -> "Record":
+    def create(cls, output: str, plan: Plan, **more: object) -> "Record":
         """A new record, locked before it has a name that anybody looks for. Raises OSError."""
         path = _record_path(output)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         record = cls(os.open(path + ".new", flags, 0o600), output)
+        first = dict(more, command=plan.text.decode()[:COMMAND_RECORDED], mark=plan.mark, created=time.time(), boot=_boot())
         try:
+            _not_for_forks.add(record.fd)
+            os.fchmod(record.fd, 0o600)
             fcntl.flock(record.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write_all(record.fd, cls._line(first) + b" " * RECORD_ROOM)
             os.rename(path + ".new", path)
@@ -963,13 +1008,20 @@ class Record:
             record.close()
             _quietly(os.unlink, path + ".new")
             raise
-        _not_for_forks.add(record.fd)
         return record
 
     @classmethod
     def open(cls, output: str) -> "Record":
-        """The record beside an output file. Raises OSError."""
-        return cls(os.open(_record_path(output), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), output)
+        """The record beside an output file; of another user there is none. Raises OSError."""
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            fd = os.open(_record_path(output), os.O_RDWR | flags)
+        except PermissionError:
+            fd = os.open(_record_path(output), os.O_RDONLY | flags)
+        if os.fstat(fd).st_uid not in (os.geteuid(), 0):
+            os.close(fd)
+            raise PermissionError(errno.EPERM, "the record is another user's")
+        return cls(fd, output)
 
     @staticmethod
     def _line(facts: Mapping[str, object]) -> bytes:
@@ -980,13 +1032,7 @@ class Record:
 
     def read(self) -> JobRecord:
         """What is known by now."""
-        facts: dict[str, Any] = {}
-        for line in self._data().split(b"\n"):
-            try:
-                facts.update(json.loads(line))
-            except (ValueError, TypeError):
-                pass
-        return JobRecord(**{name: value for name, value in facts.items() if name in JobRecord._fields})
+        return job_record(self._data())
 
     def add(self, **facts: object) -> None:
         """Writes down what became known."""
@@ -996,16 +1042,21 @@ class Record:
         """Writes down how the job ended, and appends the note to its output, once: wherever an attempt was cut off, the
         next one goes on from there. Raises OSError, after which somebody may try again. Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
         known = self.read()
+        if not known.note:
+            self.add(**end, note=note)
+            known = known._replace(note=note)
+        text = known.note.encode("utf-8", "replace")
         try:
-            fd = os.open(self.output, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:       # deleted: the record is all that is left
-            self.add(**end, note=note, noted=True)
+            fd = _open_regular(self.output, os.O_RDWR | os.O_APPEND)
+        except OSError as problem:
+            if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
+            self.add(noted=True)        # deleted, or replaced by what is no file: the record is all that is left
             return
         try:
-            if not known.note:
-                known = known._replace(note=note, at=os.fstat(fd).st_size)
-                self.add(**end, note=note, at=known.at)
-            text = known.note.encode("utf-8", "replace")
+            if known.at < 0:
+                known = known._replace(at=os.fstat(fd).st_size)
+                self.add(at=known.at)
             there = os.pread(fd, len(text), known.at)
             _write_all(fd, text[len(there):] if text.startswith(there) else text)
             self.add(noted=True)
@@ -1100,7 +1151,7 @@ class Spool:
         self._pending: deque[bytes] = deque()
         self.fd: int | None = file[0] if file else None
         self.saved: Saved | None = Saved(file[1], "", False) if file else None
-        self._room = FILE_CAP_BYTES
+        self._room = max(0, FILE_CAP_BYTES - os.fstat(file[0]).st_size) if file else FILE_CAP_BYTES
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived."""
@@ -1331,16 +1382,20 @@ def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
 
 class Tree:
     """All that one run has started. Its processes are found by the group and the session of its first one, by the run's
-    variable, by their parents, and by having been found before; a start time tells each from a later owner of its number.
+    variable, by their parents, by the pipe that they can write to, and by having been found before; a start time tells
+    each from a later owner of its number.
     """
 
     def __init__(self, pid: int, start: int | None, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
         self.pid = pid
         self._start = start
         self._mark = mark.encode() + b"=1"
+        if not _MARK.fullmatch(mark):           # an empty one would be everybody's
+            raise ValueError("no run's variable: %r" % mark)
         self._known = {(one[0], one[1]) for one in known}
         self.pinned = False                     # the number of the first process is nobody else's
         self.blind = False                      # the last scan could not be made
+        self.pipe = ""                          # the run's output, as the kernel calls it
         self.foster = 0                         # who gets the orphans, where that is not the machine's first process
         self._killed = False
         self._quiet_passes = 0                  # scans in a row that saw nobody
@@ -1350,6 +1405,9 @@ class Tree:
         """The tree of a job whose monitor is elsewhere, or gone."""
         tree = cls(known.pid, known.start, known.mark, known.members)
         tree.exited()
+        keeper = _member(known.keeper[0]) if known.keeper else None
+        if keeper is not None and not keeper.dead and keeper.start == known.keeper[1]:
+            tree.foster = keeper.pid
         return tree
 
     @property
@@ -1387,6 +1445,10 @@ class Tree:
         self._known = {(pid, table[pid].start) for pid in found}
         return [table[pid] for pid in sorted(found)]
 
+    def lives(self) -> bool:
+        """True if anything of it does."""
+        return not self.exited() or bool(self.members())
+
     def left(self) -> list[Member]:
         """Who stays: all that live, the first included, after who was just ending has had a moment to end."""
         deadline = time.monotonic() + LEAVING_S
@@ -1419,9 +1481,18 @@ class Tree:
             environ = _read_file("%s/%d/environ" % (PROC, one.pid))
             if not environ and one.parent != 2 and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
                 self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
-            return self._mark in environ
+            return self._mark in environ or (self.pipe != "" and self._writes(one.pid))
         except OSError:         # gone, or another user's
             return False
+
+    def _writes(self, pid: int) -> bool:
+        """True if the process can write into the run's pipe. To hold the other end, as a forked copy of the host may, is not enough."""
+        for fd in os.listdir("%s/%d/fd" % (PROC, pid)):
+            if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) == self.pipe:
+                flags = _read_file("%s/%d/fdinfo/%s" % (PROC, pid, fd)).split(b"flags:")[1].split()[0]
+                if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                    return True
+        return False
 
     def term(self) -> None:
         """Asks everything of the run to end. TERM before CONT: a stopped process must find the TERM waiting when it wakes.
@@ -1539,12 +1610,12 @@ class Process(Tree):
                 self.pidfd = None
 
 
-def _end(tree: Tree, grace_s: float, wait: Callable[[float], object]) -> bool:
+def _end(tree: Tree, grace_s: float, wait: Callable[[float], object] = time.sleep, stops: Callable[[], int] = lambda: 1) -> bool:
     """Ends a tree whose monitor is elsewhere or gone: TERM+CONT, the grace, KILL. `wait` lets seconds pass. True if nothing
     of it lives."""
-    facts, pause_s = Facts(time.monotonic(), stops=1), 0.0
+    facts, pause_s = Facts(time.monotonic()), 0.0
     while True:
-        now = time.monotonic()
+        now, facts.stops = time.monotonic(), max(1, stops())
         action, until = next_action(facts, Limits(0.0, grace_s, 0.0, 0.0), now)
         if action is Action.FINISH:
             return facts.exited_s is not None and not facts.survivors
@@ -1672,6 +1743,9 @@ class Guard:
 _guard = Guard()
 
 
+_turns = itertools.cycle([_thread.allocate_lock() for _ in range(os.cpu_count() or 1)])    # a hundred starts at once would all be late
+
+
 class Copy:
     """A detached copy of this file: a python that goes on when this process ends, with nothing of it but a few descriptors.
 
@@ -1684,74 +1758,103 @@ class Copy:
               "m = sys.modules['bash_tool'] = types.ModuleType('bash_tool'); m.__file__ = sys.argv[1]; "
               "L('bash_tool', sys.argv[1]).exec_module(m); m._work_detached(*map(int, sys.argv[2:]))")
 
-    turn = _thread.allocate_lock()      # one starts at a time: a hundred at once would all be late
-
-    def __init__(self, env: Mapping[str, str], work: Mapping[str, object], fds: Sequence[int]) -> None:
-        """Starts a copy; `fds` are what its work refers to by number. Raises OSError where there is none to be had."""
+    def __init__(self, env: Mapping[str, str], work: Mapping[str, object], fds: Mapping[str, int | None]) -> None:
+        """Starts a copy. What its work calls by these names is given to it. Raises OSError where there is none to be had."""
         if not sys.executable or getattr(sys, "frozen", False) or _LOADED is None:
             raise OSError(errno.ENOEXEC, "there is no python, or no file, to run it from")
         if _file_identity() != _LOADED:
             raise OSError(errno.ESTALE, "the file bash_tool was loaded from has changed")
-        request = _anonymous_file(json.dumps(work).encode())
-        if request is None:
-            raise OSError(errno.ENOSPC, "no place for its instructions")
-        leave, self._leave = os.pipe()
-        self.reports, reports = os.pipe()
-        _not_for_forks.update((self._leave, reports))
+        self._leave = self.reports = -1
+        self._self: Member | None = None
+        ours: list[int] = []                # what only the copy goes on to need
         shell = None
-        turn = self.turn.acquire(timeout=20 * COPY_ANSWERS_S)
         try:
+            given = {name: self._lifted(fd, ours) for name, fd in fds.items() if fd is not None}
+            leave, self._leave = os.pipe()
+            ours.append(leave)
+            self.reports, reports = os.pipe()
+            ours.append(reports)
+            _not_for_forks.update((self._leave, reports))
+            request = _anonymous_file(json.dumps({**dict.fromkeys(fds), **work, **given}).encode())
+            if request is None:
+                raise OSError(errno.ENOSPC, "no place for its instructions")
+            ours.append(request)
+            passed = [self._lifted(fd, ours) for fd in (request, leave, reports)]
             shell = subprocess.Popen(
-                ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S", "-c",
-                 self.LOADER, _FILE, str(request), str(leave), str(reports)], env=dict(env), cwd="/", start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(request, leave, reports, *fds))
-            for fd in (leave, reports, request):
-                _not_for_forks.discard(fd)
-                os.close(fd)
-            leave = reports = request = -1
+                ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S", "-X", "utf8",
+                 "-c", self.LOADER, _FILE, *map(str, passed)], env=dict(env), cwd="/", start_new_session=True, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(*passed, *given.values()))
+            self._close(ours)
             self._recognise()
             os.write(self._leave, b"x")
         except BaseException as problem:
-            if shell is not None:       # the shell is not reaped yet: its group's number is nobody else's
-                _quietly(os.killpg, shell.pid, signal.SIGKILL)
+            if shell is not None:
+                self._end_stranger(shell.pid)
             self.close()
             if isinstance(problem, (OSError, RuntimeError, ValueError, subprocess.SubprocessError)):
                 raise OSError(errno.ECHILD, _reason(problem)) from None
             raise
         finally:
-            for fd in (leave, reports, request):
-                if fd >= 0:
-                    _not_for_forks.discard(fd)
-                    os.close(fd)
+            self._close(ours)
             if shell is not None:
                 shell.wait()
-            if turn:
-                self.turn.release()
+
+    @staticmethod
+    def _lifted(fd: int, ours: list[int]) -> int:
+        """The descriptor, or a twin of it above 2: the copy's own streams go to the numbers below."""
+        if fd > 2:
+            return fd
+        ours.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
+        return ours[-1]
+
+    @staticmethod
+    def _close(fds: list[int]) -> None:
+        while fds:
+            _not_for_forks.discard(fds[-1])
+            os.close(fds.pop())
+
+    @staticmethod
+    def _end_stranger(shell: int) -> None:
+        """Ends what was started in the place of a copy, by the group of the shell that started it. The shell, not yet
+        reaped, pins that number; where the host ignores SIGCHLD it does not, and nothing is signalled."""
+        try:
+            if HAS_WAITID:
+                os.waitid(os.P_PID, shell, os.WEXITED | os.WNOWAIT)
+            os.killpg(shell, signal.SIGKILL)
+        except OSError:
+            pass
 
     def _recognise(self) -> None:
-        expected, answer = _own_sha256().encode(), b""
-        deadline = time.monotonic() + COPY_ANSWERS_S
-        while len(answer) < len(expected):
-            if not self.reported(deadline - time.monotonic()):
+        answer, deadline = b"", time.monotonic() + COPY_ANSWERS_S
+        while not answer.endswith(b"\n"):
+            piece = self.hear(deadline - time.monotonic())
+            if piece is None:
                 raise OSError(errno.ETIMEDOUT, "it did not answer within " + seconds_text(COPY_ANSWERS_S))
-            piece = os.read(self.reports, len(expected) - len(answer))
             if not piece:
                 raise OSError(errno.ECHILD, "%s ended without an answer" % shown(sys.executable))
             answer += piece
-        if answer != expected:
+        sha256, pid = answer.split()
+        if sha256.decode() != _own_sha256():
             raise OSError(errno.ESTALE, "it is another version of this file")
+        self._self = _member(int(pid)) or Member(int(pid), False, 0, 0, 0, 0)
 
-    def reported(self, within_s: float) -> bool:
-        """True as soon as the copy has said something, or ended."""
+    def hear(self, within_s: float) -> bytes | None:
+        """The next byte of what the copy says: empty after its end, None if it says nothing within that time."""
         poller = select.poll()
         poller.register(self.reports, select.POLLIN)
-        return bool(poller.poll(1000 * max(0.0, within_s)))
+        return os.read(self.reports, 1) if poller.poll(1000 * max(0.0, within_s)) else None
+
+    def kill(self) -> None:
+        """Ends the copy, whatever it is at, and returns once it has ended."""
+        if self._self is not None and PROC is not None:
+            _signal_one(self._self, signal.SIGKILL)
+        deadline = time.monotonic() + UNKILLABLE_S
+        while self.hear(deadline - time.monotonic()):
+            pass
 
     def close(self) -> None:
         """Gives back the descriptors. A copy that has no leave to begin ends."""
-        _not_for_forks.discard(self._leave)
-        os.close(self._leave)
-        os.close(self.reports)
+        self._close([fd for fd in (self._leave, self.reports) if fd >= 0])
 
 
 class Cancel:
@@ -1806,14 +1909,6 @@ def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
     return ", ".join(named) + (" and %d more" % more if more else "")
 
 
-def _boot() -> str:
-    """What a stored number of a process holds within: one boot of one machine, and one namespace of processes."""
-    try:
-        return "%s %s" % (_read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip(), os.readlink("%s/self/ns/pid" % PROC))
-    except OSError:
-        return ""
-
-
 def _drain(output: int, keep: Callable[[bytes], object], until: float = math.inf) -> bool:
     """Reads on from a pipe that somebody still holds, so that they neither block nor die of SIGPIPE. True at its end,
     False at the moment `until`."""
@@ -1837,12 +1932,13 @@ class Supervisor:
     """One run from spawn to reap. Lives in a monitor thread, or in a detached copy; `run` is called once."""
 
     def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object],
-                 job: tuple[Spool, Record] | None = None, detached: bool = False) -> None:
-        """`publish` hears of a run that goes on after its timeout. `job`: the files of one that is a job from the start."""
+                 job: tuple[Spool, Record] | None = None, keeper: Sequence[int] | None = None) -> None:
+        """`publish` hears of a run that goes on after its timeout. `job`: the files of one that is a job from the start.
+        `keeper`: number and start of the detached copy that this is in, if that takes in orphans; else nothing of it."""
         self._plan, self._folder, self._cancels, self._live, self._publish = plan, folder, cancels, live, publish
         self._spool: Spool = job[0] if job else Spool(folder)
         self._record: Record | None = job[1] if job else None
-        self._detached = detached
+        self._keeper, self._detached = keeper, keeper is not None
         self._buffer = OutputBuffer(plan.head_bytes, plan.tail_bytes)
         self._process: Process | None = None
         self._output: int | None = None      # the read end, open until EOF
@@ -1882,9 +1978,9 @@ class Supervisor:
             _guard.note(line, "%s %d" % (self._plan.mark, process.pid))
             with closing(process):
                 if self._record is not None:
-                    self._record.add(pid=process.pid, start=process.start, boot=_boot(), notes=self._notes)
-                if self._detached:
-                    self._foster(process)
+                    self._record.add(pid=process.pid, start=process.start, notes=self._notes, keeper=self._keeper or [])
+                process.foster = self._keeper[0] if self._keeper else 0
+                self.reap_orphans()
                 self._supervise(process, text)
                 return self._outcome(process, text)
 
@@ -1905,7 +2001,7 @@ class Supervisor:
         finally:
             _not_for_forks.discard(writer)
             os.close(writer)
-        self._output = reader
+        self._output, process.pipe = reader, "pipe:[%d]" % os.fstat(reader).st_ino
         self._facts = Facts(time.monotonic())
         for fd, event in ((reader, select.POLLIN), (text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):
             if fd is not None:
@@ -1928,26 +2024,16 @@ class Supervisor:
             _quietly(os.rmdir, self._scratch)
             raise
 
-    @staticmethod
-    def _foster(process: Process) -> None:
-        """A detached copy takes in the run's orphans, so that none of them is out of its sight; a host must not."""
-        def _reap(*_: object) -> None:
-            while True:
-                try:
-                    dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-                    if dead is None or dead.si_pid == process.pid:      # the shell is its monitor's to reap
-                        break
-                    os.waitpid(dead.si_pid, 0)
-                except ChildProcessError:
+    def reap_orphans(self, *_: object) -> None:
+        """A copy's handler of SIGCHLD: takes leave of the orphans that it took in. The shell is for `reap`."""
+        while self._keeper and self._process is not None:
+            try:
+                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+                if dead is None or dead.si_pid == self._process.pid:
                     break
-        try:
-            import ctypes
-            if PROC is not None and HAS_WAITID and ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0:     # PR_SET_CHILD_SUBREAPER
-                process.foster = os.getpid()
-                signal.signal(signal.SIGCHLD, _reap)
-                _reap()
-        except (ImportError, OSError, AttributeError):
-            pass
+                os.waitpid(dead.si_pid, 0)
+            except ChildProcessError:
+                break
 
     def _supervise(self, process: Process, text: CommandText) -> None:
         """The one loop: look, ask `next_action`, act."""
@@ -1982,6 +2068,7 @@ class Supervisor:
             if self._record is None:
                 limit_s = self._limit_s
                 self._record = self._job(process.pid, process.start, saved)
+                self._folder.named(saved.path)      # before anybody may close the tool
         except OSError:
             self._stop = Stop.TIMED_OUT
             return
@@ -2001,8 +2088,8 @@ class Supervisor:
     def _job(self, pid: int, start: int, saved: Saved) -> Record:
         if saved.path is None:
             raise OSError(errno.EIO, saved.reason)
-        return Record.create(saved.path, command=self._plan.text.decode()[:COMMAND_RECORDED], mark=self._plan.mark, created=time.time(),
-                             pid=pid, start=start, boot=_boot(), notes=self._notes, members=[(one.pid, one.start) for one in self._left[:20]])
+        return Record.create(saved.path, self._plan, pid=pid, start=start, notes=self._notes,
+                             members=[(one.pid, one.start) for one in self._left[:20]])
 
     def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
         """Waits for something to happen, at most `wait_s`, and takes notice of it.
@@ -2116,11 +2203,15 @@ class Supervisor:
         path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
         record = None
         try:
-            if self._record is None and members and saved.path is not None:
+            if self._record is None and members:
                 first = min(members, key=lambda one: (one.start, one.pid))
                 record = self._job(first.pid, first.start, saved)
-            fds = {"pipe": self._output, "file": self._spool.fd, "record": record.fd if record else None}
-            Copy(self._plan.env, dict(fds, folder="", path=saved.path), [fd for fd in fds.values() if fd is not None]).close()
+        except OSError:         # the disk is full: read on all the same
+            pass
+        try:
+            with next(_turns):
+                Copy(self._plan.env, {"folder": "", "path": saved.path or ""},
+                     {"pipe": self._output, "file": self._spool.fd, "record": record.fd if record else None}).close()
             self._close_output()
         except OSError as problem:
             path += NOTE_NO_COPY.format(reason="no detached copy took it over: " + _reason(problem))
@@ -2194,16 +2285,20 @@ class Job:
             return self._known
         try:
             with closing(Record.open(self.output_file)) as record:
-                self._known = record.read()
-                if not self._known.noted and not record.held():
+                known = record.read()
+                if not known.noted and not record.held():
                     _quietly(record.recover)
-                    self._known = record.read()
-                    if self._known.status == "running":     # the folder is read-only, or full, or locked
-                        self._known = self._known._replace(status="lost", error="lost")
-        except OSError:                 # the record is gone, with its folder or to make room
-            if self._known.status == "running":
+                    known = record.read()
+                    if known.status == "running":       # the folder is read-only, or full, or locked
+                        known = known._replace(status="lost", error="lost")
+            if self.pid:        # who it is does not change, whatever becomes of the record
+                known = known._replace(**{name: getattr(self._known, name) for name in ("pid", "start", "boot", "mark", "command")})
+            self._known, self.pid = known, known.pid
+        except FileNotFoundError:       # removed, with its folder or by the job: only the processes are left to ask
+            if self._known.status == "running" and not (self.pid and Tree.of_job(self._known).lives()):
                 self._known = self._known._replace(status="lost", error="lost", noted=True)
-        self.pid = self._known.pid
+        except OSError:                 # no descriptor left
+            pass
         return self._known
 
     @property
@@ -2236,7 +2331,7 @@ class Job:
         """The output from byte `offset` on, and the offset to go on from: no character is split, and reading piece by piece
         yields the same text as reading at once. Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
-        with open(self.output_file, "rb") as file:
+        with open(_open_regular(self.output_file, os.O_RDONLY), "rb") as file:
             file.seek(max(0, offset))
             data = file.read()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -2247,10 +2342,14 @@ class Job:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it lives, so also for one that
         had ended; False if something could not be ended. The processes are known by number, start and boot, so a later
         owner of a number is never hit. Upholds REQ-BASH-003.13 and REQ-BASH-003.14."""
+        return self.end(lambda: 1)
+
+    def end(self, stops: Callable[[], int]) -> bool:
+        """The same; `stops` says how often that was asked for by now. The second time is a KILL at once."""
         known = self.look()
-        if known.boot != _boot() or (PROC is None and known.status != "running"):
+        if known.boot != _boot() or not known.pid or (PROC is None and known.status != "running"):
             return known.status != "running"
-        gone = _end(Tree.of_job(known), self._grace_s, time.sleep)
+        gone = _end(Tree.of_job(known), self._grace_s, time.sleep, stops)
         self.wait(UNKILLABLE_S)
         return gone
 
@@ -2286,7 +2385,8 @@ def _after_fork() -> None:
     """The parent's commands are none of a forked child's business, and the parent's locks may be held by nobody."""
     _everyone.runs.clear()
     _guard.forget()
-    Copy.turn = _thread.allocate_lock()
+    global _turns
+    _turns = itertools.cycle([_thread.allocate_lock()])
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -2326,69 +2426,88 @@ class Launch:
 
     def run(self) -> Outcome:
         """How the job ended if it did within its first moment; else that it runs."""
-        if any(token.count for token in self._cancels):
-            return Outcome("cancelled")
+        path = ""
         try:
             fd, path = self._folder.create()
             spool = Spool(self._folder, (fd, path))
+            self._record = Record.create(path, self._plan)
         except OSError as problem:
-            return Outcome("failed", error="spawn_failed", reason="no file for the output of the job could be made: " + _reason(problem))
+            if path:
+                os.close(fd)
+                self._folder.discard(path)
+            return Outcome("failed", error="spawn_failed", reason="no file for the job could be made: " + _reason(problem))
+        work = dict(self._plan._asdict(), fit=None, text=self._plan.text.decode(), env=dict(self._plan.env), folder=os.path.dirname(path), path=path)
         try:
-            record = Record.create(path, command=self._plan.text.decode()[:COMMAND_RECORDED], mark=self._plan.mark, created=time.time())
-        except OSError as problem:
-            spool.close()
-            self._folder.discard(path)
-            return Outcome("failed", error="spawn_failed", reason="the job could not be recorded: " + _reason(problem))
-        work = dict(self._plan._asdict(), fit=None, text=self._plan.text.decode(), env=dict(self._plan.env),
-                    folder=os.path.dirname(path), path=path, file=fd, record=record.fd, pipe=None)
-        try:
-            copy = Copy(self._plan.env, work, (fd, record.fd))
+            with next(_turns):
+                if self._stops():
+                    spool.close()
+                    return self._never(Outcome("cancelled"))
+                copy = Copy(self._plan.env, work, {"file": fd, "record": self._record.fd, "pipe": None})
         except OSError as problem:
             self._notes.append(NOTE_ATTACHED.format(reason=_reason(problem)))
-            self._attached = Supervisor(self._plan, self._folder, self._cancels, None,
-                                        lambda _: self._publish(self._answer(path)), (spool, record))
+            self._attached = Supervisor(self._plan, self._folder, self._cancels, None, lambda _: self._publish(self._answer()),
+                                        (spool, self._record))
             self._attached.run()
-        else:
-            spool.close()
-            record.close()
-            with closing(copy):
-                if not self._watch(copy):
-                    Job(path, self._plan.limits.grace_s).kill()
-                    return self._answer(path)._replace(status="cancelled", exit_code=None, signal=None, pid=None)
-        return self._answer(path)
+            return self._answer()
+        spool.close()
+        with closing(copy), closing(self._record):
+            return self._watch(copy)
 
-    def _watch(self, copy: Copy) -> bool:
-        """Waits until the copy says that the first moment is over; False for a cancel before."""
-        deadline = time.monotonic() + LOOK_S + 2 * COPY_ANSWERS_S
-        while not copy.reported(min(0.05, deadline - time.monotonic())) and time.monotonic() < deadline:
-            if any(token.count for token in self._cancels):
-                return False
-        return True
+    def _stops(self) -> int:
+        return sum(token.count for token in self._cancels)
 
-    def _answer(self, path: str) -> Outcome:
+    def _watch(self, copy: Copy) -> Outcome:
+        """Waits until the copy says that the first moment is over. One that is slow, stopped or killed is ended before its
+        record is believed: it may be about to start what nobody would find."""
+        word, deadline = None, time.monotonic() + LOOK_S + COPY_ANSWERS_S
+        while word is None and not self._stops() and time.monotonic() < deadline:
+            word = copy.hear(0.05)
+        known = self._record.read()
+        if not known.pid and known.status == "running":
+            copy.kill()
+            word, known = b"", self._record.read()
+        cancelled = word != b"e" and self._stops() > 0
+        if cancelled and known.pid:
+            _end(Tree.of_job(known), self._plan.limits.grace_s, stops=self._stops)
+            while word and copy.hear(UNKILLABLE_S) == b"k":
+                pass
+        if word == b"" and self._record.read().status == "running":
+            _quietly(lambda: self._record.settle(JOB_NOTE.format(how="error: lost"), status="lost", error="lost"))
+        answer = self._answer()
+        return answer._replace(status="cancelled", exit_code=None, signal=None, pid=None) if cancelled else answer
+
+    def _never(self, outcome: Outcome) -> Outcome:
+        self._folder.discard(self._record.output)
+        return outcome
+
+    def _answer(self) -> Outcome:
         """What the record says; with an end, also what the output file holds."""
-        known = Job(path, self._plan.limits.grace_s).look()
-        outcome = Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, pid=known.pid or None, saved=Saved(path, "", False),
-                          limit_s=self._plan.limits.kept_s or 0.0, notes=(*self._notes, *known.notes), duration_s=time.monotonic() - self._started_s)
-        if not known.pid:                   # it never began
-            if PROC is not None:            # ... or who began it was killed in the middle of that
-                _end(Tree(0, 0, known.mark), 0.0, time.sleep)
-            self._folder.discard(path)
-            return outcome._replace(saved=None)
+        known, path = self._record.read(), self._record.output
+        if not known.pid:
+            if PROC is not None:            # who began it may have been killed in the middle of that
+                _end(Tree(0, 0, self._plan.mark), 0.0)
+            failed = known.status in ("failed", "cancelled")
+            return self._never(Outcome(known.status if failed else "failed", error=known.error if failed else "spawn_failed",
+                                       reason=known.reason if failed else "the detached copy ended before it had started the command"))
+        self._folder.named(path)
+        outcome = Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, pid=known.pid, saved=Saved(path, "", False),
+                          notes=(*self._notes, *known.notes), duration_s=time.monotonic() - self._started_s)
         if known.status == "running":
-            return outcome._replace(limit_s=0.0)
+            return outcome
         buffer = OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes)
         try:
-            with open(path, "rb") as file:
+            with open(_open_regular(path, os.O_RDONLY), "rb") as file:
                 for chunk in iter(lambda: file.read(READ_BYTES), b""):
                     buffer.add(chunk)
         except OSError:                     # the job has removed it
             pass
         captured = buffer.captured()
-        outcome = outcome._replace(streams=(self._plan.fit(captured),), total_bytes=captured.total_bytes)
-        if known.status == "lost":
-            return outcome._replace(status="failed", reason="what ran the job was killed: its exit status is unknown")
-        return outcome
+        outcome = outcome._replace(streams=(self._plan.fit(captured),), total_bytes=captured.total_bytes, limit_s=self._plan.limits.kept_s or 0.0)
+        if known.status != "lost":
+            return outcome
+        left = Tree.of_job(known).left() if PROC is not None else []
+        return outcome._replace(status="failed", reason="what ran the job was killed: its exit status is unknown"
+                                + ("; still running: " + _who(left, "%d %s") if left else ""))
 
     def linger(self) -> None:
         """Stays for a job that is attached to this process."""
@@ -2502,6 +2621,19 @@ class Lease:
             self._run.stop()
 
 
+def _take_in_orphans() -> Sequence[int]:
+    """Makes this process, a detached copy, the parent of every orphan among its descendants, so that none is ever out of
+    its sight; a host must not. Returns the number and the start of this process, or nothing where that cannot be."""
+    try:
+        import ctypes
+        this = _member(os.getpid())
+        if this is not None and HAS_WAITID and ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0:     # PR_SET_CHILD_SUBREAPER
+            return [this.pid, this.start]
+    except (ImportError, OSError, AttributeError):
+        pass
+    return []
+
+
 def _work_detached(request: int, leave: int, reports: int) -> None:
     """What a detached copy does: it says who it is, and if that is to its starter's liking, runs a job or drains a leftover.
 
@@ -2515,27 +2647,28 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
             name.write("bash-tool-job")
     except OSError:
         pass
-    _quietly(_write_all, reports, _own_sha256().encode())
+    _quietly(_write_all, reports, b"%s %d\n" % (_own_sha256().encode(), os.getpid()))
     if not os.read(leave, 1):
         return
     os.setsid()             # not before: its starter ends a copy that it does not want by the group it was started in
     with open(request, "rb") as file:
         work = json.loads(file.read())
     folder = Folder(work["folder"])
-    spool = Spool(folder, None if work["file"] is None else (work["file"], work["path"]))
+    spool = Spool(folder, None if work["file"] is None else (work["file"], work["path"]))      # without: nothing is kept
     record = None if work["record"] is None else Record(work["record"], work["path"])
     if work["pipe"] is not None:
         _drain(work["pipe"], spool.add if spool.fd is not None else len)
         if record is not None:
             known = record.read()
-            left = Tree.of_job(known).left()
+            left = Tree.of_job(known).left() if known.pid else []
             _quietly(lambda: record.settle(completion_note(Outcome("exited"), _who(left, "%d %s")), status="exited",
                                            members=[(one.pid, one.start) for one in left[:20]]))
         return
     assert record is not None
     plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["cwd"], work["env"], Limits(*work["limits"]), 0, 0,
                 lambda captured: Fitted("", captured.total_bytes, False))
-    supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), (spool, record), detached=True)
+    supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), (spool, record), _take_in_orphans())
+    signal.signal(signal.SIGCHLD, supervisor.reap_orphans)
     supervisor.run()
     _quietly(os.write, reports, b"e")
     supervisor.linger()
@@ -2597,7 +2730,6 @@ class BashTool:
         self._folder = Folder(None if state_dir is None else os.path.abspath(os.fspath(state_dir)))
         self._registry = Registry()
         self._jobs: dict[str, Job | None] = {}      # this tool's live ones, by their run's variable; None: about to start
-        self._counting = _thread.allocate_lock()
         self._owner = os.getpid()
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
         self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote[:20])))] if remote else []
@@ -2658,10 +2790,14 @@ class BashTool:
         jobs = []
         for path in self._folder.jobs():
             try:
-                jobs.append(Job(path, self.profile.grace_s))
-            except OSError:             # removed to make room
-                pass
-        return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
+                job = Job(path, self.profile.grace_s)
+            except OSError:             # removed to make room, or another user's
+                continue
+            if job.pid:
+                jobs.append(job)
+            elif job.status != "running":   # its host died while it started it: nobody was told of it
+                self._folder.discard(path)
+        return sorted(jobs, key=lambda job: job.created)
 
     def job(self, pid: int) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the live ones, if there is none."""
@@ -2709,49 +2845,61 @@ class BashTool:
 
     def _run(self, request: Request, timeout_s: float, cancel: Cancel | None,
              on_output: Callable[[str], object] | None) -> Outcome:
-        profile, background = self.profile, request.mode == "background"
-        mark = RUN_PREFIX + os.urandom(16).hex()
-        refusal = self._reserve(mark) if background else None
-        if refusal is not None:
-            return refusal
-        limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
-        if background:
-            limits = limits._replace(timeout_s=LOOK_S, kept_s=timeout_s)
-        elif profile.on_timeout is OnTimeout.KEEP:
-            limits = limits._replace(kept_s=profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
-        most = profile.max_output_bytes     # the ends that are kept: enough to fill those that are shown, whatever collapses
-        plan = Plan(request.command.encode("utf-8"), mark, self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
-                    lambda stream: keep_ends(stream, most, profile.snip_size))
-        run = Run(Launch if background else Supervisor, plan, self._folder, self._registry, cancel, watched=on_output is not None)
-        lease = Lease(run)
+        background, mark = request.mode == "background", RUN_PREFIX + os.urandom(16).hex()
         try:
-            run.start()
-            outcome = run.follow(on_output)
+            refusal = self._no_room(mark) if background else None
+            if refusal is not None:
+                return refusal
+            plan = self._plan(request, mark, timeout_s)
+            run = Run(Launch if background else Supervisor, plan, self._folder, self._registry, cancel, watched=on_output is not None)
+            lease = Lease(run)
+            try:
+                run.start()
+                outcome = run.follow(on_output)
+            except BaseException:
+                run.end()
+                raise
+            del lease
             if outcome.status == "running" and outcome.saved is not None and outcome.saved.path is not None:
-                self._jobs[mark] = Job(outcome.saved.path, profile.grace_s)
-            else:
+                try:
+                    self._jobs[mark] = Job(outcome.saved.path, self.profile.grace_s)
+                except OSError:         # its record is gone already
+                    pass
+        finally:
+            if self._jobs.get(mark) is None:
                 self._jobs.pop(mark, None)
-        except BaseException:
-            run.end()
-            self._jobs.pop(mark, None)
-            raise
-        del lease
         try:
             return outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
         except IndexError:
             return outcome
 
+    def _plan(self, request: Request, mark: str, timeout_s: float) -> Plan:
+        profile = self.profile
+        limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
+        if request.mode == "background":    # the answer does not wait for late writers; the supervisor reads them after its note
+            limits = Limits(LOOK_S, profile.grace_s, min(LEAVING_S, profile.drain_idle_s), min(2 * LEAVING_S, profile.drain_total_s), timeout_s)
+        elif profile.on_timeout is OnTimeout.KEEP:
+            limits = limits._replace(kept_s=profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
+        most = profile.max_output_bytes     # the ends that are kept: enough to fill those that are shown, whatever collapses
+        return Plan(request.command.encode("utf-8"), mark, self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
+                    lambda stream: keep_ends(stream, most, profile.snip_size))
 
-    def _reserve(self, mark: str) -> Outcome | None:
-        """A place among the live jobs of this tool, or why there is none. Upholds REQ-BASH-003.16."""
-        with self._counting:
-            self._jobs = {mark: job for mark, job in self._jobs.items() if job is None or job.status == "running"}
-            if len(self._jobs) < self.max_jobs:
-                self._jobs[mark] = None
-                return None
-            who = ["%d (%s)" % (job.pid, shown(job.command)) for job in self._jobs.values() if job is not None]
-        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
-            count=len(self._jobs), most=self.max_jobs, who=", ".join(who[:MAX_JOBS])))
+    def _no_room(self, mark: str) -> Outcome | None:
+        """Takes a place among the live jobs of this tool; the answer where there is none. First come, first served, and
+        no lock, which a fork of the host or a handler could meet held. Upholds REQ-BASH-003.16."""
+        self._jobs[mark] = None
+        live = []
+        for other, job in list(self._jobs.items()):
+            if other == mark:
+                break
+            if job is None or job.status == "running":
+                live.append(job)
+            else:
+                self._jobs.pop(other, None)
+        if len(live) < self.max_jobs:
+            return None
+        who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live[:MAX_JOBS] if job is not None)
+        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(count=len(live), most=self.max_jobs, who=who))
 
 
 # ---- 9 Command line -------------------------------------------------------------------------------------
