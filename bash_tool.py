@@ -58,7 +58,7 @@ import sys
 import time
 from collections import deque
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
@@ -66,7 +66,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoRet
 __version__ = "0.1.0"
 
 __all__ = ["BashTool", "Result", "Job", "Cancel",      # to use it
-           "Profile", "OnTimeout", "MODES", "PROFILES",     # to choose how it speaks
+           "Profile", "OnTimeout", "MODES", "JOBS", "STREAMS", "GUARDED", "PROFILES",      # to choose how it speaks
            "__version__"]
 
 
@@ -90,6 +90,13 @@ UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, 
 QUIET_PASSES = 10           # scans that must see nobody while the machine forks; one that is not disturbed is enough
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
+COMMAND_TIMEOUT_S = 120.0   # the other seeds' (001 and 002; ours where 004 leaves it open)
+MAX_TIMEOUT_MS = 86_400_000     # what a model may ask for: a day, as in the background
+TAIL_LINES, TAIL_BYTES = 2000, 50 * KIB     # 001: whichever is reached first
+ROLLING_BYTES = 2 * TAIL_BYTES      # 001: of each stream, what is kept while it runs
+PARTIAL_LINES = (500, 100)  # 001: of stdout and stderr, when a command goes to the background
+HEAD_CHARS = 30_000         # 002
+HEAD_BYTES = 256 * KIB      # 004 leaves it open
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
@@ -133,6 +140,17 @@ JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
 JOB_NOTE = "\n\n[background process {how}]\n"
 TOO_MANY_JOBS = "too many background jobs ({count} of at most {most}); stop one with kill -9 -PID to make room: {who}"
 
+TAIL_NOTICE = "[{stream}: Showing last {shown}.{where}]"
+TAIL_FILE = " Full output: {path}"
+TAIL_FILE_PARTLY = " Full output file may be incomplete: {path} ({reason})"
+TAIL_FILE_LOST = " Full output was not saved: {reason}"
+BACKGROUNDED = "[Command backgrounded after {limit} timeout (pid {pid}). Partial output:"
+MANAGE = "Use check_pid or kill_pid to manage.]"
+STILL_RUNNING = "[Process {pid} still running.\n\nNew output since last check ({count} lines):"
+NO_SUCH_JOB = "no background process has the pid {pid}; running: {who}"
+HEAD_CHARS_CUT = "\n[truncated]"
+HEAD_BYTES_CUT = "\n... (output truncated)"
+
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
 
@@ -150,6 +168,13 @@ IMPORTANT: Keep commands concise. The command input must be less than 60k tokens
 For complex scripts, write them to a file first and then execute the file.
 
 <pwd>{cwd}</pwd>"""
+
+DESCRIPTION_JOBS = ("Execute a bash command. Output truncated to last 2000 lines or 50KB; if truncated, full output saved to temp file. "
+                    "Commands exceeding timeout are auto-backgrounded.")
+DESCRIPTION_STREAMS = ("Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. Use for running tests, installing "
+                       "dependencies, build commands, git operations, and any task requiring shell execution. Prefer structured tools "
+                       "(read, write, edit, glob, grep) for file operations.")
+DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
 # What makes programs ask, page, paint or draw when nobody is there to see it. Forced on a scrubbed
 # environment, and only filled in where the host gave a mapping of its own. Left alone on purpose:
@@ -201,6 +226,42 @@ class OnTimeout(Enum):
     KEEP = "keep"               # it goes on as a job
 
 
+class Streams(Enum):
+    """How a command's standard output and standard error come: as one, in true order, or as two."""
+    MERGED = 1
+    SEPARATE = 2
+
+
+class Cleaning(Enum):
+    """What is done to a stream's text."""
+    RENDERED = "rendered"       # as a terminal would be left showing it
+    SANITISED = "sanitised"     # without escape sequences and control characters, carriage returns kept
+    PLAIN = "plain"             # decoded
+
+
+class Truncation(Enum):
+    """What of a stream that is too long is shown."""
+    ENDS = "ends"
+    TAIL = "tail"
+    HEAD_CHARS = "head, counted in characters"
+    HEAD_BYTES = "head, counted in bytes"
+
+
+class Saving(Enum):
+    """When the whole output goes to a file."""
+    WHEN_CUT = "when cut"
+    OVER_LIMIT = "over the limit in bytes"
+    NEVER = "never"
+
+
+class Format(Enum):
+    """How an answer is written."""
+    BRACKETS = "brackets"
+    SECTIONS = "sections"
+    JSON = "json"
+    LABELS = "labels"
+
+
 class Action(Enum):
     """What the loop does next with a process."""
     WAIT = "wait"
@@ -214,6 +275,13 @@ class Request(NamedTuple):
     """A command that was asked for, in the words of the caller."""
     command: str
     mode: str
+    timeout_s: float | None = None      # in the place of the mode's
+
+
+class Inquiry(NamedTuple):
+    """A job that was asked about, or is to be ended."""
+    pid: int
+    kill: bool
 
 
 class Rejected(NamedTuple):
@@ -236,6 +304,18 @@ class Captured(NamedTuple):
     head: bytes
     tail: bytes
     total_bytes: int
+    newlines: int = 0           # counted only where lines are limited
+
+
+class Cut(NamedTuple):
+    """The record of a truncation to the last lines."""
+    total_lines: int
+    total_bytes: int
+    output_lines: int
+    output_bytes: int
+    truncated: bool
+    limit: str | None           # "lines" or "bytes"
+    last_line_partial: bool
 
 
 class Fitted(NamedTuple):
@@ -243,6 +323,7 @@ class Fitted(NamedTuple):
     text: str
     got_bytes: int              # what the limit was compared with
     cut: bool
+    record: Cut | None = None
 
 
 class Plan(NamedTuple):
@@ -253,8 +334,12 @@ class Plan(NamedTuple):
     cwd: str
     env: Mapping[str, str]
     limits: Limits
+    streams: Streams
+    saving: Saving
+    limit_bytes: int            # over which the output goes to a file
     head_bytes: int             # of each stream, how much is kept of its beginning and of its end
     tail_bytes: int
+    count_lines: bool
     fit: Callable[[Captured], Fitted]
 
 
@@ -293,6 +378,7 @@ class Outcome(NamedTuple):
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
     pid: int | None = None      # of a job
+    command: str = ""
 
 
 class JobRecord(NamedTuple):
@@ -356,36 +442,85 @@ class Result:
 class Profile:
     """One way of speaking to a model.
 
-    `timeouts_s` maps each mode to its limit in seconds; `grace_s`, `drain_idle_s` and `drain_total_s` are seconds too.
-    An output of more than `max_output_bytes` is cut to its first and last `snip_size` bytes. Raises ValueError for
-    numbers that no run could keep to.
+    `parameters` are the properties of the JSON Schema of its arguments. `timeouts_s` maps each mode to its limit in
+    seconds; `grace_s`, `drain_idle_s` and `drain_total_s` are seconds too. Which of the limits on the output hold
+    follows from `truncation`. Raises ValueError for numbers that no run could keep to.
     """
     name: str
     description: str
+    parameters: Mapping[str, Mapping[str, Any]]
+    required: Sequence[str]
     timeouts_s: Mapping[str, float]
-    max_output_bytes: int
-    snip_size: int
+    streams: Streams
+    cleaning: Cleaning
+    truncation: Truncation
+    saving: Saving
+    format: Format
+    nonzero_is_error: bool
+    max_output_bytes: int = MAX_OUTPUT_BYTES
+    max_output_lines: int = TAIL_LINES
+    max_output_chars: int = HEAD_CHARS
+    snip_size: int = SNIP_SIZE
+    rolling_bytes: int = ROLLING_BYTES
     grace_s: float = GRACE_S
     drain_idle_s: float = DRAIN_IDLE_S
     drain_total_s: float = DRAIN_TOTAL_S
     on_timeout: OnTimeout = OnTimeout.KILL
+    file_prefix: str = "output-"
+    own_folder: bool = True     # False: files go straight to the folder for temporary files
 
     def __post_init__(self) -> None:
-        if not {"default", "slow"} <= set(self.timeouts_s):
-            raise ValueError("timeouts_s must name the modes default and slow")
+        if "default" not in self.timeouts_s:
+            raise ValueError("timeouts_s must name the mode default")
         for what in (*self.timeouts_s.values(), self.grace_s, self.drain_idle_s, self.drain_total_s):
             if not 0 <= what < math.inf:
                 raise ValueError("seconds must be finite and not negative, got %r" % (what,))
-        if not 0 <= 2 * int(self.snip_size) <= int(self.max_output_bytes) != 0:
+        if min(self.max_output_bytes, self.max_output_lines, self.max_output_chars, self.rolling_bytes) < 1 or self.snip_size < 0:
+            raise ValueError("limits must be positive")
+        if self.truncation is Truncation.ENDS and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
+        if self.truncation is Truncation.TAIL and self.rolling_bytes < self.max_output_bytes:
+            raise ValueError("rolling_bytes must hold max_output_bytes")
 
 
 MODES = Profile(
     name="modes", description=DESCRIPTION_MODES,
+    parameters=MappingProxyType({
+        "command": {"type": "string", "description": "Shell command to execute via bash -c"},
+        "mode": {"type": "string", "enum": ["default", "slow", "background"],
+                 "description": "Execution mode: default ({default} timeout), slow ({slow} timeout), background (detached)"}}),
+    required=("command",),
     timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}),
-    max_output_bytes=MAX_OUTPUT_BYTES, snip_size=SNIP_SIZE)
+    streams=Streams.MERGED, cleaning=Cleaning.RENDERED, truncation=Truncation.ENDS, saving=Saving.WHEN_CUT, format=Format.BRACKETS,
+    nonzero_is_error=True)
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({"modes": MODES})
+JOBS = Profile(
+    name="jobs", description=DESCRIPTION_JOBS,
+    parameters=MappingProxyType({
+        "command": {"type": "string", "description": "The bash command to execute"},
+        "timeout": {"type": "integer", "description": "Timeout in ms before auto-backgrounding (default: 120000)",
+                    "minimum": 1, "maximum": MAX_TIMEOUT_MS},
+        "check_pid": {"type": "integer", "description": "Check on a backgrounded process, return new output"},
+        "kill_pid": {"type": "integer", "description": "Kill a backgrounded process, return final output"}}),
+    required=(), timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}), on_timeout=OnTimeout.KEEP,
+    streams=Streams.SEPARATE, cleaning=Cleaning.SANITISED, truncation=Truncation.TAIL, saving=Saving.OVER_LIMIT, format=Format.SECTIONS,
+    nonzero_is_error=True, max_output_bytes=TAIL_BYTES, file_prefix="pipe-bash-", own_folder=False)
+
+STREAMS = Profile(
+    name="streams", description=DESCRIPTION_STREAMS,
+    parameters=MappingProxyType({"command": {"type": "string", "description": "The bash command to execute"}}),
+    required=("command",), timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    streams=Streams.SEPARATE, cleaning=Cleaning.PLAIN, truncation=Truncation.HEAD_CHARS, saving=Saving.NEVER, format=Format.JSON,
+    nonzero_is_error=False)
+
+GUARDED = Profile(
+    name="guarded", description=DESCRIPTION_GUARDED,
+    parameters=MappingProxyType({"command": {"type": "string", "description": "The shell command to execute"}}),
+    required=("command",), timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    streams=Streams.SEPARATE, cleaning=Cleaning.PLAIN, truncation=Truncation.HEAD_BYTES, saving=Saving.NEVER, format=Format.LABELS,
+    nonzero_is_error=False, max_output_bytes=HEAD_BYTES)
+
+PROFILES: Mapping[str, Profile] = MappingProxyType({row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)})
 
 
 # ---- 4 Text ---------------------------------------------------------------------------------------------
@@ -485,19 +620,94 @@ def shown(value: object) -> str:
     return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
 
 
-def keep_ends(stream: Captured, most: int, snip: int) -> Fitted:
-    """The stream's text if it takes at most `most` bytes, raw and rendered; else its two ends around the word [snip].
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")      # CSI, OSC
+_DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
+
+
+def sanitise(text: str) -> str:
+    """The text without CSI and OSC sequences and without control characters but tab, newline and carriage return;
+    `\\r\\n` becomes a newline. Upholds REQ-BASH-021.2.
+
+    >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
+    'red\\n10%\\r20%'
+    """
+    return _SEQUENCE.sub("", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
+
+
+_CLEAN: Mapping[Cleaning, Callable[[str], str]] = MappingProxyType({
+    Cleaning.RENDERED: render, Cleaning.SANITISED: sanitise, Cleaning.PLAIN: lambda text: text.replace("\0", "\ufffd")})
+
+
+def is_whole(stream: Captured) -> bool:
+    """True if all of the stream was kept."""
+    return stream.total_bytes == len(stream.head) + len(stream.tail)
+
+
+def two_ends(stream: Captured) -> tuple[str, str]:
+    """The text of both ends of a stream that was not kept whole, without the halves of the characters that the gap splits."""
+    held = codecs.getincrementaldecoder("utf-8")("replace")
+    return held.decode(stream.head), decode(re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail))
+
+
+def keep_ends(stream: Captured, profile: Profile) -> Fitted:
+    """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two ends around the word [snip].
     Upholds REQ-BASH-001.3 and REQ-BASH-001.4."""
-    got = stream.total_bytes
-    if got == len(stream.head) + len(stream.tail):
-        head = tail = render(decode(stream.head + stream.tail))
+    got, clean = stream.total_bytes, _CLEAN[profile.cleaning]
+    if is_whole(stream):
+        head = tail = clean(decode(stream.head + stream.tail))
         got = max(got, len(head.encode("utf-8")))   # three bytes replace each invalid one
-        if got <= most:
+        if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
     else:
-        held = codecs.getincrementaldecoder("utf-8")("replace")     # it holds back the character that the gap splits
-        head, tail = render(held.decode(stream.head)), render(decode(re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail)))
-    return Fitted(first_bytes(head, snip) + SNIP + last_bytes(tail, snip), got, True)
+        head, tail = map(clean, two_ends(stream))
+    return Fitted(first_bytes(head, profile.snip_size) + SNIP + last_bytes(tail, profile.snip_size), got, True)
+
+
+def keep_tail(stream: Captured, profile: Profile) -> Fitted:
+    """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of what that leaves out; of a
+    last line that is longer than that its end. The newline at the end is not shown and begins no line. Upholds REQ-BASH-021.3."""
+    whole = is_whole(stream)
+    text = _CLEAN[profile.cleaning](decode(stream.head + stream.tail) if whole else two_ends(stream)[1])
+    lines = (text[:-1] if text.endswith("\n") else text).split("\n") if stream.total_bytes else []
+    if not whole and len(lines) > 1:
+        del lines[0]            # its beginning is gone
+    kept: list[str] = []
+    size, limit = -1, None if whole else "bytes"
+    for line in reversed(lines):
+        size += len(line.encode("utf-8")) + 1
+        if len(kept) == profile.max_output_lines or size > profile.max_output_bytes:
+            limit = "lines" if len(kept) == profile.max_output_lines else "bytes"
+            break
+        kept.append(line)
+    partial = bool(lines) and (not kept or (not whole and len(lines) == 1))
+    text = "\n".join(reversed(kept)) if kept else last_bytes(lines[-1], profile.max_output_bytes) if lines else ""
+    total_lines = stream.newlines + (stream.total_bytes > 0 and not (stream.tail or stream.head).endswith(b"\n"))
+    record = Cut(total_lines, stream.total_bytes, max(len(kept), partial), len(text.encode("utf-8")), limit is not None, limit, partial)
+    return Fitted(text, stream.total_bytes, record.truncated, record)
+
+
+def keep_head(stream: Captured, profile: Profile) -> Fitted:
+    """The stream's text up to `max_output_chars` or `max_output_bytes`, cut between characters, with a line that says so.
+    Upholds REQ-BASH-022.2 and REQ-BASH-023.3."""
+    text = _CLEAN[profile.cleaning](decode(stream.head + stream.tail) if is_whole(stream) else two_ends(stream)[0])
+    if profile.truncation is Truncation.HEAD_CHARS:
+        head, mark = text[:profile.max_output_chars], HEAD_CHARS_CUT
+    else:
+        head, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
+    cut = head != text or not is_whole(stream)
+    return Fitted(head + mark if cut else head, stream.total_bytes, cut)
+
+
+def kept_bytes(profile: Profile) -> tuple[int, int]:
+    """How many bytes of a stream's beginning and of its end are needed, whatever they turn out to be, to fill what is shown."""
+    most = profile.max_output_bytes
+    return {Truncation.ENDS: (most // 2, most - most // 2), Truncation.TAIL: (0, profile.rolling_bytes),
+            Truncation.HEAD_CHARS: (4 * profile.max_output_chars + 4, 0), Truncation.HEAD_BYTES: (most + 4, 0)}[profile.truncation]
+
+
+def fit(stream: Captured, profile: Profile) -> Fitted:
+    """A stream's text as the profile cleans it and cuts it to size."""
+    return {Truncation.ENDS: keep_ends, Truncation.TAIL: keep_tail}.get(profile.truncation, keep_head)(stream, profile)
 
 
 def exit_line(code: int, signal_name: str | None) -> str:
@@ -555,12 +765,27 @@ def completion_note(outcome: Outcome, still: str) -> str:
     return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
 
 
-def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
+_NOTHING = Fitted("", 0, False)
+
+
+def both(outcome: Outcome) -> tuple[Fitted, Fitted]:
+    """The outcome's streams; one that there is not is empty."""
+    stdout, stderr = (*outcome.streams, _NOTHING, _NOTHING)[:2]
+    return stdout, stderr
+
+
+def note_lines(outcome: Outcome) -> list[str]:
+    """The notes as lines of their own."""
+    return ["[%s]" % note for note in outcome.notes]
+
+
+def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the output, where the rest is."""
-    lines = [line for line in (status_line(outcome), *("[%s]" % note for note in outcome.notes)) if line]
+    fitted = both(outcome)[0]
+    lines = [line for line in (status_line(outcome), *note_lines(outcome)) if line]
     lines += job_lines(outcome) if outcome.pid is not None else []
     if fitted.cut:
-        lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(most)))
+        lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(profile.max_output_bytes)))
     bare = not fitted.text and (outcome.status in ("failed", "rejected") or outcome.pid is not None)
     text = "\n".join(lines) + ("\n" if lines and not bare else "") + fitted.text
     if fitted.cut and outcome.saved is not None:
@@ -568,17 +793,126 @@ def format_brackets(outcome: Outcome, fitted: Fitted, most: int) -> str:
     return text
 
 
+def code_text(outcome: Outcome) -> str:
+    """The exit code, with the signal's name where one ended the command; else why there is none."""
+    code = outcome.exit_code
+    if code is None:
+        return {"timed_out": "none (timed out after %s)" % seconds_text(outcome.limit_s), "cancelled": "none (cancelled)"}.get(
+            outcome.status, "unknown")
+    name = outcome.signal or SIGNAL_NAMES.get(code - 128)
+    return "%d (%s)" % (code, name) if name else str(code)
+
+
+def tail_notice(name: str, fitted: Fitted, saved: Saved | None) -> list[str]:
+    """The line that follows a stream that was cut to its last lines. Upholds REQ-BASH-021.4."""
+    cut = fitted.record
+    if cut is None or not cut.truncated:
+        return []
+    shown_lines = "%d of %d lines" % (cut.output_lines, cut.total_lines)
+    if cut.last_line_partial:
+        shown_lines = "%d bytes of line %d" % (cut.output_bytes, cut.total_lines)
+    where = ""
+    if saved is not None:
+        where = (TAIL_FILE_LOST if saved.path is None else TAIL_FILE_PARTLY if saved.reason else TAIL_FILE).format(
+            path=printable(saved.path), reason=saved.reason)
+    return [TAIL_NOTICE.format(stream=name, shown=shown_lines, where=where)]
+
+
+def _last_lines(name: str, fitted: Fitted, most: int) -> list[str]:
+    """A stream under a heading that says how many lines it shows exactly where that is not all."""
+    lines = fitted.text.split("\n")
+    if not fitted.cut and len(lines) <= most:
+        return ["", name + ":", fitted.text]
+    return ["", "%s (last %d lines):" % (name, min(len(lines), most)), "\n".join(lines[-most:])]
+
+
+def format_sections(outcome: Outcome, profile: Profile) -> str:
+    """The answer as sections for stdout, stderr and the exit code; for a job, what became of it. Upholds REQ-BASH-021.5
+    to REQ-BASH-021.7."""
+    stdout, stderr = both(outcome)
+    if outcome.status in ("failed", "rejected") and outcome.pid is None:
+        return "\n".join([SYSTEM_ERROR.format(reason=outcome.reason), *note_lines(outcome)])
+    file = ["", "Full output: " + printable(outcome.saved.path)] if outcome.saved is not None and outcome.saved.path else [""]
+    if outcome.status == "running" and outcome.limit_s:
+        lines = [BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid), *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
+                 *_last_lines("stderr", stderr, PARTIAL_LINES[1]), *file, MANAGE]
+    elif outcome.status == "running":
+        count = stdout.record.total_lines if stdout.record else 0
+        lines = [STILL_RUNNING.format(pid=outcome.pid, count=count), stdout.text, *tail_notice("output", stdout, None), *file]
+        lines[-1] += "]"
+    elif outcome.pid is not None:
+        ended = "exited with code " + code_text(outcome) if outcome.exit_code is not None else "ended, exit code " + code_text(outcome)
+        lines = ["[Process %d %s." % (outcome.pid, ended), *_last_lines("stdout", stdout, profile.max_output_lines),
+                 *_last_lines("stderr", stderr, profile.max_output_lines), *file]
+        lines[-1] += "]"
+    else:
+        lines = ["stdout:", stdout.text, *tail_notice("stdout", stdout, outcome.saved), "",
+                 "stderr:", stderr.text, *tail_notice("stderr", stderr, outcome.saved), "", "exit code: " + code_text(outcome)]
+    return "\n".join([*lines, *note_lines(outcome)])
+
+
+def stream_fields(outcome: Outcome) -> dict[str, Any]:
+    """The answer as the fields stdout, stderr and exitCode, or error where the command did not end by itself.
+    Upholds REQ-BASH-022.1 and REQ-BASH-022.3."""
+    stdout, stderr = both(outcome)
+    fields: dict[str, Any] = {"stdout": stdout.text, "stderr": stderr.text} if outcome.streams else {}
+    if outcome.status == "exited":
+        fields["exitCode"] = outcome.exit_code
+    elif outcome.status == "rejected":
+        fields["error"] = outcome.reason
+    else:
+        why = {"timed_out": "timed out after " + seconds_text(outcome.limit_s), "cancelled": "cancelled"}.get(outcome.status, outcome.reason)
+        fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
+    return {**fields, "notes": list(outcome.notes)} if outcome.notes else fields
+
+
+def format_json(outcome: Outcome, profile: Profile) -> str:
+    """The fields as JSON text."""
+    return json.dumps(stream_fields(outcome), ensure_ascii=False)
+
+
+def format_labels(outcome: Outcome, profile: Profile) -> str:
+    """The answer as the exit code, or what came instead of one, before the labelled streams. Upholds REQ-BASH-023.4."""
+    stdout, stderr = both(outcome)
+    first = {"exited": "Exit code: %d" % plain_code(outcome), "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
+             "cancelled": "Cancelled", "failed": "Failed to execute: " + outcome.reason}.get(outcome.status, outcome.reason)
+    body = "STDOUT:\n%s\nSTDERR:\n%s" % (stdout.text, stderr.text) if stderr.text else stdout.text
+    text = first + "\n" + body if body or outcome.status == "exited" else first
+    notes = note_lines(outcome)
+    return text + ("" if not notes or text.endswith("\n") else "\n") + "\n".join(notes)
+
+
+def plain_code(outcome: Outcome) -> int:
+    """The exit code; -1 where there is none, a signal's included."""
+    return -1 if outcome.exit_code is None or outcome.signal else outcome.exit_code
+
+
+def details_of(outcome: Outcome, profile: Profile) -> dict[str, Any]:
+    """What a profile says to programs beside the text."""
+    if profile.format is Format.LABELS:
+        return {"exit_code": plain_code(outcome), "success": outcome.exit_code == 0}
+    if profile.format is Format.JSON:
+        return stream_fields(outcome)
+    records = [fitted.record for fitted in both(outcome)]
+    return {name: record._asdict() for name, record in zip(("stdout", "stderr"), records) if record is not None}
+
+
+_FORMATS: Mapping[Format, Callable[[Outcome, Profile], str]] = MappingProxyType({
+    Format.BRACKETS: format_brackets, Format.SECTIONS: format_sections, Format.JSON: format_json, Format.LABELS: format_labels})
+
+
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile."""
-    fitted = outcome.streams[0] if outcome.streams else Fitted("", 0, False)
+    stdout, stderr = both(outcome)
     saved = outcome.saved
     if saved is not None and saved.capped:
         outcome = outcome._replace(notes=(*outcome.notes, NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))))
-    return Result(text=format_brackets(outcome, fitted, profile.max_output_bytes),
-                  is_error=outcome.status not in ("exited", "running") or bool(outcome.exit_code), status=outcome.status,
-                  exit_code=outcome.exit_code, signal=outcome.signal, stdout=fitted.text, truncated=fitted.cut,
-                  total_bytes=outcome.total_bytes, pid=outcome.pid, output_file=saved.path if saved else None,
-                  duration_s=outcome.duration_s, error=outcome.error, notes=outcome.notes)
+    failed = outcome.status not in ("exited", "running") or (profile.nonzero_is_error and bool(outcome.exit_code))
+    return Result(text=_FORMATS[profile.format](outcome, profile), is_error=failed, status=outcome.status,
+                  exit_code=outcome.exit_code, signal=outcome.signal, stdout=stdout.text, stderr=stderr.text,
+                  truncated=stdout.cut or stderr.cut, total_bytes=outcome.total_bytes, pid=outcome.pid,
+                  output_file=saved.path if saved else None, duration_s=outcome.duration_s, error=outcome.error,
+                  notes=outcome.notes, details=details_of(outcome, profile))
 
 
 # ---- 5 Decisions ----------------------------------------------------------------------------------------
@@ -593,12 +927,19 @@ def _quoted(names: Iterable[object]) -> str:
     return ", ".join('"%s"' % shown(name) for name in names)
 
 
-def parse_arguments(arguments: object, profile: Profile) -> Request | Rejected:
-    """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
-    Upholds REQ-BASH-006.4, REQ-BASH-006.5 and REQ-BASH-012.3."""
-    def _wrong(reason: str) -> Rejected:
-        return Rejected("invalid_arguments", "invalid arguments: " + reason)
+_JSON_TYPES: Mapping[str, Callable[[object], bool]] = MappingProxyType({
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))})
+_VERBS = ("command", "check_pid", "kill_pid")
 
+
+def _wrong(reason: str) -> Rejected:
+    return Rejected("invalid_arguments", "invalid arguments: " + reason)
+
+
+def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Rejected:
+    """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
+    Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and REQ-BASH-021.1."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = json.loads(arguments)
@@ -606,25 +947,37 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Rejected:
             return _wrong("not a JSON object (%s)" % shown(problem))
     if not isinstance(arguments, Mapping):
         return _wrong('expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments))
-    unknown = [key for key in arguments if key not in ("command", "mode")]
+    unknown = [key for key in arguments if key not in profile.parameters]
     if unknown:
-        return _wrong('unknown key %s; allowed: "command", "mode"' % _quoted(unknown[:LEFTOVERS_NAMED]))
-    command, mode = arguments.get("command"), arguments.get("mode")
-    if command is None:
+        return _wrong('unknown key %s; allowed: %s' % (_quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters)))
+    given = {key: value for key, value in arguments.items() if value is not None}
+    for key, value in given.items():
+        kind = profile.parameters[key]["type"]
+        if not _JSON_TYPES[kind](value) and key != "mode":
+            return _wrong('"%s" must be %s %s, got %s' % (key, "an" if kind == "integer" else "a", kind, _type_name(value)))
+    verbs = [verb for verb in _VERBS if verb in profile.parameters]
+    chosen = [verb for verb in verbs if verb in given]
+    if len(verbs) > 1 and len(chosen) != 1:
+        return _wrong("exactly one of %s is required, got %s" % (_quoted(verbs), _quoted(chosen) or "none"))
+    if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
-    if not isinstance(command, str):
-        return _wrong('"command" must be a string, got %s' % _type_name(command))
-    if mode is None:
-        mode = "default"
+    if chosen != ["command"]:
+        return Inquiry(int(given[chosen[0]]), chosen == ["kill_pid"])
+    return _parse_command(given["command"], given.get("mode", "default"), given.get("timeout"), profile)
+
+
+def _parse_command(command: str, mode: object, timeout_ms: float | None, profile: Profile) -> Request | Rejected:
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
+    if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
+        return _wrong('"timeout" must be from 1 to %d milliseconds, got %d' % (MAX_TIMEOUT_MS, timeout_ms))
     if "\0" in command:
         return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
     lone = re.search("[\ud800-\udfff]", command)
     if lone is not None:
         return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
-    return Request(command, mode)
+    return Request(command, mode, None if timeout_ms is None else timeout_ms / 1000)
 
 
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -842,7 +1195,7 @@ def _temporary_folders() -> Iterator[str]:
             yield os.path.abspath(base)
 
 
-_OUTPUT_NAME = re.compile(r"output-[0-9a-f]{12}\.log")     # a folder that the host gave may hold files of its own
+_OUTPUT_NAME = re.compile(r"(?:output|pipe-bash)-[0-9a-f]{12}\.log")     # a folder that the host gave may hold files of its own
 
 
 def _record_path(output: str) -> str:
@@ -852,8 +1205,10 @@ def _record_path(output: str) -> str:
 class Folder:
     """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named."""
 
-    def __init__(self, given: str | None) -> None:
-        self._given = given
+    def __init__(self, given: str | None, prefix: str = "output-", shared: bool = False) -> None:
+        """`given`: the folder to use. `shared`: others have their jobs there too, which are none of this tool's."""
+        self._given, self._prefix, self._shared = given, prefix, shared
+        self._mine: list[str] = []
         self._made: dict[str, str] = {}     # no lock: a fork of the host, or a handler, could meet it held
         self._unnamed: set[str] = set()
 
@@ -888,9 +1243,10 @@ class Folder:
         """A new output file of mode 0600, open for appending and locked for as long as somebody writes. Raises OSError."""
         folder = self.path()
         self._make_room(folder)
-        path = os.path.join(folder, "output-%s.log" % os.urandom(6).hex())
+        path = os.path.join(folder, "%s%s.log" % (self._prefix, os.urandom(6).hex()))
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._unnamed.add(path)
+        self._mine = [mine for mine in self._mine if os.path.exists(mine)] + [path] if self._shared else []
         os.fchmod(fd, 0o600)    # the umask may have taken more away
         _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd, path
@@ -931,6 +1287,8 @@ class Folder:
         except OSError:
             return
         for name in entries:
+            if self._shared and os.path.join(folder or "", name[:-4] + ".log") not in self._mine:
+                continue
             if name.endswith(".job") and _OUTPUT_NAME.fullmatch(name[:-4] + ".log"):
                 yield os.path.join(folder or "", name[:-4] + ".log")
 
@@ -1108,8 +1466,9 @@ class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total is counted at arrival.
     Upholds REQ-BASH-010.1."""
 
-    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
+    def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = 0
+        self._newlines: int | None = 0 if count_lines else None     # counting costs a third of the throughput
         self._head = bytearray()
         self._head_bytes = head_bytes
         self._tail: deque[bytes] = deque()
@@ -1119,6 +1478,8 @@ class OutputBuffer:
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
         self.total_bytes += len(chunk)
+        if self._newlines is not None:
+            self._newlines += chunk.count(b"\n")
         room = self._head_bytes - len(self._head)
         if room > 0:
             self._head += chunk[:room]
@@ -1129,14 +1490,10 @@ class OutputBuffer:
             while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:
                 self._in_tail -= len(self._tail.popleft())
 
-    def overflowed(self) -> bool:
-        """True once more has come than is kept."""
-        return self.total_bytes > self._head_bytes + self._tail_bytes
-
     def captured(self) -> Captured:
         """What is kept by now."""
         tail = b"".join(self._tail)
-        return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes)
+        return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes, self._newlines or 0)
 
 
 class Spool:
@@ -1148,17 +1505,21 @@ class Spool:
     def __init__(self, folder: Folder, file: tuple[int, str] | None = None) -> None:
         """`file`: a descriptor and the path of a file that was made already, for a job."""
         self._folder = folder
-        self._pending: deque[bytes] = deque()
+        self._pending: deque[bytes] | None = deque()
         self.fd: int | None = file[0] if file else None
         self.saved: Saved | None = Saved(file[1], "", False) if file else None
         self._room = max(0, FILE_CAP_BYTES - os.fstat(file[0]).st_size) if file else FILE_CAP_BYTES
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived."""
-        if self.saved is None:
-            _append(self._pending, chunk)
-        else:
+        if self.saved is not None:
             self._write(chunk)
+        elif self._pending is not None:
+            _append(self._pending, chunk)
+
+    def forget(self) -> None:
+        """Nobody will ask for the whole output: no more of it is held than what goes to a file from now on, if any does."""
+        self._pending = None
 
     def spill(self) -> Saved:
         """From now on the bytes go to a file, those from before included."""
@@ -1168,8 +1529,8 @@ class Spool:
                 self.saved = Saved(path, "", False)
             except OSError as problem:
                 self.saved = Saved(None, _reason(problem), False)
-            pending, self._pending = self._pending, deque()
-            for block in pending:
+            pending, self._pending = self._pending, None
+            for block in pending or ():
                 self._write(block)
         return self.saved
 
@@ -1199,17 +1560,17 @@ class LiveText:
     Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
 
     def __init__(self) -> None:
-        self._chunks: deque[bytes] = deque()
+        self._chunks: deque[tuple[int, bytes]] = deque()
         self._added = self._dropped = self._taken = self._told = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in Streams]    # one a pipe: characters are split apart
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes, pipe: int = 0) -> None:
         """For the monitor: what arrived. Drops the oldest where too much waits to be taken."""
-        self._chunks.append(chunk)
+        self._chunks.append((pipe, chunk))
         self._added += len(chunk)
         while self._added - self._taken - self._dropped > LIVE_BYTES or len(self._chunks) > LIVE_BYTES // 64:
             try:
-                self._dropped += len(self._chunks.popleft())
+                self._dropped += len(self._chunks.popleft()[1])
             except IndexError:
                 break
 
@@ -1218,14 +1579,14 @@ class LiveText:
         text = ""
         for _ in range(len(self._chunks)):
             try:
-                chunk = self._chunks.popleft()
+                pipe, chunk = self._chunks.popleft()
             except IndexError:
                 break
             self._taken += len(chunk)
-            text += self._decoder.decode(chunk)
+            text += self._decoders[pipe].decode(chunk)
         skipped, self._told = self._dropped - self._told, self._dropped
         note = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
-        return note + text + self._decoder.decode(b"", final)
+        return note + text + "".join(decoder.decode(b"", final) for decoder in self._decoders)
 
 
 def _anonymous_file(data: bytes) -> int | None:
@@ -1395,7 +1756,7 @@ class Tree:
         self._known = {(one[0], one[1]) for one in known}
         self.pinned = False                     # the number of the first process is nobody else's
         self.blind = False                      # the last scan could not be made
-        self.pipe = ""                          # the run's output, as the kernel calls it
+        self.pipes: set[str] = set()            # the run's output, as the kernel calls it
         self.foster = 0                         # who gets the orphans, where that is not the machine's first process
         self._killed = False
         self._quiet_passes = 0                  # scans in a row that saw nobody
@@ -1481,14 +1842,14 @@ class Tree:
             environ = _read_file("%s/%d/environ" % (PROC, one.pid))
             if not environ and one.parent != 2 and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
                 self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
-            return self._mark in environ or (self.pipe != "" and self._writes(one.pid))
+            return self._mark in environ or (bool(self.pipes) and self._writes(one.pid))
         except OSError:         # gone, or another user's
             return False
 
     def _writes(self, pid: int) -> bool:
-        """True if the process can write into the run's pipe. To hold the other end, as a forked copy of the host may, is not enough."""
+        """True if the process can write into a pipe of the run's. To hold the other end, as a forked copy of the host may, is not enough."""
         for fd in os.listdir("%s/%d/fd" % (PROC, pid)):
-            if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) == self.pipe:
+            if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) in self.pipes:
                 flags = _read_file("%s/%d/fdinfo/%s" % (PROC, pid, fd)).split(b"flags:")[1].split()[0]
                 if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
                     return True
@@ -1551,12 +1912,12 @@ class Tree:
 class Process(Tree):
     """A shell in a session of its own, our child, and everything that it started. Owned by one monitor thread."""
 
-    def __init__(self, plan: Plan, cwd: str, text: CommandText, output: int) -> None:
-        """Spawns. Raises SpawnError, the missing thing named: the shell or the directory."""
+    def __init__(self, plan: Plan, cwd: str, text: CommandText, writers: Sequence[int]) -> None:
+        """Spawns; `writers` are for standard output and, where that is separate, standard error. Raises SpawnError, the missing thing named: the shell or the directory."""
         try:
             self._popen = subprocess.Popen(
                 [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
-                stdin=text.fd, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env={**plan.env, plan.mark: "1"},
+                stdin=text.fd, stdout=writers[0], stderr=writers[-1], cwd=cwd, env={**plan.env, plan.mark: "1"},
                 start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
         except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan, cwd) from None
@@ -1909,23 +2270,24 @@ def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
     return ", ".join(named) + (" and %d more" % more if more else "")
 
 
-def _drain(output: int, keep: Callable[[bytes], object], until: float = math.inf) -> bool:
-    """Reads on from a pipe that somebody still holds, so that they neither block nor die of SIGPIPE. True at its end,
-    False at the moment `until`."""
+def _drain(outputs: set[int], keep: Callable[[bytes], object], until: float = math.inf) -> None:
+    """Reads on from pipes that somebody still holds, so that they neither block nor die of SIGPIPE: to the end of each,
+    which is then closed, or up to the moment `until`."""
     poller = select.poll()
-    poller.register(output, select.POLLIN)
-    while True:
-        left = until - time.monotonic()
-        if left <= 0:
-            return False
-        poller.poll(1000 * min(left, 3600.0))
-        try:
-            chunk = os.read(output, READ_BYTES)
-        except BlockingIOError:
-            continue
-        if not chunk:
-            return True
-        keep(chunk)
+    for fd in outputs:
+        poller.register(fd, select.POLLIN)
+    while outputs and time.monotonic() < until:
+        for fd, _ in poller.poll(1000 * max(0.0, min(until - time.monotonic(), 3600.0))):
+            try:
+                chunk = os.read(fd, READ_BYTES)
+            except BlockingIOError:
+                continue
+            if chunk:
+                keep(chunk)
+            else:
+                poller.unregister(fd)
+                outputs.discard(fd)
+                os.close(fd)
 
 
 class Supervisor:
@@ -1939,9 +2301,9 @@ class Supervisor:
         self._spool: Spool = job[0] if job else Spool(folder)
         self._record: Record | None = job[1] if job else None
         self._keeper, self._detached = keeper, keeper is not None
-        self._buffer = OutputBuffer(plan.head_bytes, plan.tail_bytes)
+        self._buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines) for _ in range(plan.streams.value)]
         self._process: Process | None = None
-        self._output: int | None = None      # the read end, open until EOF
+        self._outputs: dict[int, int] = {}      # the read ends, open until EOF, and whose they are
         self._poller = select.poll()            # not select.select, which ends at descriptor 1023
         self._facts = Facts(time.monotonic())
         self._stop: Stop | None = None
@@ -1985,30 +2347,39 @@ class Supervisor:
                 return self._outcome(process, text)
 
     def _spawn(self, text: CommandText) -> Process:
-        reader, writer = os.pipe()
-        _not_for_forks.add(writer)
+        writers: list[int] = []
         try:
-            os.set_blocking(reader, False)
+            for n in range(len(self._buffers)):
+                reader, writer = os.pipe()
+                self._outputs[reader] = n
+                writers.append(writer)
+                _not_for_forks.add(writer)
+                os.set_blocking(reader, False)
             try:
-                process = Process(self._plan, self._plan.cwd, text, writer)
+                process = Process(self._plan, self._plan.cwd, text, writers)
             except SpawnError as problem:
                 if problem.args[0] != "cwd_missing":
                     raise
-                process = self._spawn_elsewhere(text, writer, problem.args[1])
+                process = self._spawn_elsewhere(text, writers, problem.args[1])
         except BaseException:
-            os.close(reader)
+            for reader in self._outputs:
+                os.close(reader)
+            self._outputs.clear()
             raise
         finally:
-            _not_for_forks.discard(writer)
-            os.close(writer)
-        self._output, process.pipe = reader, "pipe:[%d]" % os.fstat(reader).st_ino
+            for writer in writers:
+                _not_for_forks.discard(writer)
+                os.close(writer)
+        process.pipes = {"pipe:[%d]" % os.fstat(reader).st_ino for reader in self._outputs}
         self._facts = Facts(time.monotonic())
-        for fd, event in ((reader, select.POLLIN), (text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):
+        for reader in self._outputs:
+            self._poller.register(reader, select.POLLIN)
+        for fd, event in ((text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):
             if fd is not None:
                 self._poller.register(fd, event)
         return process
 
-    def _spawn_elsewhere(self, text: CommandText, writer: int, reason: str) -> Process:
+    def _spawn_elsewhere(self, text: CommandText, writers: Sequence[int], reason: str) -> Process:
         """In an empty folder: refusing would brick the conversation, any other folder makes relative paths dangerous.
         Upholds REQ-BASH-013.1 and REQ-BASH-013.2."""
         cwd = printable(self._plan.cwd)
@@ -2019,7 +2390,7 @@ class Supervisor:
                              % (cwd, reason, _reason(problem))) from None
         self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
         try:
-            return Process(self._plan, self._scratch, text, writer)
+            return Process(self._plan, self._scratch, text, writers)
         except SpawnError:
             _quietly(os.rmdir, self._scratch)
             raise
@@ -2080,10 +2451,15 @@ class Supervisor:
             except KeyError:
                 pass
         del self._cancels[1:]
-        captured = self._buffer.captured()
         self._publish(Outcome("running", error="cwd_missing" if self._scratch else None, pid=process.pid, limit_s=limit_s,
-                              streams=(self._plan.fit(captured),), total_bytes=captured.total_bytes, saved=saved,
+                              streams=self._fitted(), total_bytes=self._total_bytes(), saved=saved,
                               notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s))
+
+    def _fitted(self) -> tuple[Fitted, ...]:
+        return tuple(self._plan.fit(buffer.captured()) for buffer in self._buffers)
+
+    def _total_bytes(self) -> int:
+        return sum(buffer.total_bytes for buffer in self._buffers)
 
     def _job(self, pid: int, start: int, saved: Saved) -> Record:
         if saved.path is None:
@@ -2104,8 +2480,8 @@ class Supervisor:
             self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)
         look_for_exit = process.pidfd is None
         for fd, _ in self._poller.poll(1000 * max(0.0, min(wait_s, 3600.0))):
-            if fd == self._output:
-                self._read(16 * READ_BYTES)
+            if fd in self._outputs:
+                self._read(fd, 16 * READ_BYTES)
             elif fd == process.pidfd:
                 look_for_exit = True
             elif fd != text.writer or text.feed():
@@ -2114,39 +2490,43 @@ class Supervisor:
             if process.pidfd is not None:
                 self._poller.unregister(process.pidfd)
             self._pause_s = 0.0
-            self._read(MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
+            self._read_all()    # all that the shell itself wrote is in the pipe by now
             now = time.monotonic()
             self._facts.exited_s = self._facts.output_s = now
         elif exited and stopping:
             self._facts.survivors = not process.gone(self._facts.kill_s is not None)
 
-    def _read(self, most: int) -> None:
-        """Reads what is in the pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
-        while self._output is not None and most > 0:
+    def _read(self, fd: int, most: int) -> None:
+        """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
+        n = self._outputs[fd]
+        while most > 0:
             try:
-                chunk = os.read(self._output, READ_BYTES)
+                chunk = os.read(fd, READ_BYTES)
             except BlockingIOError:
                 break
             if not chunk:
-                self._close_output()
+                self._close_output(fd)
                 break
             most -= len(chunk)
             self._facts.output_s = time.monotonic()
             self._spool.add(chunk)
             if self._live is not None:
-                self._live.add(chunk)
-            self._buffer.add(chunk)
-            if self._buffer.overflowed():
-                self._spool.spill()
+                self._live.add(chunk, n)
+            self._buffers[n].add(chunk)
+            if self._buffers[n].total_bytes > self._plan.limit_bytes:
+                self._spool.forget() if self._plan.saving is Saving.NEVER else self._spool.spill()
             if len(chunk) < READ_BYTES and self._facts.exited_s is None:
                 break           # the pipe is most likely empty: the next poll knows
 
-    def _close_output(self) -> None:
-        if self._output is not None:
-            self._poller.unregister(self._output)
-            os.close(self._output)
-            self._output = None
-            self._facts.at_eof = True
+    def _read_all(self) -> None:
+        for fd in list(self._outputs):
+            self._read(fd, MIB)         # the largest pipe
+
+    def _close_output(self, fd: int) -> None:
+        self._poller.unregister(fd)
+        os.close(fd)
+        del self._outputs[fd]
+        self._facts.at_eof = not self._outputs
 
     def _outcome(self, process: Process, text: CommandText) -> Outcome:
         """Settles what is left, reaps, and says how it ended. Upholds REQ-BASH-007.3, REQ-BASH-007.5 and REQ-BASH-011.2."""
@@ -2155,25 +2535,25 @@ class Supervisor:
         if self._stop is not None:
             process.signal_group(signal.SIGKILL)        # the group's last: it cannot be repeated after the reap
             self._note_survivors(process)
-            self._read(MIB)     # the last words of whoever died last
-            self._close_output()
-        elif PROC and (self._output is not None or self._record is not None):
-            self._left = process.members() if self._output is not None else process.left()
+            self._read_all()    # the last words of whoever died last
+            for fd in list(self._outputs):
+                self._close_output(fd)
+        elif PROC and (self._outputs or self._record is not None):
+            self._left = process.members() if self._outputs else process.left()
         returncode = process.reap()
-        if self._output is not None and not self._detached:
+        if self._outputs and not self._detached:
             self._hand_over()
         if self._scratch is not None:
             try:
                 os.rmdir(self._scratch)
             except OSError:
                 self._notes.append("files that the command left are in " + printable(self._scratch))
-        captured = self._buffer.captured()
-        fitted = self._plan.fit(captured)
-        if fitted.cut:
+        streams = self._fitted()
+        if self._plan.saving is Saving.WHEN_CUT and any(fitted.cut for fitted in streams):
             self._spool.spill()
-        common = Outcome("exited", error="cwd_missing" if self._scratch else None, streams=(fitted,),
-                         total_bytes=captured.total_bytes, saved=self._spool.saved, notes=tuple(self._notes), duration_s=duration_s)
-        if self._output is None and self._record is None:
+        common = Outcome("exited", error="cwd_missing" if self._scratch else None, streams=streams, total_bytes=self._total_bytes(),
+                         saved=self._spool.saved, notes=tuple(self._notes), duration_s=duration_s)
+        if not self._outputs and self._record is None:
             self._spool.close()
         if self._stop is not None:
             return common._replace(status=self._stop.value, limit_s=self._limit_s)
@@ -2196,9 +2576,8 @@ class Supervisor:
                 self._notes.append(NOTE_BLIND)
 
     def _hand_over(self) -> None:
-        """Gives the pipe that somebody still holds to a detached copy, which reads on into the file after this process
+        """Gives the pipes that somebody still holds to a detached copy, which reads on into the file after this process
         too has ended; and says so. Who holds it becomes a job. Upholds REQ-BASH-011.3 and REQ-BASH-003.15."""
-        assert self._output is not None
         members, saved = self._left, self._spool.spill()
         path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
         record = None
@@ -2210,9 +2589,11 @@ class Supervisor:
             pass
         try:
             with next(_turns):
+                fds = dict(zip(("pipe", "other"), [*self._outputs, None]))
                 Copy(self._plan.env, {"folder": "", "path": saved.path or ""},
-                     {"pipe": self._output, "file": self._spool.fd, "record": record.fd if record else None}).close()
-            self._close_output()
+                     {**fds, "file": self._spool.fd, "record": record.fd if record else None}).close()
+            for fd in list(self._outputs):
+                self._close_output(fd)
         except OSError as problem:
             path += NOTE_NO_COPY.format(reason="no detached copy took it over: " + _reason(problem))
             if record is not None:
@@ -2233,25 +2614,21 @@ class Supervisor:
         watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.10."""
         left = self._process if self._detached and self._stop is None else None
         until = self._facts.started_s + (self._plan.limits.kept_s or 0.0) if left is not None else math.inf
-        pause_s = 0.5
-        while self._output is not None or (left is not None and left.members()):
+        pause_s, outputs = 0.5, set(self._outputs)
+        while outputs or (left is not None and left.members()):
             if time.monotonic() >= until and left is not None:
-                self._end_leftovers(left)
+                _end(left, self._plan.limits.grace_s, lambda seconds: _drain(outputs, self._spool.add, time.monotonic() + seconds)
+                     if outputs else time.sleep(seconds))
                 left, until = None, math.inf        # what survived a KILL is nobody's to end
-            elif self._output is None:
+            elif outputs:
+                _drain(outputs, self._spool.add, until)
+            else:
                 time.sleep(min(pause_s, max(0.0, until - time.monotonic())))
                 pause_s = min(2 * pause_s, 30.0)    # a scan costs milliseconds, and nobody waits for this one
-            elif _drain(self._output, self._spool.add, until):
-                os.close(self._output)
-                self._output = None
+        self._outputs.clear()
         self._spool.close()
         if self._record is not None:
             self._record.close()
-
-    def _end_leftovers(self, process: Process) -> None:
-        output = self._output
-        _end(process, self._plan.limits.grace_s,
-             time.sleep if output is None else lambda seconds: _drain(output, self._spool.add, time.monotonic() + seconds))
 
 
 # ---- 7 Jobs ---------------------------------------------------------------------------------------------
@@ -2436,13 +2813,13 @@ class Launch:
                 os.close(fd)
                 self._folder.discard(path)
             return Outcome("failed", error="spawn_failed", reason="no file for the job could be made: " + _reason(problem))
-        work = dict(self._plan._asdict(), fit=None, text=self._plan.text.decode(), env=dict(self._plan.env), folder=os.path.dirname(path), path=path)
+        work = dict(self._plan._asdict(), fit=None, streams=None, saving=None, text=self._plan.text.decode(), env=dict(self._plan.env), folder=os.path.dirname(path), path=path)
         try:
             with next(_turns):
                 if self._stops():
                     spool.close()
                     return self._never(Outcome("cancelled"))
-                copy = Copy(self._plan.env, work, {"file": fd, "record": self._record.fd, "pipe": None})
+                copy = Copy(self._plan.env, work, {"file": fd, "record": self._record.fd, "pipe": None, "other": None})
         except OSError as problem:
             self._notes.append(NOTE_ATTACHED.format(reason=_reason(problem)))
             self._attached = Supervisor(self._plan, self._folder, self._cancels, None, lambda _: self._publish(self._answer()),
@@ -2527,6 +2904,7 @@ class Run:
         self._work = kind(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live, self._publish)
         self._unclaimed: list[None] = [None]    # popped by the one monitor that runs it
         self._outcome: Outcome | None = None
+        self.final = Outcome("cancelled")       # how it ended, once it has
         self._answered = Turnstile()
         self.ended = Turnstile()
 
@@ -2561,6 +2939,7 @@ class Run:
             outcome = self._work.run()
         except BaseException as bug:            # never the caller's hang, whatever is wrong here
             outcome = Outcome("failed", error="internal", reason="bug in bash_tool: %r" % bug)
+        self.final = outcome
         with self._stopping:
             self._own.close()
         for registry in self._registries:
@@ -2657,7 +3036,7 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
     spool = Spool(folder, None if work["file"] is None else (work["file"], work["path"]))      # without: nothing is kept
     record = None if work["record"] is None else Record(work["record"], work["path"])
     if work["pipe"] is not None:
-        _drain(work["pipe"], spool.add if spool.fd is not None else len)
+        _drain({work["pipe"], work["other"]} - {None}, spool.add if spool.fd is not None else len)
         if record is not None:
             known = record.read()
             left = Tree.of_job(known).left() if known.pid else []
@@ -2665,8 +3044,8 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
                                            members=[(one.pid, one.start) for one in left[:20]]))
         return
     assert record is not None
-    plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["cwd"], work["env"], Limits(*work["limits"]), 0, 0,
-                lambda captured: Fitted("", captured.total_bytes, False))
+    plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["cwd"], work["env"], Limits(*work["limits"]),
+                Streams.MERGED, Saving.NEVER, 0, 0, 0, False, lambda captured: Fitted("", captured.total_bytes, False))
     supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), (spool, record), _take_in_orphans())
     signal.signal(signal.SIGCHLD, supervisor.reap_orphans)
     supervisor.run()
@@ -2694,6 +3073,22 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
             base = "/nonexistent"
     path = os.path.join(base, os.fspath(cwd or ""))     # `link/..` is not what the text says
     return os.path.realpath(path) if ".." in path.split("/") else os.path.normpath(path)
+
+
+@dataclass
+class Kept:
+    """A job that a model may ask about: with its run where it is of this tool, and up to where its output was told."""
+    job: Job
+    run: Run | None
+    offset: int
+
+    def news(self) -> str:
+        """What the job has said since the last time; nothing if its file is gone."""
+        try:
+            text, self.offset = self.job.read(self.offset)
+        except OSError:
+            text = ""
+        return text
 
 
 class BashTool:
@@ -2727,8 +3122,11 @@ class BashTool:
         self.max_jobs = max_jobs
         if not self._shell or not isinstance(max_jobs, int) or max_jobs < 0:
             raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
-        self._folder = Folder(None if state_dir is None else os.path.abspath(os.fspath(state_dir)))
+        shared = state_dir is None and not profile.own_folder
+        given = os.path.abspath(os.fspath(state_dir)) if state_dir is not None else next(_temporary_folders()) if shared else None
+        self._folder = Folder(given, profile.file_prefix, shared)
         self._registry = Registry()
+        self._kept: dict[int, Kept] = {}            # what may be asked about, by number
         self._jobs: dict[str, Job | None] = {}      # this tool's live ones, by their run's variable; None: about to start
         self._owner = os.getpid()
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
@@ -2749,24 +3147,12 @@ class BashTool:
             raise ValueError('style must be "anthropic", got %r' % (style,))
         limits = {mode: "%gmin" % (limit / 60) if limit >= 60 and limit % 60 == 0 else seconds_text(limit)
                   for mode, limit in self.profile.timeouts_s.items()}
-        return {
-            "name": "bash",
-            "description": self.profile.description.replace("{cwd}", printable(self.cwd)),
-            "input_schema": {
-                "type": "object",
-                "required": ["command"],
-                "properties": {
-                    "command": {"type": "string", "description": "Shell command to execute via bash -c"},
-                    "mode": {
-                        "type": "string",
-                        "enum": list(self.profile.timeouts_s),
-                        "description": "Execution mode: default (%s timeout), slow (%s timeout), background (detached)"
-                                       % (limits["default"], limits["slow"]),
-                    },
-                },
-                "additionalProperties": False,
-            },
-        }
+        properties = {name: dict(schema) for name, schema in self.profile.parameters.items()}
+        if "mode" in properties:
+            properties["mode"].update(enum=list(limits), description=properties["mode"]["description"].format(**limits))
+        schema: dict[str, Any] = {"type": "object", "required": list(self.profile.required), "properties": properties,
+                                  "additionalProperties": False}
+        return {"name": "bash", "description": self.profile.description.replace("{cwd}", printable(self.cwd)), "input_schema": schema}
 
     def call(self, arguments: object, *, cancel: Cancel | None = None,
              on_output: Callable[[str], object] | None = None) -> Result:
@@ -2775,14 +3161,18 @@ class BashTool:
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or one out of
         `on_output`, stops the command, waits until it is gone, and goes on. `on_output` gets live output as text.
         """
-        return self._answer(parse_arguments(arguments, self.profile), None, cancel, on_output)
+        return self._answer(parse_arguments(arguments, self.profile), cancel, on_output)
 
     def run(self, command: str, mode: str = "default", *, timeout_s: float | None = None, cancel: Cancel | None = None,
             on_output: Callable[[str], object] | None = None) -> Result:
         """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises ValueError for a bad one."""
         if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9):
             raise ValueError("timeout_s takes a number of seconds above 0, got %r" % (timeout_s,))
-        return self._answer(parse_arguments({"command": command, "mode": mode}, self.profile), timeout_s, cancel, on_output)
+        request = _parse_command(command, mode, None, self.profile) if isinstance(command, str) else _wrong(
+            '"command" must be a string, got %s' % _type_name(command))
+        if timeout_s is not None and isinstance(request, Request):
+            request = request._replace(timeout_s=timeout_s)
+        return self._answer(request, cancel, on_output)
 
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other tools and of earlier
@@ -2831,11 +3221,12 @@ class BashTool:
                 return Rejected("not_confirmed", NOT_CONFIRMED)
         return None
 
-    def _answer(self, request: Request | Rejected, timeout_s: float | None, cancel: Cancel | None,
-                on_output: Callable[[str], object] | None) -> Result:
+    def _answer(self, request: Request | Inquiry | Rejected, cancel: Cancel | None, on_output: Callable[[str], object] | None) -> Result:
+        if isinstance(request, Inquiry):
+            return self._inquire(request)
         refusal = request if isinstance(request, Rejected) else self._admit(request)
         if refusal is None and isinstance(request, Request):
-            outcome = self._run(request, timeout_s or self.profile.timeouts_s[request.mode], cancel, on_output)
+            outcome = self._run(request, cancel, on_output)._replace(command=request.command)
         else:
             assert refusal is not None
             outcome = Outcome("rejected", error=refusal.error, reason=refusal.reason)
@@ -2843,14 +3234,13 @@ class BashTool:
         self._folder.named(result.output_file)
         return result
 
-    def _run(self, request: Request, timeout_s: float, cancel: Cancel | None,
-             on_output: Callable[[str], object] | None) -> Outcome:
+    def _run(self, request: Request, cancel: Cancel | None, on_output: Callable[[str], object] | None) -> Outcome:
         background, mark = request.mode == "background", RUN_PREFIX + os.urandom(16).hex()
         try:
             refusal = self._no_room(mark) if background else None
             if refusal is not None:
                 return refusal
-            plan = self._plan(request, mark, timeout_s)
+            plan = self._plan(request, mark)
             run = Run(Launch if background else Supervisor, plan, self._folder, self._registry, cancel, watched=on_output is not None)
             lease = Lease(run)
             try:
@@ -2862,7 +3252,10 @@ class BashTool:
             del lease
             if outcome.status == "running" and outcome.saved is not None and outcome.saved.path is not None:
                 try:
-                    self._jobs[mark] = Job(outcome.saved.path, self.profile.grace_s)
+                    job = Job(outcome.saved.path, self.profile.grace_s)
+                    self._jobs[mark] = job
+                    if not background:
+                        self._remember(Kept(job, run, outcome.total_bytes))
                 except OSError:         # its record is gone already
                     pass
         finally:
@@ -2873,16 +3266,42 @@ class BashTool:
         except IndexError:
             return outcome
 
-    def _plan(self, request: Request, mark: str, timeout_s: float) -> Plan:
-        profile = self.profile
+    def _plan(self, request: Request, mark: str) -> Plan:
+        profile, timeout_s = self.profile, request.timeout_s or self.profile.timeouts_s[request.mode]
         limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
         if request.mode == "background":    # the answer does not wait for late writers; the supervisor reads them after its note
             limits = Limits(LOOK_S, profile.grace_s, min(LEAVING_S, profile.drain_idle_s), min(2 * LEAVING_S, profile.drain_total_s), timeout_s)
         elif profile.on_timeout is OnTimeout.KEEP:
             limits = limits._replace(kept_s=profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
-        most = profile.max_output_bytes     # the ends that are kept: enough to fill those that are shown, whatever collapses
-        return Plan(request.command.encode("utf-8"), mark, self._shell, self.cwd, self._env, limits, most // 2, most - most // 2,
-                    lambda stream: keep_ends(stream, most, profile.snip_size))
+        return Plan(request.command.encode("utf-8"), mark, self._shell, self.cwd, self._env, limits, profile.streams, profile.saving,
+                    profile.max_output_bytes, *kept_bytes(profile), profile.truncation is Truncation.TAIL, lambda stream: fit(stream, profile))
+
+    def _remember(self, kept: Kept) -> None:
+        """Holds what a job that was kept after its timeout has said, for who asks about it; of those that ended, the last few."""
+        self._kept[kept.job.pid] = kept
+        for pid in [pid for pid, other in list(self._kept.items()) if other.run is None or other.run.ended.is_open][:-MAX_JOBS]:
+            self._kept.pop(pid, None)
+
+    def _inquire(self, inquiry: Inquiry) -> Result:
+        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.6 and REQ-BASH-021.7."""
+        try:
+            kept = self._kept.get(inquiry.pid) or Kept(self.job(inquiry.pid), None, 0)
+        except LookupError:
+            live = [job for job in self.jobs() if job.status == "running"]
+            who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live) or "none"
+            return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
+        self._kept[inquiry.pid] = kept
+        if inquiry.kill:
+            kept.job.kill()
+        known = kept.job.look()
+        if known.status != "running" and kept.run is not None and kept.run.ended.wait(UNKILLABLE_S):
+            outcome = kept.run.final._replace(pid=kept.job.pid)
+        else:
+            text = kept.news() if known.status == "running" else kept.job.read()[0]
+            data = text.encode("utf-8")
+            outcome = Outcome(known.status, known.exit_code, known.signal, saved=Saved(kept.job.output_file, "", False), pid=kept.job.pid,
+                              streams=(fit(Captured(b"", data, len(data), data.count(b"\n")), self.profile),), notes=tuple(known.notes))
+        return replace(present(outcome, self.profile), is_error=False)      # the question was answered, whatever the answer
 
     def _no_room(self, mark: str) -> Outcome | None:
         """Takes a place among the live jobs of this tool; the answer where there is none. First come, first served, and
