@@ -40,6 +40,11 @@ fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidf
 soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60
 	BASH_TOOL_SOAK_S=$(SECONDS) $(IN_VENV) -m pytest -m soak -s $(ARGS)
 
+.PHONY: interop
+interop: $(VENV)/ready  ## with real sandboxes; needs bubblewrap
+	@command -v bwrap >/dev/null || { echo "bubblewrap is not installed"; exit 1; }
+	$(IN_VENV) -m pytest -m interop $(ARGS)
+
 .PHONY: matrix
 matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv
 	@set -e; for v in $(MATRIX); do \
