@@ -994,12 +994,10 @@ class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all. Upholds REQ-BASH-010.1."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
-        self.total_bytes = 0
+        self.total_bytes = self._in_tail = 0
+        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
         self._head = bytearray()
-        self._head_bytes = head_bytes
         self._tail: deque[bytes] = deque()
-        self._tail_bytes = tail_bytes
-        self._in_tail = 0
 
     def add(self, chunk: bytes) -> None:
         self.total_bytes += len(chunk)
@@ -1071,7 +1069,7 @@ class Spool:
 
 
 class LiveText:
-    """Output on its way to somebody who watches, bounded: added by the monitor, taken by the caller. Without a lock, since a signal
+    """Output on its way to somebody who watches, bounded: added by the monitor, taken by the caller. Without a lock, since a
     handler may strike inside `take`: each count is written by one side alone. Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
 
     def __init__(self) -> None:
@@ -1331,7 +1329,7 @@ class Tree:
             return False
 
     def _writes(self, pid: int) -> bool:
-        """True if the process can write into the run's pipe. To hold the other end, as a forked copy of the host may, is not enough."""
+        """True if the process can write into the run's pipe: a forked copy of the host may hold the other end."""
         for fd in os.listdir("%s/%d/fd" % (PROC, pid)):
             if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) == self.pipe:
                 flags = _read_file("%s/%d/fdinfo/%s" % (PROC, pid, fd)).split(b"flags:")[1].split()[0]
@@ -1531,14 +1529,11 @@ class Guard:
         try:
             if not self._alive():
                 self._start()
+            line = self._free.pop() if self._free else next(self._fresh)
         except (OSError, RuntimeError):             # no shell, no descriptor, an environment that changes in our hands
             return None
         finally:
             self._lock.release()
-        try:
-            line = self._free.pop()
-        except IndexError:
-            line = next(self._fresh)
         self.note(line, mark + " 0")
         return line
 
@@ -1639,7 +1634,8 @@ class Copy:
             return subprocess.Popen(
                 ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S",
                  "-X", "utf8", "-c", self.LOADER, _FILE, *map(str, passed)], env=dict(env), cwd="/", start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(*passed, *given.values()))
+                pass_fds=(*passed, *given.values()),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         finally:
             _close(*ours)
 
@@ -1707,10 +1703,8 @@ class Cancel:
             _quietly(os.write, self._pipe[1], b"x")     # a full pipe is as readable as one byte
 
     def listen(self) -> int:
-        """A descriptor that is readable once `cancel` was called; nobody reads from it. Look at `count` after this.
-
-        Made here, in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread.
-        """
+        """A descriptor that is readable once `cancel` was called; nobody reads from it. Look at `count` after this. Made here,
+        in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread."""
         with self._making:
             if self._pipe is None or self._owner != os.getpid():
                 pipe = os.pipe()
@@ -1741,7 +1735,8 @@ def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
 def _boot() -> str:
     """What a stored number of a process holds within: one boot of one machine, and one namespace of processes."""
     try:
-        return "%s %s" % (_read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip(), os.readlink("%s/self/ns/pid" % PROC))
+        boot = _read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip()
+        return "%s %s" % (boot, os.readlink("%s/self/ns/pid" % PROC))
     except OSError:
         return ""
 
@@ -1809,9 +1804,8 @@ class Record:
         os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
 
     def settle(self, outcome: Outcome, left: Sequence[Member] = ()) -> None:
-        """Writes down how the job ended and who of it runs on, and appends that as a note to its output, once: wherever an attempt
-        was cut off, the next one goes on from there. Raises OSError, after which somebody may try again.
-        Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
+        """Writes down how the job ended and who of it runs on, and appends the note to its output, once: wherever an attempt was
+        cut off, the next goes on from there. After an OSError somebody may try again. Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
         known = self.read()
         if not known.note:
             known = known._replace(note=completion_note(outcome, _who(left, "%d %s")))
@@ -2113,8 +2107,8 @@ class Supervisor:
                 "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
         code, name = status_of(returncode)
         if unread:
-            return common._replace(status="failed", error="spawn_failed", reason="the shell %s ended (%s) before it read the command"
-                                   % (shown(self._plan.shell[0]), name or "exit code %d" % code))
+            return common._replace(status="failed", error="spawn_failed", reason=(
+                "the shell %s ended (%s) before it read the command" % (shown(self._plan.shell[0]), name or "exit code %d" % code)))
         return common._replace(exit_code=code, signal=name)
 
     def _hand_over(self) -> None:
@@ -2506,8 +2500,8 @@ class Lease:
 
 
 def _take_in_orphans() -> Sequence[int]:
-    """Makes this process, a detached copy, the parent of every orphan among its descendants, so that none is ever out of
-    its sight; a host must not. Returns the number and the start of this process, or nothing where that cannot be."""
+    """Makes this process the parent of every orphan among its descendants, so that none is out of its sight; a host must
+    not. Returns the number and the start of this process, or nothing where that cannot be."""
     try:
         import ctypes
         this = _member(os.getpid())
