@@ -1175,8 +1175,9 @@ def _own_sha256() -> str:
 
 
 # A fork of the host while a pipe of ours is being handed on would give the child its write end too: the child would look like
-# a leftover, or keep the guard waiting; with a record's descriptor it would hold the lock that says that a job lives. It closes what stands here. (A lock over every fork would do the same, and deadlock
-# with a handler, or a __del__, that runs a command while the lock is held.)
+# a leftover, or keep the guard waiting; with a record's descriptor it would hold the lock that says that a job lives. It closes
+# what stands here. (A lock over every fork would do the same, and deadlock with a handler, or a __del__, that runs a command
+# while the lock is held.)
 _not_for_forks: set[int] = set()
 
 
@@ -1187,6 +1188,36 @@ def _forget_pipes() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_pipes)
+
+
+def _close(*fds: int | None) -> None:
+    for fd in fds:
+        if fd is not None and fd >= 0:
+            _not_for_forks.discard(fd)
+            os.close(fd)
+
+
+def _ready(fd: int, within_s: float) -> bool:
+    """True once there is something to read, an end, or an error."""
+    poller = select.poll()      # not select.select, which ends at descriptor 1023
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(1000 * max(0.0, min(within_s, 3600.0))))
+
+
+def _create(path: str, flags: int) -> int:
+    """A descriptor of a new file that is this user's alone. Raises OSError."""
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.fchmod(fd, 0o600)    # the umask may have taken more away
+    return fd
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """A descriptor of a file that a job may have replaced by a FIFO, a device, a link. Raises OSError for those."""
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FileNotFoundError(errno.ENOENT, "no regular file", path)
+    return fd
 
 
 def _temporary_folders() -> Iterator[str]:
@@ -1203,51 +1234,46 @@ def _record_path(output: str) -> str:
 
 
 class Folder:
-    """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named."""
+    """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named. OSError where it
+    cannot be made, or written to."""
 
     def __init__(self, given: str | None, prefix: str = "output-", shared: bool = False) -> None:
         """`given`: the folder to use. `shared`: others have their jobs there too, which are none of this tool's."""
-        self._given, self._prefix, self._shared = given, prefix, shared
-        self._mine: list[str] = []
-        self._made: dict[str, str] = {}     # no lock: a fork of the host, or a handler, could meet it held
+        self._given, self._prefix = given, prefix
+        self._mine: list[str] | None = [] if shared else None
+        self._made: str | None = None
+        self._name = "bash-tool-" + os.urandom(6).hex()     # one for all threads that make it at once: a lock could be met held
         self._unnamed: set[str] = set()
 
     def path(self) -> str:
-        """The folder, made if need be. Raises OSError."""
         if self._given is not None:
             os.makedirs(self._given, 0o700, exist_ok=True)
             return self._given
-        made = self._made.get("path")
-        if made is None or not os.path.isdir(made):     # a cleaner of /tmp may have been here
-            if made is not None:
-                self._made.pop("path", None)
-            new = self._make_private()
-            made = self._made.setdefault("path", new)
-            if made != new:         # another thread was faster
-                _quietly(os.rmdir, new)
-        return made
-
-    @staticmethod
-    def _make_private() -> str:
+        if self._made is not None and os.path.isdir(self._made):    # a cleaner of /tmp may have been here
+            return self._made
         problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         for base in _temporary_folders():
-            path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+            path = os.path.join(base, self._name)
             try:
                 os.mkdir(path, 0o700)
-                return path
+            except FileExistsError:         # another thread was faster
+                pass
             except OSError as failed:
                 problem = failed
+                continue
+            self._made = path
+            return path
         raise problem
 
     def create(self) -> tuple[int, str]:
-        """A new output file of mode 0600, open for appending and locked for as long as somebody writes. Raises OSError."""
+        """A new output file, open for appending and locked for as long as somebody writes."""
         folder = self.path()
         self._make_room(folder)
         path = os.path.join(folder, "%s%s.log" % (self._prefix, os.urandom(6).hex()))
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = _create(path, os.O_WRONLY | os.O_APPEND)
         self._unnamed.add(path)
-        self._mine = [mine for mine in self._mine if os.path.exists(mine)] + [path] if self._shared else []
-        os.fchmod(fd, 0o600)    # the umask may have taken more away
+        if self._mine is not None:
+            self._mine = [mine for mine in self._mine if os.path.exists(_record_path(mine))] + [path]
         _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd, path
 
@@ -1268,42 +1294,36 @@ class Folder:
             if used <= FOLDER_CAP_BYTES:
                 break
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with open(_open_regular(path, os.O_RDONLY), "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(path)
                     used -= size
                     os.unlink(_record_path(path))
-                finally:
-                    os.close(fd)
             except OSError:
                 pass
 
     def jobs(self) -> Iterator[str]:
         """The output files that a record stands beside. Makes no folder."""
-        folder = self._given or self._made.get("path")
+        folder = self._given or self._made
         try:
-            entries = os.listdir(folder) if folder is not None else []
+            entries = os.listdir(folder) if folder else []
         except OSError:
             return
         for name in entries:
-            if self._shared and os.path.join(folder or "", name[:-4] + ".log") not in self._mine:
-                continue
-            if name.endswith(".job") and _OUTPUT_NAME.fullmatch(name[:-4] + ".log"):
-                yield os.path.join(folder or "", name[:-4] + ".log")
+            output = os.path.join(folder or "", name[:-len("job")] + "log")
+            if name.endswith(".job") and _OUTPUT_NAME.fullmatch(os.path.basename(output)) and (self._mine is None or output in self._mine):
+                yield output
 
     def discard(self, path: str) -> None:
-        """Removes a file that no answer will name, and the record beside it."""
         self._unnamed.discard(path)
         _quietly(os.unlink, path)
         _quietly(os.unlink, _record_path(path))
 
     def named(self, path: str | None) -> None:
-        """From now on the file stays: an answer has named it."""
         self._unnamed.discard(path or "")
 
     def scratch(self) -> str:
-        """A new empty folder to run a command in whose own is gone. Raises OSError where none can be made."""
+        """A new empty folder to run a command in whose own is gone."""
         name = "scratch-" + os.urandom(6).hex()
         try:
             path = os.path.join(self.path(), name)
@@ -1314,28 +1334,775 @@ class Folder:
         return path
 
     def close(self) -> None:
-        """Removes the files that no answer named, and the folder if it is ours and empty."""
         for path in list(self._unnamed):
             self.discard(path)
-        for made in self._made.values():
-            _quietly(os.rmdir, made)
+        _quietly(os.rmdir, self._made or "")        # if it is empty
 
 
-def _open_regular(path: str, flags: int) -> int:
-    """A descriptor of a file that a job may have replaced by a FIFO, a device, a link. Raises OSError for those."""
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise FileNotFoundError(errno.ENOENT, "no regular file", path)
-    return fd
+def _append(blocks: deque[bytes], chunk: bytes) -> None:
+    """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object a byte."""
+    if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
+        blocks[-1] += chunk
+    else:
+        blocks.append(chunk)
+
+
+class OutputBuffer:
+    """The first and the last bytes of one stream, however long it is. The total counts all. Upholds REQ-BASH-010.1."""
+
+    def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
+        self.total_bytes = self._in_tail = self._newlines = 0
+        self._count_lines = count_lines         # it costs a third of the throughput
+        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+
+    def add(self, chunk: bytes) -> None:
+        self.total_bytes += len(chunk)
+        if self._count_lines:
+            self._newlines += chunk.count(b"\n")
+        room = self._head_bytes - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        if chunk:
+            _append(self._tail, chunk)
+            self._in_tail += len(chunk)
+            while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:
+                self._in_tail -= len(self._tail.popleft())
+
+    def captured(self) -> Captured:
+        tail = b"".join(self._tail)
+        return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes, self._newlines)
+
+
+class Spool:
+    """A run's raw bytes in the order of their arrival: in memory while they fit there, then in a file. One that cannot be made
+    or written ends the saving, never the run. Upholds REQ-BASH-009.2 to REQ-BASH-009.5."""
+
+    def __init__(self, folder: Folder, file: tuple[int, str] | None = None) -> None:
+        """`file`: a descriptor and the path of a file that was made already, for a job."""
+        self._folder = folder
+        self._pending: deque[bytes] | None = deque()
+        self.fd: int | None = file[0] if file else None
+        self.saved: Saved | None = Saved(file[1], "", False) if file else None
+        self._room = max(0, FILE_CAP_BYTES - os.fstat(file[0]).st_size) if file else FILE_CAP_BYTES
+
+    def add(self, chunk: bytes) -> None:
+        if self.saved is not None:
+            self._write(chunk)
+        elif self._pending is not None:
+            _append(self._pending, chunk)
+
+    def forget(self) -> None:
+        """Nobody will ask for the whole output: from now on it is kept only if it goes to a file after all."""
+        self._pending = None
+
+    def spill(self) -> Saved:
+        """From now on the bytes go to a file, those from before included."""
+        if self.saved is None:
+            try:
+                self.fd, path = self._folder.create()
+                self.saved = Saved(path, "", False)
+            except OSError as problem:
+                self.saved = Saved(None, _reason(problem), False)
+            pending, self._pending = self._pending, None
+            for block in pending or ():
+                self._write(block)
+        return self.saved
+
+    def _write(self, chunk: bytes) -> None:
+        if self.fd is None or self.saved is None or self.saved.capped or self.saved.reason:
+            return
+        try:
+            view = memoryview(chunk)[:self._room]
+            self._room -= len(view)
+            _write_all(self.fd, view)
+            if len(view) < len(chunk):
+                self.saved = self.saved._replace(capped=True)
+                os.write(self.fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
+        except OSError as problem:
+            self.saved = self.saved._replace(reason=_reason(problem))
+
+    def close(self) -> None:
+        _close(self.fd)         # and with it the lock that says that somebody writes
+        self.fd = None
+
+
+class LiveText:
+    """Output on its way to somebody who watches, bounded: added by the monitor, taken by the caller. Without a lock, since a
+    handler may strike inside `take`: each count is written by one side alone. Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[tuple[int, bytes]] = deque()
+        self._added = self._dropped = self._taken = self._told = 0
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in Streams]    # one a pipe: each splits its own characters
+
+    def add(self, chunk: bytes, pipe: int = 0) -> None:
+        """Drops the oldest where too much waits to be taken."""
+        self._chunks.append((pipe, chunk))
+        self._added += len(chunk)
+        while self._added - self._taken - self._dropped > LIVE_BYTES or len(self._chunks) > LIVE_BYTES // 64:
+            try:
+                self._dropped += len(self._chunks.popleft()[1])
+            except IndexError:
+                break
+
+    def take(self, final: bool = False) -> str:
+        """What has come since the last time, no character split; with `final` also the half of one."""
+        text = ""
+        for _ in range(len(self._chunks)):
+            try:
+                pipe, chunk = self._chunks.popleft()
+            except IndexError:
+                break
+            self._taken += len(chunk)
+            text += self._decoders[pipe].decode(chunk)
+        skipped, self._told = self._dropped - self._told, self._dropped
+        note = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
+        return note + text + "".join(decoder.decode(b"", final) for decoder in self._decoders)
+
+
+def _anonymous_file(data: bytes) -> int | None:
+    """A descriptor of a file without a name that holds the data, in memory if possible; None where there is no room."""
+    for base in (None, *_temporary_folders()):
+        fd = None
+        try:
+            if base is None:
+                fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
+            else:
+                path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+                fd = _create(path, os.O_RDWR)
+                os.unlink(path)
+            _write_all(fd, data)
+            os.lseek(fd, 0, os.SEEK_SET)
+            return fd
+        except (OSError, AttributeError):   # no memfd on this platform, no such folder, or no room in it
+            _close(fd)
+    return None
+
+
+class CommandText:
+    """The command on its way to the shell's stdin, ended by NUL: in no argv, of any length, on no disk if possible.
+
+    A memfd, else an unlinked file: the shell's place in it is ours too, so it tells how far the shell has read. Else a
+    pipe, which bash reads byte by byte. Upholds REQ-BASH-012.1 and REQ-BASH-012.2."""
+
+    def __init__(self, text: bytes) -> None:
+        self._size = len(text) + 1
+        self._unsent = memoryview(b"")
+        self.writer: int | None = None       # of the pipe, until all is sent
+        fd = _anonymous_file(text + b"\0")
+        if fd is None:
+            fd, self.writer = os.pipe()
+            os.set_blocking(self.writer, False)
+            self._unsent = memoryview(text + b"\0")
+            self.feed()
+        self.fd = fd
+
+    def feed(self) -> bool:
+        """Writes into the pipe what goes without waiting, and closes it once it has taken all. True if it has."""
+        assert self.writer is not None
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self.writer, self._unsent):]
+        except BlockingIOError:
+            return False
+        os.close(self.writer)
+        self.writer = None
+        return True
+
+    def unread(self) -> bool:
+        if self._unsent:
+            return True
+        try:
+            return os.lseek(self.fd, 0, os.SEEK_CUR) < self._size
+        except OSError:         # a pipe: all was sent, so what is left in it was not read
+            os.set_blocking(self.fd, False)
+            try:
+                return bool(os.read(self.fd, 1))
+            except BlockingIOError:
+                return False
+
+    def close(self) -> None:
+        _close(self.fd, self.writer)
+        self.fd, self.writer = -1, None     # closing twice is closing once
+
+
+class Member(NamedTuple):
+    """A process as the kernel lists it. The start time tells it from a later owner of its number."""
+    pid: int
+    dead: bool                  # a zombie: it can be neither ended nor waited for, only reaped by its parent
+    parent: int
+    group: int
+    session: int
+    start: int
+
+
+def _member(pid: int) -> Member | None:
+    """The kernel's line about a process; None for one that is gone, or without /proc."""
+    try:
+        line = _read_file("%s/%d/stat" % (PROC, pid))
+    except OSError:
+        return None
+    fields = line[line.rindex(b")") + 2:].split()      # the name before it may hold anything, brackets included
+    return Member(pid, fields[0] in (b"Z", b"X"), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no descriptor left."""
+    try:
+        return os.pidfd_open(pid) if HAS_PIDFD else None
+    except OSError:
+        return None
+
+
+def _signal_one(member: Member, number: int) -> None:
+    """Signals exactly this process: a pidfd holds its number still while its start time is compared once more."""
+    now = _member(member.pid)
+    if now is None or now.start != member.start:
+        return
+    fd = _open_pidfd(member.pid)
+    if fd is None:
+        _quietly(os.kill, member.pid, number)
+    elif (_member(member.pid) or now).start == member.start:    # none: gone, or no descriptor left to look with
+        _quietly(signal.pidfd_send_signal, fd, number)
+    _close(fd)
+
+
+def _last_pid() -> int:
+    """The number of the youngest process of all, which changes with each fork on the machine; 0 where it is not told."""
+    try:
+        return int(_read_file("%s/loadavg" % PROC).split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _command_line(pid: int) -> str:
+    try:
+        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "a subshell of the command" if BOOTSTRAP in line else shown(line)
+
+
+def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
+    """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
+    Upholds REQ-BASH-007.4 and REQ-BASH-013.1."""
+    shell = plan.shell[0]
+    if isinstance(problem, OSError):
+        if problem.filename == cwd:
+            return SpawnError("cwd_missing", _reason(problem))
+        if problem.errno == errno.ENOENT:
+            return SpawnError("shell_not_found", "the shell %s was not found" % shown(shell))
+        if problem.errno == errno.E2BIG:
+            return SpawnError("spawn_failed", "the shell could not be started: the environment is too large for execve "
+                                              "(the command itself is not limited)")
+    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
+
+
+class Tree:
+    """All that one run has started. Its processes are found by the group and the session of its first one, by the run's
+    variable, by their parents, by the pipe that they can write to, and by having been found before; a start time tells
+    each from a later owner of its number."""
+
+    def __init__(self, pid: int, start: int, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
+        self.pid, self.start = pid, start       # of the first process, in the kernel's ticks; 0 where that is not known
+        self._mark = mark.encode() + b"=1"
+        if not _MARK.fullmatch(mark):           # an empty one would be everybody's
+            raise ValueError("no run's variable: %r" % mark)
+        self._known = {(one[0], one[1]) for one in known}
+        self.pinned = False                     # the number of the first process is nobody else's
+        self.blind = False                      # the last scan could not be made
+        self.pipes: set[str] = set()            # the run's output, as the kernel calls it
+        self.foster = 0                         # who gets the orphans, where that is not the machine's first process
+        self._killed = False
+        self._quiet_passes = 0                  # scans in a row that saw nobody
+
+    @classmethod
+    def of_job(cls, known: JobRecord) -> "Tree":
+        """The tree of a job whose monitor is elsewhere, or gone."""
+        tree = cls(known.pid, known.start, known.mark, known.members)
+        tree.exited()
+        keeper = _member(known.keeper[0]) if known.keeper else None
+        if keeper is not None and not keeper.dead and keeper.start == known.keeper[1]:
+            tree.foster = keeper.pid
+        return tree
+
+    def exited(self) -> bool:
+        if PROC is None:
+            self.pinned = self.pid > 1 and bool(self.members())
+            return not self.pinned
+        first = _member(self.pid)
+        self.pinned = first is not None and first.start == self.start
+        return first is None or first.dead or not self.pinned
+
+    def members(self) -> list[Member]:
+        """All that live but the first. Without /proc: its number for a group that is not empty. Upholds REQ-BASH-004.4."""
+        if PROC is None:
+            try:
+                os.killpg(self.pid, 0)  # a zombie counts as somebody on Linux; on macOS a group of zombies is EPERM
+                return [] if self._killed else [Member(self.pid, False, 0, self.pid, self.pid, 0)]
+            except OSError:
+                return []
+        table = {one.pid: one for one in self._newcomers()}
+        found = {one.pid for one in table.values() if self._is_member(one)}
+        fresh = found
+        while fresh:
+            fresh = {one.pid for one in table.values() if one.parent in fresh} - found
+            found = found | fresh
+        self._known = {(pid, table[pid].start) for pid in found}
+        return [table[pid] for pid in sorted(found)]
+
+    def left(self, patience_s: float = LEAVING_S) -> list[Member]:
+        """Who stays: all that live, the first included, after who was just ending has had a moment to end."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            first = None if self.exited() else _member(self.pid)
+            members = [one for one in (first, *self.members()) if one]
+            if not members or time.monotonic() >= deadline:
+                return members
+            time.sleep(0.01)
+
+    def _newcomers(self) -> Iterator[Member]:
+        """Every live process that is not older than the first, the highest number first, most likely the youngest. An
+        older one cannot be of the run, so most of the machine costs one small read each."""
+        try:
+            entries, self.blind = os.listdir(PROC) if PROC else [], False
+        except OSError:         # the host has no descriptor left
+            entries, self.blind = [], True
+        for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
+            one = _member(pid)
+            if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
+                yield one
+
+    def _is_member(self, one: Member) -> bool:
+        if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
+            return True
+        if one.parent == self.foster != 0:
+            return True
+        try:
+            environ = _read_file("%s/%d/environ" % (PROC, one.pid))
+            if not environ and one.parent != 2 and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
+                self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
+            return self._mark in environ or (bool(self.pipes) and self._writes(one.pid))
+        except OSError:         # gone, or another user's
+            return False
+
+    def _writes(self, pid: int) -> bool:
+        """True if the process can write into the run's pipe: a forked copy of the host may hold the other end."""
+        for fd in os.listdir("%s/%d/fd" % (PROC, pid)):
+            if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) in self.pipes:
+                flags = _read_file("%s/%d/fdinfo/%s" % (PROC, pid, fd)).split(b"flags:")[1].split()[0]
+                if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                    return True
+        return False
+
+    def term(self) -> None:
+        """Asks everything of the run to end. TERM before CONT: a stopped process must find the TERM waiting when it wakes.
+        Members are looked for first: their parents die first, and the links with them. Upholds REQ-BASH-004.5."""
+        members = self.members()
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            reached = self.signal_group(number)
+            for member in members:
+                if member.group != self.pid or not reached:
+                    _signal_one(member, number)
+
+    def kill(self) -> bool:
+        """Kills each as soon as it is seen: who forks and exits all the time lives a millisecond. True if it saw anybody."""
+        reached = self.signal_group(signal.SIGKILL)
+        self._killed = True
+        found = False
+        for one in filter(self._is_member, self._newcomers()):
+            found = True
+            if one.group != self.pid or not reached:
+                _signal_one(one, signal.SIGKILL)
+        return found
+
+    def gone(self, killing: bool) -> bool:
+        """True once it is proved that nobody of the run lives, its first process aside. A scan that sees nobody is a proof
+        if nobody forked in the meantime; else many of them are taken for one. `killing`: a scan kills whom it sees."""
+        youngest = _last_pid()
+        if (self.kill() if killing else self.members()) or self.blind:
+            self._quiet_passes = 0
+        else:
+            self._quiet_passes += QUIET_PASSES if _last_pid() == youngest != 0 else 1
+        return self._quiet_passes >= QUIET_PASSES
+
+    def group_is_ours(self) -> bool:
+        return self.pinned
+
+    def signal_group(self, number: int) -> bool:
+        """Signals the first process's group, as one and atomically against forks; False if that could not be done."""
+        self.exited()           # a last look: after somebody else's reap the number may be a stranger's
+        if not self.group_is_ours():
+            return False
+        try:
+            os.killpg(self.pid, number)
+            return True
+        except OSError:         # EPERM: a group of zombies on macOS, or nobody in it is ours: one by one, then
+            if self.pinned and PROC is None:
+                _quietly(os.kill, self.pid, number)
+            elif self.pinned:
+                _signal_one(Member(self.pid, False, 0, 0, 0, self.start), number)
+            return False
+
+
+class Process(Tree):
+    """A shell in a session of its own, our child, and everything that it started. Owned by one monitor thread."""
+
+    def __init__(self, plan: Plan, cwd: str, text: CommandText, writers: Sequence[int]) -> None:
+        """Spawns; the last of `writers` is for standard error. Raises SpawnError, the missing thing named: the shell or the directory."""
+        try:
+            self._popen = subprocess.Popen(
+                [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
+                stdin=text.fd, stdout=writers[0], stderr=writers[-1], cwd=cwd, env={**plan.env, plan.mark: "1"},
+                start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
+        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
+            raise _spawn_error(problem, plan, cwd) from None
+        first = _member(self._popen.pid)
+        super().__init__(self._popen.pid, first.start if first else 0, plan.mark)
+        self.pinned = True
+        self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
+        self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
+        self.pidfd = _open_pidfd(self.pid)
+
+    def exited(self) -> bool:
+        if not self.pinned:
+            return True
+        try:
+            if HAS_WAITID:
+                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            pid, self._status = os.waitpid(self.pid, os.WNOHANG)
+            self.pinned = pid == 0
+        except ChildProcessError:
+            self.pinned, self.lost = False, True
+        return not self.pinned
+
+    def group_is_ours(self) -> bool:
+        """Without waitid the shell is reaped by looking at it; after that a known member pins the number."""
+        return self.pinned or (self._status is not None and (PROC is None or bool(self._known)))
+
+    def reap(self) -> int | None:
+        """The return code, as subprocess writes it; None if it is lost. Its group is not signalled after this."""
+        status = self._status
+        if self.pinned:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid == 0:    # unkillable: subprocess reaps it at some later spawn
+                    return None
+            except ChildProcessError:
+                self.lost = True
+            self.pinned = False
+        self._status = None
+        self._popen.returncode = -1 if self.lost or status is None else os.waitstatus_to_exitcode(status)
+        return None if self.lost else self._popen.returncode
+
+    def close(self) -> None:
+        """Gives back the descriptor; after a bug of ours, leaves nothing behind all the same."""
+        try:
+            if self.pinned:
+                self.kill()
+                self.reap()
+        finally:
+            _close(self.pidfd)
+            self.pidfd = None
+
+
+def _pause_s(since_s: float, least_s: float = 0.0005, most_s: float = 0.05) -> float:
+    """How long to sleep before the next look, where nothing announces an event: as long as has passed since the last one.
+    20 ms from the start would add 20 ms to every command, since EOF comes a hair before the exit is visible."""
+    return min(max(time.monotonic() - since_s, least_s), most_s)
+
+
+def _end(tree: Tree, grace_s: float, wait: Callable[[float], object] = time.sleep, stops: Callable[[], int] = lambda: 1,
+         facts: Facts | None = None) -> bool:
+    """Ends a tree: TERM+CONT, the grace, KILL. `wait` lets seconds pass; `facts` are its monitor's, if it has one here. True
+    if nothing of it lives."""
+    facts = facts or Facts(time.monotonic())
+    while True:
+        now, facts.stops = time.monotonic(), max(1, stops())
+        action, until = next_action(facts, Limits(0.0, grace_s, 0.0, 0.0), now)
+        if action is Action.FINISH:
+            return facts.exited_s is not None and not facts.survivors
+        if action is Action.TERM:
+            facts.term_s = now
+            tree.term()
+        elif action is Action.KILL:
+            facts.kill_s = now
+            tree.kill()
+        else:
+            wait(min(_pause_s(max(facts.term_s or 0.0, facts.kill_s or 0.0, facts.exited_s or 0.0)), until - now))
+            if facts.exited_s is None and tree.exited():
+                facts.exited_s = time.monotonic()
+            if facts.exited_s is not None:
+                facts.survivors = not tree.gone(facts.kill_s is not None)
+
+
+class Guard:
+    """What ends this process's commands when it dies without a word: SIGKILL, os._exit, a segfault.
+
+    A shell script in a session of its own waits for the end of a pipe whose other end only this process holds, and then
+    kills what stands in the ledger, a file with a line for each run under way. So a call costs three small writes and
+    wakes nobody. The guard is no child of this process, whose os.wait() must not meet it, and holds none of its
+    descriptors. KILL is all it sends: nobody is left to wait for a grace. PR_SET_PDEATHSIG would be the kernel's own
+    way, but it follows the thread that spawned. Upholds REQ-BASH-020.1 to REQ-BASH-020.4."""
+
+    # The patterns are strict because an empty one would match, and a group 0 or 1 would be, everybody.
+    SCRIPT = r"""exec 3<&1 4<&0 </dev/null >/dev/null; cd /; (
+        trap '' HUP INT QUIT TERM
+        read -r _ <&4
+        runs=$(sed -n 's/^\(%s[0-9a-f]\{32\} [0-9]*\) *$/\1/p' <&3)
+        [ -n "$runs" ] || exit
+        for group in $(echo "$runs" | sed -n -e 's/.* \([2-9]\)$/\1/p' -e 's/.* \([1-9][0-9][0-9]*\)$/\1/p'); do
+            kill -9 "-$group"
+        done
+        runs=$(echo "$runs" | sed 's/ .*//')
+        carriers() { echo "$runs" | grep -lsFf - /proc/[0-9]*/environ; }
+        printf 'a\000b' | grep -qF b || carriers() {        # busybox: its grep ends a line at a NUL
+            for file in /proc/[0-9]*/environ; do for run in $runs; do
+                tr '\000' '\n' <"$file" | grep -q "^$run=1$" && echo "$file"
+            done; done
+        }
+        quiet=0 passes=0        # in the middle of an exec a process has no environment to be seen, so one look proves little
+        while [ $quiet -lt 5 ] && [ $passes -lt 100 ]; do
+            [ $quiet = 0 ] || sleep 0.1
+            quiet=$((quiet + 1)) passes=$((passes + 1))
+            for found in $(carriers); do
+                quiet=0 found=${found%%/environ} found=${found#/proc/}
+                [ "$found" -gt 1 ] && kill -9 "-$found" "$found"    # and its group, if its number was not noted in time
+            done
+        done
+    ) &""" % RUN_PREFIX
+    LINE = 64
+
+    def __init__(self) -> None:
+        self._ledger: int | None = None
+        self._lifeline: int | None = None
+        self._lock = _thread.allocate_lock()
+        self._free: list[int] = []
+        self._fresh = itertools.count()
+
+    def enter(self, mark: str) -> int | None:
+        """A line for a run whose group is still unknown; None where there can be no guard."""
+        if not self._lock.acquire(timeout=5.0):     # bounded: a __del__ may run a command in the thread that holds it
+            return None
+        try:
+            if not self._alive():
+                self._start()
+            line = self._free.pop() if self._free else next(self._fresh)
+        except (OSError, RuntimeError):             # no shell, no descriptor, an environment that changes in our hands
+            return None
+        finally:
+            self._lock.release()
+        self.note(line, mark + " 0")
+        return line
+
+    def note(self, line: int | None, text: str) -> None:
+        if line is not None and self._ledger is not None:
+            _quietly(os.pwrite, self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
+
+    def leave(self, line: int | None) -> None:
+        """What the run left behind may outlive this process."""
+        self.note(line, "")
+        if line is not None:
+            self._free.append(line)
+
+    def close(self) -> None:
+        _close(self._ledger, self._lifeline)
+
+    def _alive(self) -> bool:
+        return self._lifeline is not None and not _ready(self._lifeline, 0.0)      # an error there: the only reader is gone
+
+    def _start(self) -> None:
+        if self._ledger is None:
+            self._ledger = _anonymous_file(b"")
+        _close(self._lifeline)
+        self._lifeline = None
+        if self._ledger is None:
+            raise FileNotFoundError(errno.ENOENT, "no place for a ledger")
+        reader, self._lifeline = os.pipe()
+        try:
+            env = {name: value for name, value in os.environ.items() if name.startswith(RUN_PREFIX)}
+            env["PATH"] = os.environ.get("PATH", "") + ":/usr/bin:/bin"
+            subprocess.Popen(["/bin/sh", "-c", self.SCRIPT], stdin=reader, stdout=self._ledger, stderr=subprocess.DEVNULL,
+                             env=env, start_new_session=True).wait()
+        finally:
+            os.close(reader)    # where there is no guard nobody reads, and the next call tries again
+
+
+_guard = Guard()
+# Who starts a copy waits for a turn: a hundred starts at once would all be late.
+_turns = itertools.cycle([_thread.allocate_lock() for _ in range(os.cpu_count() or 1)])
+
+
+class Copy:
+    """A detached copy of this file: a python that goes on when this process ends, with nothing of it but a few descriptors.
+
+    It is no child of this process, whose os.wait() must not meet it. It gets leave to begin only once it has answered
+    with this file's own sha256: `sys.executable` may be the program that embeds us, and this file may have been edited
+    since. The interpreter is given a line that imports the file, because a script is compiled anew each time, for 20 ms and 9 MB.
+    """
+
+    LOADER = ("import sys, types; from importlib.machinery import SourceFileLoader as L; "
+              "m = sys.modules['bash_tool'] = types.ModuleType('bash_tool'); m.__file__ = sys.argv[1]; "
+              "L('bash_tool', sys.argv[1]).exec_module(m); m._work_detached(*map(int, sys.argv[2:]))")
+
+    def __init__(self, env: Mapping[str, str], work: Mapping[str, object], fds: Mapping[str, int | None]) -> None:
+        """`fds`: what its work calls by these names. Raises OSError where there is no copy to be had."""
+        if not sys.executable or getattr(sys, "frozen", False) or _LOADED is None:
+            raise OSError(errno.ENOEXEC, "there is no python, or no file, to run it from")
+        if _file_identity() != _LOADED:
+            raise OSError(errno.ESTALE, "the file bash_tool was loaded from has changed")
+        self._leave = self.reports = -1
+        self._self: Member | None = None
+        shell = None
+        try:
+            shell = self._spawn(env, work, fds)
+            self._recognise()
+            os.write(self._leave, b"x")
+        except BaseException as problem:
+            if shell is not None:
+                _quietly(self._end_stranger, shell.pid)
+            self.close()
+            if isinstance(problem, (OSError, RuntimeError, ValueError, subprocess.SubprocessError)):
+                raise OSError(errno.ECHILD, _reason(problem)) from None
+            raise
+        finally:
+            if shell is not None:
+                shell.wait()
+
+    def _spawn(self, env: Mapping[str, str], work: Mapping[str, object], fds: Mapping[str, int | None]) -> subprocess.Popen[bytes]:
+        ours: list[int] = []                # what only the copy goes on to need
+
+        def _lifted(fd: int) -> int:        # a twin above 2: the copy's own streams go to the numbers below
+            ours.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
+            _not_for_forks.add(ours[-1])
+            return ours[-1]
+
+        try:
+            leave, self._leave = os.pipe()
+            ours.append(leave)
+            self.reports, reports = os.pipe()
+            ours.append(reports)
+            _not_for_forks.update((self._leave, reports))
+            given = {name: _lifted(fd) for name, fd in fds.items() if fd is not None}
+            request = _anonymous_file(json.dumps({**dict.fromkeys(fds), **work, **given}).encode())
+            if request is None:
+                raise OSError(errno.ENOSPC, "no place for its instructions")
+            ours.append(request)
+            passed = [_lifted(fd) for fd in (request, leave, reports)]
+            return subprocess.Popen(
+                ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S",
+                 "-X", "utf8", "-c", self.LOADER, _FILE, *map(str, passed)], env=dict(env), cwd="/", start_new_session=True,
+                pass_fds=(*passed, *given.values()),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        finally:
+            _close(*ours)
+
+    @staticmethod
+    def _end_stranger(shell: int) -> None:
+        """By the group of the shell that started it. The shell, not yet reaped, pins that number; where the host ignores
+        SIGCHLD it does not, and nothing is signalled."""
+        if HAS_WAITID:
+            os.waitid(os.P_PID, shell, os.WEXITED | os.WNOWAIT)
+        os.killpg(shell, signal.SIGKILL)
+
+    def _recognise(self) -> None:
+        answer, deadline = b"", time.monotonic() + COPY_ANSWERS_S
+        while not answer.endswith(b"\n"):
+            piece = self.hear(deadline - time.monotonic())
+            if piece is None:
+                raise OSError(errno.ETIMEDOUT, "it did not answer within " + seconds_text(COPY_ANSWERS_S))
+            if not piece:
+                raise OSError(errno.ECHILD, "%s ended without an answer" % shown(sys.executable))
+            answer += piece
+        sha256, pid = answer.split()
+        if sha256.decode() != _own_sha256():
+            raise OSError(errno.ESTALE, "it is another version of this file")
+        self._self = _member(int(pid)) or Member(int(pid), False, 0, 0, 0, 0)
+
+    def hear(self, within_s: float) -> bytes | None:
+        """The next byte of what the copy says: empty after its end, None if it says nothing within that time."""
+        return os.read(self.reports, 1) if _ready(self.reports, within_s) else None
+
+    def kill(self) -> None:
+        """Ends the copy, whatever it is at, and returns once it has ended."""
+        if self._self is not None and PROC is not None:
+            _signal_one(self._self, signal.SIGKILL)
+        deadline = time.monotonic() + UNKILLABLE_S
+        while self.hear(deadline - time.monotonic()):
+            pass
+
+    def close(self) -> None:
+        """A copy that has no leave to begin ends."""
+        _close(self._leave, self.reports)
+
+
+class Cancel:
+    """A request to stop. One token may be given to many calls.
+
+    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once means TERM, the grace,
+    KILL; once more means KILL now. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
+    """
+
+    def __init__(self) -> None:
+        self._requests: list[None] = []         # its length is the count: list.append is one step, += is three
+        self._pipe: tuple[int, int] | None = None
+        self._owner = os.getpid()
+        self._making = _thread.allocate_lock()  # taken by monitor threads only, never by cancel()
+
+    @property
+    def count(self) -> int:
+        """How often a stop was asked for."""
+        return len(self._requests)
+
+    def cancel(self) -> None:
+        """Asks every call that was given this token to stop."""
+        self._requests.append(None)
+        if self._pipe is not None and self._owner == os.getpid():   # a forked child's copy is the child's own affair
+            _quietly(os.write, self._pipe[1], b"x")     # a full pipe is as readable as one byte
+
+    def listen(self) -> int:
+        """A descriptor that is readable once `cancel` was called; nobody reads from it. Look at `count` after this. Made here,
+        in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread."""
+        with self._making:
+            if self._pipe is None or self._owner != os.getpid():
+                pipe = os.pipe()
+                os.set_blocking(pipe[1], False)
+                self._owner, self._pipe = os.getpid(), pipe
+            return self._pipe[0]
+
+    def close(self) -> None:
+        """Gives back the descriptors. Only for who knows that nobody else can be in `cancel` or listening."""
+        pipe, self._pipe = self._pipe, None
+        for fd in pipe or ():
+            _quietly(os.close, fd)
+
+    def __del__(self) -> None:      # the last holder is gone
+        self.close()
+
+
+def _stops(cancels: Iterable[Cancel]) -> int:
+    return sum(token.count for token in cancels)
+
+
+def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
+    named = [form % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
+    more = len(members) - len(named)
+    return ", ".join(named) + (" and %d more" % more if more else "")
 
 
 def _boot() -> str:
     """What a stored number of a process holds within: one boot of one machine, and one namespace of processes."""
     try:
-        return "%s %s" % (_read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip(), os.readlink("%s/self/ns/pid" % PROC))
+        boot = _read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip()
+        return "%s %s" % (boot, os.readlink("%s/self/ns/pid" % PROC))
     except OSError:
         return ""
+
+
+_LOST = Outcome("lost", error="lost", reason="lost")        # who ran the job died without a word
 
 
 class Record:
@@ -1343,22 +2110,22 @@ class Record:
 
     The file has room for the end from the beginning, so that a full disk does not lose it. A line that was cut off is
     skipped, and said again by who goes on. Whoever runs the job holds the file's lock: the kernel drops it with the
-    holder, however that one died, and no number of a process has to be believed.
-    """
+    holder, however that one died, and no number of a process has to be believed."""
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
 
     @classmethod
-    def create(cls, output: str, plan: Plan, **more: object) -> "Record":
+    def create(cls, saved: Saved, plan: Plan, left: Sequence[Member] = (), **more: object) -> "Record":
         """A new record, locked before it has a name that anybody looks for. Raises OSError."""
-        path = _record_path(output)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        record = cls(os.open(path + ".new", flags, 0o600), output)
-        first = dict(more, command=plan.text.decode()[:COMMAND_RECORDED], mark=plan.mark, created=time.time(), boot=_boot())
+        if saved.path is None:
+            raise OSError(errno.EIO, saved.reason)
+        path = _record_path(saved.path)
+        record = cls(_create(path + ".new", os.O_RDWR), saved.path)
+        first = dict(more, command=plan.text.decode()[:COMMAND_RECORDED], mark=plan.mark, created=time.time(), boot=_boot(),
+                     members=cls._identities(left))
         try:
             _not_for_forks.add(record.fd)
-            os.fchmod(record.fd, 0o600)
             fcntl.flock(record.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write_all(record.fd, cls._line(first) + b" " * RECORD_ROOM)
             os.rename(path + ".new", path)
@@ -1371,15 +2138,18 @@ class Record:
     @classmethod
     def open(cls, output: str) -> "Record":
         """The record beside an output file; of another user there is none. Raises OSError."""
-        flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            fd = os.open(_record_path(output), os.O_RDWR | flags)
+            fd = _open_regular(_record_path(output), os.O_RDWR)
         except PermissionError:
-            fd = os.open(_record_path(output), os.O_RDONLY | flags)
+            fd = _open_regular(_record_path(output), os.O_RDONLY)
         if os.fstat(fd).st_uid not in (os.geteuid(), 0):
             os.close(fd)
             raise PermissionError(errno.EPERM, "the record is another user's")
         return cls(fd, output)
+
+    @staticmethod
+    def _identities(members: Sequence[Member]) -> list[tuple[int, int]]:
+        return [(one.pid, one.start) for one in members[:20]]
 
     @staticmethod
     def _line(facts: Mapping[str, object]) -> bytes:
@@ -1389,20 +2159,19 @@ class Record:
         return os.pread(self.fd, MIB, 0)
 
     def read(self) -> JobRecord:
-        """What is known by now."""
         return job_record(self._data())
 
     def add(self, **facts: object) -> None:
-        """Writes down what became known."""
         os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
 
-    def settle(self, note: str, **end: object) -> None:
-        """Writes down how the job ended, and appends the note to its output, once: wherever an attempt was cut off, the
-        next one goes on from there. Raises OSError, after which somebody may try again. Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
+    def settle(self, outcome: Outcome, left: Sequence[Member] = ()) -> None:
+        """Writes down how the job ended and who of it runs on, and appends the note to its output, once: wherever an attempt was
+        cut off, the next goes on from there. After an OSError somebody may try again. Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
         known = self.read()
         if not known.note:
-            self.add(**end, note=note)
-            known = known._replace(note=note)
+            known = known._replace(note=completion_note(outcome, _who(left, "%d %s")))
+            end = dict(outcome._asdict(), members=self._identities(left), note=known.note)      # what it does not say stays said
+            self.add(**{name: value for name, value in end.items() if name in JobRecord._fields and value not in (None, "", (), [])})
         text = known.note.encode("utf-8", "replace")
         try:
             fd = _open_regular(self.output, os.O_RDWR | os.O_APPEND)
@@ -1444,835 +2213,18 @@ class Record:
                         raise
                     time.sleep(0.005)
             if not self.read().noted:
-                self.settle(JOB_NOTE.format(how="error: lost"), status="lost", error="lost")
+                self.settle(_LOST)
         finally:
             os.close(folder)
 
     def close(self) -> None:
-        """Gives back the descriptor, and the lock with it."""
-        _not_for_forks.discard(self.fd)
-        os.close(self.fd)
+        _close(self.fd)
+        self.fd = -1            # closing twice is closing once
 
 
-def _append(blocks: deque[bytes], chunk: bytes) -> None:
-    """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object a byte."""
-    if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
-        blocks[-1] += chunk
-    else:
-        blocks.append(chunk)
-
-
-class OutputBuffer:
-    """The first and the last bytes of one stream, however long it is. The total is counted at arrival.
-    Upholds REQ-BASH-010.1."""
-
-    def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
-        self.total_bytes = 0
-        self._newlines: int | None = 0 if count_lines else None     # counting costs a third of the throughput
-        self._head = bytearray()
-        self._head_bytes = head_bytes
-        self._tail: deque[bytes] = deque()
-        self._tail_bytes = tail_bytes
-        self._in_tail = 0
-
-    def add(self, chunk: bytes) -> None:
-        """Takes in what arrived, and forgets from the middle what there is no room for."""
-        self.total_bytes += len(chunk)
-        if self._newlines is not None:
-            self._newlines += chunk.count(b"\n")
-        room = self._head_bytes - len(self._head)
-        if room > 0:
-            self._head += chunk[:room]
-            chunk = chunk[room:]
-        if chunk:
-            _append(self._tail, chunk)
-            self._in_tail += len(chunk)
-            while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:
-                self._in_tail -= len(self._tail.popleft())
-
-    def captured(self) -> Captured:
-        """What is kept by now."""
-        tail = b"".join(self._tail)
-        return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes, self._newlines or 0)
-
-
-class Spool:
-    """A run's raw bytes in the order of their arrival: in memory while they fit there, then in a file.
-
-    A file that cannot be made or written ends the saving, never the run. Upholds REQ-BASH-009.2 to REQ-BASH-009.5.
-    """
-
-    def __init__(self, folder: Folder, file: tuple[int, str] | None = None) -> None:
-        """`file`: a descriptor and the path of a file that was made already, for a job."""
-        self._folder = folder
-        self._pending: deque[bytes] | None = deque()
-        self.fd: int | None = file[0] if file else None
-        self.saved: Saved | None = Saved(file[1], "", False) if file else None
-        self._room = max(0, FILE_CAP_BYTES - os.fstat(file[0]).st_size) if file else FILE_CAP_BYTES
-
-    def add(self, chunk: bytes) -> None:
-        """Takes in what arrived."""
-        if self.saved is not None:
-            self._write(chunk)
-        elif self._pending is not None:
-            _append(self._pending, chunk)
-
-    def forget(self) -> None:
-        """Nobody will ask for the whole output: no more of it is held than what goes to a file from now on, if any does."""
-        self._pending = None
-
-    def spill(self) -> Saved:
-        """From now on the bytes go to a file, those from before included."""
-        if self.saved is None:
-            try:
-                self.fd, path = self._folder.create()
-                self.saved = Saved(path, "", False)
-            except OSError as problem:
-                self.saved = Saved(None, _reason(problem), False)
-            pending, self._pending = self._pending, None
-            for block in pending or ():
-                self._write(block)
-        return self.saved
-
-    def _write(self, chunk: bytes) -> None:
-        if self.fd is None or self.saved is None or self.saved.capped or self.saved.reason:
-            return
-        try:
-            view = memoryview(chunk)[:self._room]
-            self._room -= len(view)
-            _write_all(self.fd, view)
-            if len(view) < len(chunk):
-                self.saved = self.saved._replace(capped=True)
-                os.write(self.fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
-        except OSError as problem:
-            self.saved = self.saved._replace(reason=_reason(problem))
-
-    def close(self) -> None:
-        """Gives back the descriptor, and with it the lock that says that somebody writes."""
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
-
-
-class LiveText:
-    """Output on its way to somebody who watches: added by the monitor, taken by the caller, bounded in between. Without a lock,
-    since a signal handler may strike the caller inside `take`: each count is written by one side alone.
-    Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
-
-    def __init__(self) -> None:
-        self._chunks: deque[tuple[int, bytes]] = deque()
-        self._added = self._dropped = self._taken = self._told = 0
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in Streams]    # one a pipe: characters are split apart
-
-    def add(self, chunk: bytes, pipe: int = 0) -> None:
-        """For the monitor: what arrived. Drops the oldest where too much waits to be taken."""
-        self._chunks.append((pipe, chunk))
-        self._added += len(chunk)
-        while self._added - self._taken - self._dropped > LIVE_BYTES or len(self._chunks) > LIVE_BYTES // 64:
-            try:
-                self._dropped += len(self._chunks.popleft()[1])
-            except IndexError:
-                break
-
-    def take(self, final: bool = False) -> str:
-        """For the caller: what has come since the last time, no character split; with `final` also the half of one."""
-        text = ""
-        for _ in range(len(self._chunks)):
-            try:
-                pipe, chunk = self._chunks.popleft()
-            except IndexError:
-                break
-            self._taken += len(chunk)
-            text += self._decoders[pipe].decode(chunk)
-        skipped, self._told = self._dropped - self._told, self._dropped
-        note = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
-        return note + text + "".join(decoder.decode(b"", final) for decoder in self._decoders)
-
-
-def _anonymous_file(data: bytes) -> int | None:
-    """A descriptor of a file without a name that holds the data, in memory if possible; None where there is no room."""
-    for base in (None, *_temporary_folders()):
-        try:
-            if base is None:
-                if not hasattr(os, "memfd_create"):
-                    continue
-                fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
-            else:
-                path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-                os.unlink(path)
-        except OSError:
-            continue
-        try:
-            _write_all(fd, data)
-            os.lseek(fd, 0, os.SEEK_SET)
-            return fd
-        except OSError:         # the disk is full
-            os.close(fd)
-    return None
-
-
-class CommandText:
-    """The command on its way to the shell's stdin, ended by NUL: in no argv, of any length, on no disk if possible.
-
-    A memfd, else an unlinked file: the shell's place in it is ours too, so it tells how far the shell has read. Else a
-    pipe, which bash reads byte by byte. Upholds REQ-BASH-012.1 and REQ-BASH-012.2.
-    """
-
-    def __init__(self, text: bytes) -> None:
-        self._size = len(text) + 1
-        self._unsent = memoryview(b"")
-        self.writer: int | None = None       # of the pipe, until all is sent
-        fd = _anonymous_file(text + b"\0")
-        if fd is None:
-            fd, self.writer = os.pipe()
-            os.set_blocking(self.writer, False)
-            self._unsent = memoryview(text + b"\0")
-            self.feed()
-        self.fd = fd
-
-    def feed(self) -> bool:
-        """Writes into the pipe what goes without waiting, and closes it once it has taken all. True if it has."""
-        assert self.writer is not None
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[os.write(self.writer, self._unsent):]
-        except BlockingIOError:
-            return False
-        os.close(self.writer)
-        self.writer = None
-        return True
-
-    def unread(self) -> bool:
-        """True if the shell, now ended, has not read the text to its end."""
-        if self._unsent:
-            return True
-        try:
-            return os.lseek(self.fd, 0, os.SEEK_CUR) < self._size
-        except OSError:         # a pipe: all was sent, so what is left in it was not read
-            os.set_blocking(self.fd, False)
-            try:
-                return bool(os.read(self.fd, 1))
-            except BlockingIOError:
-                return False
-
-    def close(self) -> None:
-        """Gives back the descriptors. Closing twice is closing once."""
-        for fd in (self.fd, self.writer):
-            if fd is not None and fd >= 0:
-                os.close(fd)
-        self.fd, self.writer = -1, None
-
-
-class Member(NamedTuple):
-    """A process as the kernel lists it. The start time tells it from a later owner of its number."""
-    pid: int
-    dead: bool                  # a zombie: it can be neither ended nor waited for, only reaped by its parent
-    parent: int
-    group: int
-    session: int
-    start: int
-
-
-def _member(pid: int) -> Member | None:
-    """The kernel's line about a process; None for one that is gone, or without /proc."""
-    try:
-        line = _read_file("%s/%d/stat" % (PROC, pid))
-    except OSError:
-        return None
-    fields = line[line.rindex(b")") + 2:].split()      # the name before it may hold anything, brackets included
-    return Member(pid, fields[0] in (b"Z", b"X"), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
-
-
-def _open_pidfd(pid: int) -> int | None:
-    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no descriptor left."""
-    try:
-        return os.pidfd_open(pid) if HAS_PIDFD else None
-    except OSError:
-        return None
-
-
-def _signal_one(member: Member, number: int) -> None:
-    """Signals exactly this process: a pidfd holds its number still while its start time is compared once more."""
-    now = _member(member.pid)
-    if now is None or now.start != member.start:
-        return
-    fd = _open_pidfd(member.pid)
-    try:
-        if fd is None:
-            os.kill(member.pid, number)
-        elif (_member(member.pid) or now).start == member.start:    # none: gone, or no descriptor left to look with
-            signal.pidfd_send_signal(fd, number)
-    except OSError:
-        pass
-    finally:
-        if fd is not None:
-            os.close(fd)
-
-
-def _last_pid() -> int:
-    """The number of the youngest process of all, which changes with each fork on the machine; 0 where it is not told."""
-    try:
-        return int(_read_file("%s/loadavg" % PROC).split()[-1])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _command_line(pid: int) -> str:
-    try:
-        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return "a subshell of the command" if BOOTSTRAP in line else shown(line)
-
-
-def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
-    """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
-    Upholds REQ-BASH-007.4 and REQ-BASH-013.1."""
-    shell = plan.shell[0]
-    if isinstance(problem, OSError):
-        if problem.filename == cwd:
-            return SpawnError("cwd_missing", _reason(problem))
-        if problem.errno == errno.ENOENT:
-            return SpawnError("shell_not_found", "the shell %s was not found" % shown(shell))
-        if problem.errno == errno.E2BIG:
-            return SpawnError("spawn_failed", "the shell could not be started: the environment is too large for execve "
-                                              "(the command itself is not limited)")
-    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
-
-
-class Tree:
-    """All that one run has started. Its processes are found by the group and the session of its first one, by the run's
-    variable, by their parents, by the pipe that they can write to, and by having been found before; a start time tells
-    each from a later owner of its number.
-    """
-
-    def __init__(self, pid: int, start: int | None, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
-        self.pid = pid
-        self._start = start
-        self._mark = mark.encode() + b"=1"
-        if not _MARK.fullmatch(mark):           # an empty one would be everybody's
-            raise ValueError("no run's variable: %r" % mark)
-        self._known = {(one[0], one[1]) for one in known}
-        self.pinned = False                     # the number of the first process is nobody else's
-        self.blind = False                      # the last scan could not be made
-        self.pipes: set[str] = set()            # the run's output, as the kernel calls it
-        self.foster = 0                         # who gets the orphans, where that is not the machine's first process
-        self._killed = False
-        self._quiet_passes = 0                  # scans in a row that saw nobody
-
-    @classmethod
-    def of_job(cls, known: JobRecord) -> "Tree":
-        """The tree of a job whose monitor is elsewhere, or gone."""
-        tree = cls(known.pid, known.start, known.mark, known.members)
-        tree.exited()
-        keeper = _member(known.keeper[0]) if known.keeper else None
-        if keeper is not None and not keeper.dead and keeper.start == known.keeper[1]:
-            tree.foster = keeper.pid
-        return tree
-
-    @property
-    def start(self) -> int:
-        """When the first process began, in the kernel's ticks; 0 where that is not known."""
-        if self._start is None:
-            first = _member(self.pid) if self.pinned else None
-            self._start = first.start if first else 0
-        return self._start
-
-    def exited(self) -> bool:
-        """True once the first process has ended."""
-        if PROC is None:
-            self.pinned = self.pid > 1 and bool(self.members())
-            return not self.pinned
-        first = _member(self.pid)
-        self.pinned = first is not None and first.start == self.start
-        return first is None or first.dead or not self.pinned
-
-    def members(self) -> list[Member]:
-        """All live processes of the run but its first. Without /proc: its number for a group that is not empty.
-        Upholds REQ-BASH-004.4."""
-        if PROC is None:
-            try:
-                os.killpg(self.pid, 0)  # a zombie counts as somebody on Linux; on macOS a group of zombies is EPERM
-                return [] if self._killed else [Member(self.pid, False, 0, self.pid, self.pid, 0)]
-            except OSError:
-                return []
-        table = {one.pid: one for one in self._newcomers()}
-        found = {one.pid for one in table.values() if self._is_member(one)}
-        fresh = found
-        while fresh:
-            fresh = {one.pid for one in table.values() if one.parent in fresh} - found
-            found = found | fresh
-        self._known = {(pid, table[pid].start) for pid in found}
-        return [table[pid] for pid in sorted(found)]
-
-    def lives(self) -> bool:
-        """True if anything of it does."""
-        return not self.exited() or bool(self.members())
-
-    def left(self) -> list[Member]:
-        """Who stays: all that live, the first included, after who was just ending has had a moment to end."""
-        deadline = time.monotonic() + LEAVING_S
-        while True:
-            first = None if self.exited() else _member(self.pid)
-            members = [one for one in (first, *self.members()) if one]
-            if not members or time.monotonic() >= deadline:
-                return members
-            time.sleep(0.01)
-
-    def _newcomers(self) -> Iterator[Member]:
-        """Every live process that is not older than the first, the highest number first, most likely the youngest. An
-        older one cannot be of the run, so most of the machine costs one small read each."""
-        try:
-            entries = os.listdir(PROC)
-            self.blind = False
-        except OSError:         # the host has no descriptor left
-            entries, self.blind = [], True
-        for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
-            one = _member(pid)
-            if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
-                yield one
-
-    def _is_member(self, one: Member) -> bool:
-        if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
-            return True
-        if one.parent == self.foster != 0:
-            return True
-        try:
-            environ = _read_file("%s/%d/environ" % (PROC, one.pid))
-            if not environ and one.parent != 2 and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
-                self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
-            return self._mark in environ or (bool(self.pipes) and self._writes(one.pid))
-        except OSError:         # gone, or another user's
-            return False
-
-    def _writes(self, pid: int) -> bool:
-        """True if the process can write into a pipe of the run's. To hold the other end, as a forked copy of the host may, is not enough."""
-        for fd in os.listdir("%s/%d/fd" % (PROC, pid)):
-            if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) in self.pipes:
-                flags = _read_file("%s/%d/fdinfo/%s" % (PROC, pid, fd)).split(b"flags:")[1].split()[0]
-                if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
-                    return True
-        return False
-
-    def term(self) -> None:
-        """Asks everything of the run to end. TERM before CONT: a stopped process must find the TERM waiting when it wakes.
-        Members are looked for first: their parents die first, and the links with them. Upholds REQ-BASH-004.5."""
-        members = self.members()
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = self.signal_group(number)
-            for member in members:
-                if member.group != self.pid or not reached:
-                    _signal_one(member, number)
-
-    def kill(self) -> bool:
-        """Kills everything of the run, each as soon as it is seen: who forks and exits all the time lives a millisecond.
-        True if anybody besides the first was there."""
-        reached = self.signal_group(signal.SIGKILL)
-        self._killed = True
-        found = False
-        if PROC is not None:
-            for one in self._newcomers():
-                if self._is_member(one):
-                    found = True
-                    if one.group != self.pid or not reached:
-                        _signal_one(one, signal.SIGKILL)
-        return found
-
-    def gone(self, killing: bool) -> bool:
-        """True once it is proved that nobody of the run lives, its first process aside. A scan that sees nobody is a proof
-        if nobody forked in the meantime; else many of them are taken for one. `killing`: a scan kills whom it sees."""
-        youngest = _last_pid()
-        if (self.kill() if killing else self.members()) or self.blind:
-            self._quiet_passes = 0
-        else:
-            self._quiet_passes += QUIET_PASSES if _last_pid() == youngest != 0 else 1
-        return self._quiet_passes >= QUIET_PASSES
-
-    def group_is_ours(self) -> bool:
-        """True while the group's number cannot be a stranger's."""
-        return self.pinned
-
-    def signal_group(self, number: int) -> bool:
-        """Signals the first process's group, as one and atomically against forks; False if that could not be done."""
-        self.exited()           # a last look: after somebody else's reap the number may be a stranger's
-        if not self.group_is_ours():
-            return False
-        try:
-            os.killpg(self.pid, number)
-            return True
-        except OSError:         # EPERM: a group of zombies on macOS, or nobody in it is ours: one by one, then
-            if self.pinned and PROC is None:
-                _quietly(os.kill, self.pid, number)
-            elif self.pinned:
-                _signal_one(Member(self.pid, False, 0, 0, 0, self.start), number)
-            return False
-
-
-class Process(Tree):
-    """A shell in a session of its own, our child, and everything that it started. Owned by one monitor thread."""
-
-    def __init__(self, plan: Plan, cwd: str, text: CommandText, writers: Sequence[int]) -> None:
-        """Spawns; `writers` are for standard output and, where that is separate, standard error. Raises SpawnError, the missing thing named: the shell or the directory."""
-        try:
-            self._popen = subprocess.Popen(
-                [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
-                stdin=text.fd, stdout=writers[0], stderr=writers[-1], cwd=cwd, env={**plan.env, plan.mark: "1"},
-                start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
-        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
-            raise _spawn_error(problem, plan, cwd) from None
-        super().__init__(self._popen.pid, None, plan.mark)
-        self.pinned = True
-        self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
-        self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
-        self.pidfd = _open_pidfd(self.pid)
-
-    def exited(self) -> bool:
-        """True once the shell has ended; it stays a zombie (except without waitid)."""
-        if not self.pinned:
-            return True
-        try:
-            if HAS_WAITID:
-                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-            pid, self._status = os.waitpid(self.pid, os.WNOHANG)
-            self.pinned = pid == 0
-        except ChildProcessError:
-            self.pinned, self.lost = False, True
-        return not self.pinned
-
-    def group_is_ours(self) -> bool:
-        """Without waitid the shell is reaped by looking at it; after that a known member pins the number."""
-        return self.pinned or (self._status is not None and (PROC is None or bool(self._known)))
-
-    def reap(self) -> int | None:
-        """The return code, as subprocess writes it; None if it is lost. Its group is not signalled after this."""
-        status = self._status
-        if self.pinned:
-            try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                if pid == 0:    # unkillable: subprocess reaps it at some later spawn
-                    return None
-            except ChildProcessError:
-                self.lost = True
-            self.pinned = False
-        self._status = None
-        self._popen.returncode = -1 if self.lost or status is None else os.waitstatus_to_exitcode(status)
-        return None if self.lost else self._popen.returncode
-
-    def close(self) -> None:
-        """Gives back the descriptor; after a bug of ours, leaves nothing behind all the same."""
-        try:
-            if self.pinned:
-                self.kill()
-                self.reap()
-        finally:
-            if self.pidfd is not None:
-                os.close(self.pidfd)
-                self.pidfd = None
-
-
-def _end(tree: Tree, grace_s: float, wait: Callable[[float], object] = time.sleep, stops: Callable[[], int] = lambda: 1) -> bool:
-    """Ends a tree whose monitor is elsewhere or gone: TERM+CONT, the grace, KILL. `wait` lets seconds pass. True if nothing
-    of it lives."""
-    facts, pause_s = Facts(time.monotonic()), 0.0
-    while True:
-        now, facts.stops = time.monotonic(), max(1, stops())
-        action, until = next_action(facts, Limits(0.0, grace_s, 0.0, 0.0), now)
-        if action is Action.FINISH:
-            return facts.exited_s is not None and not facts.survivors
-        if action is Action.TERM:
-            facts.term_s = now
-            tree.term()
-        elif action is Action.KILL:
-            facts.kill_s = now
-            tree.kill()
-        else:
-            wait(min(pause_s, until - now))
-            pause_s = min(max(2 * pause_s, 0.0005), 0.05)
-            if tree.exited():
-                facts.exited_s = time.monotonic()
-                facts.survivors = not tree.gone(facts.kill_s is not None)
-
-
-class Guard:
-    """What ends this process's commands when it dies without a word: SIGKILL, os._exit, a segfault.
-
-    A shell script in a session of its own waits for the end of a pipe whose other end only this process holds, and then
-    kills what stands in the ledger, a file with a line for each run under way. So a call costs three small writes and
-    wakes nobody. The guard is no child of this process, whose os.wait() must not meet it, and holds none of its
-    descriptors. KILL is all it sends: nobody is left to wait for a grace. PR_SET_PDEATHSIG would be the kernel's own
-    way, but it follows the thread that spawned. Upholds REQ-BASH-020.1 to REQ-BASH-020.4.
-    """
-
-    # The patterns are strict because an empty one would match, and a group 0 or 1 would be, everybody.
-    SCRIPT = r"""exec 3<&1 4<&0 </dev/null >/dev/null; cd /; (
-        trap '' HUP INT QUIT TERM
-        read -r _ <&4
-        runs=$(sed -n 's/^\(%s[0-9a-f]\{32\} [0-9]*\) *$/\1/p' <&3)
-        [ -n "$runs" ] || exit
-        for group in $(echo "$runs" | sed -n -e 's/.* \([2-9]\)$/\1/p' -e 's/.* \([1-9][0-9][0-9]*\)$/\1/p'); do
-            kill -9 "-$group"
-        done
-        runs=$(echo "$runs" | sed 's/ .*//')
-        carriers() { echo "$runs" | grep -lsFf - /proc/[0-9]*/environ; }
-        printf 'a\000b' | grep -qF b || carriers() {        # busybox: its grep ends a line at a NUL
-            for file in /proc/[0-9]*/environ; do for run in $runs; do
-                tr '\000' '\n' <"$file" | grep -q "^$run=1$" && echo "$file"
-            done; done
-        }
-        quiet=0 passes=0        # in the middle of an exec a process has no environment to be seen, so one look proves little
-        while [ $quiet -lt 5 ] && [ $passes -lt 100 ]; do
-            [ $quiet = 0 ] || sleep 0.1
-            quiet=$((quiet + 1)) passes=$((passes + 1))
-            for found in $(carriers); do
-                quiet=0 found=${found%%/environ} found=${found#/proc/}
-                [ "$found" -gt 1 ] && kill -9 "-$found" "$found"    # and its group, if its number was not noted in time
-            done
-        done
-    ) &""" % RUN_PREFIX
-    LINE = 64
-
-    def __init__(self) -> None:
-        self._ledger: int | None = None
-        self._lifeline: int | None = None
-        self.forget()
-
-    def forget(self) -> None:
-        """A new beginning, in a forked child too: its parent's guard must not wait for the child's end."""
-        for fd in (self._ledger, self._lifeline):
-            if fd is not None:
-                os.close(fd)
-        self._ledger = self._lifeline = None
-        self._lock = _thread.allocate_lock()
-        self._free: list[int] = []
-        self._fresh = itertools.count()
-
-    def enter(self, mark: str) -> int | None:
-        """Puts a run on the ledger, its group still unknown. Returns its line; None where there can be no guard."""
-        if not self._lock.acquire(timeout=5.0):     # bounded: a __del__ may run a command in the thread that holds it
-            return None
-        try:
-            if not self._alive():
-                self._start()
-        except (OSError, RuntimeError):             # no shell, no descriptor, an environment that changes in our hands
-            return None
-        finally:
-            self._lock.release()
-        try:
-            line = self._free.pop()
-        except IndexError:
-            line = next(self._fresh)
-        self.note(line, mark + " 0")
-        return line
-
-    def note(self, line: int | None, text: str) -> None:
-        """Writes a line of the ledger."""
-        if line is not None and self._ledger is not None:
-            _quietly(os.pwrite, self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
-
-    def leave(self, line: int | None) -> None:
-        """Takes a run off the ledger: what it left behind may outlive this process."""
-        self.note(line, "")
-        if line is not None:
-            self._free.append(line)
-
-    def _alive(self) -> bool:
-        if self._lifeline is None:
-            return False
-        poller = select.poll()
-        poller.register(self._lifeline, 0)
-        return not poller.poll(0)       # an error there: the only reader is gone
-
-    def _start(self) -> None:
-        if self._ledger is None:
-            self._ledger = _anonymous_file(b"")
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
-        if self._ledger is None:
-            raise FileNotFoundError(errno.ENOENT, "no place for a ledger")
-        reader, self._lifeline = os.pipe()
-        try:
-            env = {name: value for name, value in os.environ.items() if name.startswith(RUN_PREFIX)}
-            env["PATH"] = os.environ.get("PATH", "") + ":/usr/bin:/bin"
-            subprocess.Popen(["/bin/sh", "-c", self.SCRIPT], stdin=reader, stdout=self._ledger, stderr=subprocess.DEVNULL,
-                             env=env, start_new_session=True).wait()
-        finally:
-            os.close(reader)    # where there is no guard nobody reads, and the next call tries again
-
-
-_guard = Guard()
-
-
-_turns = itertools.cycle([_thread.allocate_lock() for _ in range(os.cpu_count() or 1)])    # a hundred starts at once would all be late
-
-
-class Copy:
-    """A detached copy of this file: a python that goes on when this process ends, with nothing of it but a few descriptors.
-
-    It is no child of this process, whose os.wait() must not meet it. It gets leave to begin only once it has answered
-    with this file's own sha256: `sys.executable` may be the program that embeds us, and this file may have been edited
-    since. The interpreter is given a line that imports the file, because a script is compiled anew each time, for 20 ms and 9 MB.
-    """
-
-    LOADER = ("import sys, types; from importlib.machinery import SourceFileLoader as L; "
-              "m = sys.modules['bash_tool'] = types.ModuleType('bash_tool'); m.__file__ = sys.argv[1]; "
-              "L('bash_tool', sys.argv[1]).exec_module(m); m._work_detached(*map(int, sys.argv[2:]))")
-
-    def __init__(self, env: Mapping[str, str], work: Mapping[str, object], fds: Mapping[str, int | None]) -> None:
-        """Starts a copy. What its work calls by these names is given to it. Raises OSError where there is none to be had."""
-        if not sys.executable or getattr(sys, "frozen", False) or _LOADED is None:
-            raise OSError(errno.ENOEXEC, "there is no python, or no file, to run it from")
-        if _file_identity() != _LOADED:
-            raise OSError(errno.ESTALE, "the file bash_tool was loaded from has changed")
-        self._leave = self.reports = -1
-        self._self: Member | None = None
-        ours: list[int] = []                # what only the copy goes on to need
-        shell = None
-        try:
-            given = {name: self._lifted(fd, ours) for name, fd in fds.items() if fd is not None}
-            leave, self._leave = os.pipe()
-            ours.append(leave)
-            self.reports, reports = os.pipe()
-            ours.append(reports)
-            _not_for_forks.update((self._leave, reports))
-            request = _anonymous_file(json.dumps({**dict.fromkeys(fds), **work, **given}).encode())
-            if request is None:
-                raise OSError(errno.ENOSPC, "no place for its instructions")
-            ours.append(request)
-            passed = [self._lifted(fd, ours) for fd in (request, leave, reports)]
-            shell = subprocess.Popen(
-                ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S", "-X", "utf8",
-                 "-c", self.LOADER, _FILE, *map(str, passed)], env=dict(env), cwd="/", start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(*passed, *given.values()))
-            self._close(ours)
-            self._recognise()
-            os.write(self._leave, b"x")
-        except BaseException as problem:
-            if shell is not None:
-                self._end_stranger(shell.pid)
-            self.close()
-            if isinstance(problem, (OSError, RuntimeError, ValueError, subprocess.SubprocessError)):
-                raise OSError(errno.ECHILD, _reason(problem)) from None
-            raise
-        finally:
-            self._close(ours)
-            if shell is not None:
-                shell.wait()
-
-    @staticmethod
-    def _lifted(fd: int, ours: list[int]) -> int:
-        """The descriptor, or a twin of it above 2: the copy's own streams go to the numbers below."""
-        if fd > 2:
-            return fd
-        ours.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
-        return ours[-1]
-
-    @staticmethod
-    def _close(fds: list[int]) -> None:
-        while fds:
-            _not_for_forks.discard(fds[-1])
-            os.close(fds.pop())
-
-    @staticmethod
-    def _end_stranger(shell: int) -> None:
-        """Ends what was started in the place of a copy, by the group of the shell that started it. The shell, not yet
-        reaped, pins that number; where the host ignores SIGCHLD it does not, and nothing is signalled."""
-        try:
-            if HAS_WAITID:
-                os.waitid(os.P_PID, shell, os.WEXITED | os.WNOWAIT)
-            os.killpg(shell, signal.SIGKILL)
-        except OSError:
-            pass
-
-    def _recognise(self) -> None:
-        answer, deadline = b"", time.monotonic() + COPY_ANSWERS_S
-        while not answer.endswith(b"\n"):
-            piece = self.hear(deadline - time.monotonic())
-            if piece is None:
-                raise OSError(errno.ETIMEDOUT, "it did not answer within " + seconds_text(COPY_ANSWERS_S))
-            if not piece:
-                raise OSError(errno.ECHILD, "%s ended without an answer" % shown(sys.executable))
-            answer += piece
-        sha256, pid = answer.split()
-        if sha256.decode() != _own_sha256():
-            raise OSError(errno.ESTALE, "it is another version of this file")
-        self._self = _member(int(pid)) or Member(int(pid), False, 0, 0, 0, 0)
-
-    def hear(self, within_s: float) -> bytes | None:
-        """The next byte of what the copy says: empty after its end, None if it says nothing within that time."""
-        poller = select.poll()
-        poller.register(self.reports, select.POLLIN)
-        return os.read(self.reports, 1) if poller.poll(1000 * max(0.0, within_s)) else None
-
-    def kill(self) -> None:
-        """Ends the copy, whatever it is at, and returns once it has ended."""
-        if self._self is not None and PROC is not None:
-            _signal_one(self._self, signal.SIGKILL)
-        deadline = time.monotonic() + UNKILLABLE_S
-        while self.hear(deadline - time.monotonic()):
-            pass
-
-    def close(self) -> None:
-        """Gives back the descriptors. A copy that has no leave to begin ends."""
-        self._close([fd for fd in (self._leave, self.reports) if fd >= 0])
-
-
-class Cancel:
-    """A request to stop. One token may be given to many calls.
-
-    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once means TERM, the grace,
-    KILL; once more means KILL now. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
-    """
-
-    def __init__(self) -> None:
-        self._requests: list[None] = []         # its length is the count: list.append is one step, += is three
-        self._pipe: tuple[int, int] | None = None
-        self._owner = os.getpid()
-        self._making = _thread.allocate_lock()  # taken by monitor threads only, never by cancel()
-
-    @property
-    def count(self) -> int:
-        """How often a stop was asked for."""
-        return len(self._requests)
-
-    def cancel(self) -> None:
-        """Asks every call that was given this token to stop."""
-        self._requests.append(None)
-        if self._pipe is not None and self._owner == os.getpid():   # a forked child's copy is the child's own affair
-            _quietly(os.write, self._pipe[1], b"x")     # a full pipe is as readable as one byte
-
-    def listen(self) -> int:
-        """A descriptor that is readable once `cancel` was called; nobody reads from it. Look at `count` after this.
-
-        Made here, in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread.
-        """
-        with self._making:
-            if self._pipe is None or self._owner != os.getpid():
-                pipe = os.pipe()
-                os.set_blocking(pipe[1], False)
-                self._owner, self._pipe = os.getpid(), pipe
-            return self._pipe[0]
-
-    def close(self) -> None:
-        """Gives back the descriptors. Only for who knows that nobody else can be in `cancel` or listening."""
-        pipe, self._pipe = self._pipe, None
-        for fd in pipe or ():
-            _quietly(os.close, fd)
-
-    def __del__(self) -> None:      # the last holder is gone
-        self.close()
-
-
-def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
-    named = [form % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
-    more = len(members) - len(named)
-    return ", ".join(named) + (" and %d more" % more if more else "")
-
-
-def _drain(outputs: set[int], keep: Callable[[bytes], object], until: float = math.inf) -> None:
-    """Reads on from pipes that somebody still holds, so that they neither block nor die of SIGPIPE: to the end of each,
-    which is then closed, or up to the moment `until`."""
+def _drain(outputs: Mapping[int, int], keep: Callable[[bytes], object], until: float, ended: Callable[[int], object]) -> None:
+    """Reads on from pipes that somebody still holds, so that they neither block nor die of SIGPIPE; up to the moment
+    `until`, or to the end of each, which `ended` takes off the list."""
     poller = select.poll()
     for fd in outputs:
         poller.register(fd, select.POLLIN)
@@ -2286,36 +2238,33 @@ def _drain(outputs: set[int], keep: Callable[[bytes], object], until: float = ma
                 keep(chunk)
             else:
                 poller.unregister(fd)
-                outputs.discard(fd)
-                os.close(fd)
+                ended(fd)
 
 
 class Supervisor:
     """One run from spawn to reap. Lives in a monitor thread, or in a detached copy; `run` is called once."""
 
     def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object],
-                 job: tuple[Spool, Record] | None = None, keeper: Sequence[int] | None = None) -> None:
-        """`publish` hears of a run that goes on after its timeout. `job`: the files of one that is a job from the start.
+                 spool: Spool | None = None, record: Record | None = None, keeper: Sequence[int] | None = None) -> None:
+        """`publish` hears of a run that goes on after its timeout. `spool`, `record`: of one that is a job from the start.
         `keeper`: number and start of the detached copy that this is in, if that takes in orphans; else nothing of it."""
         self._plan, self._folder, self._cancels, self._live, self._publish = plan, folder, cancels, live, publish
-        self._spool: Spool = job[0] if job else Spool(folder)
-        self._record: Record | None = job[1] if job else None
+        self._spool, self._record = spool or Spool(folder), record
         self._keeper, self._detached = keeper, keeper is not None
         self._buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines) for _ in range(plan.streams.value)]
         self._process: Process | None = None
-        self._outputs: dict[int, int] = {}      # the read ends, open until EOF, and whose they are
-        self._poller = select.poll()            # not select.select, which ends at descriptor 1023
+        self._outputs: dict[int, int] = {}      # the read ends that are open, and which stream each is of
+        self._poller = select.poll()
         self._facts = Facts(time.monotonic())
         self._stop: Stop | None = None
         self._limit_s = plan.limits.timeout_s
-        self._pause_s = 0.0
         self._notes: list[str] = []
         self._scratch: str | None = None
         self._left: list[Member] = []           # who runs on after the shell's end
 
     def run(self) -> Outcome:
         """The outcome; everything is released but the pipe that a leftover still holds (see `linger`)."""
-        line = None if self._detached else _guard.enter(self._plan.mark)    # before the spawn: a host that dies in between is guarded too
+        line = None if self._detached else _guard.enter(self._plan.mark)    # before the spawn: a host may die in between
         try:
             outcome = self._run(line)
         except SpawnError as problem:
@@ -2327,13 +2276,13 @@ class Supervisor:
         finally:
             _guard.leave(line)
         if self._record is not None:
-            self._settle(self._record, outcome)
+            _quietly(self._record.settle, outcome, self._left)
         return outcome
 
     def _run(self, line: int | None) -> Outcome:
         for token in self._cancels:
             self._poller.register(token.listen(), select.POLLIN)
-        if any(token.count for token in self._cancels):
+        if _stops(self._cancels):
             return Outcome("cancelled")
         with closing(CommandText(self._plan.text)) as text:
             process = self._process = self._spawn(text)
@@ -2362,14 +2311,11 @@ class Supervisor:
                     raise
                 process = self._spawn_elsewhere(text, writers, problem.args[1])
         except BaseException:
-            for reader in self._outputs:
-                os.close(reader)
+            _close(*self._outputs)
             self._outputs.clear()
             raise
         finally:
-            for writer in writers:
-                _not_for_forks.discard(writer)
-                os.close(writer)
+            _close(*writers)
         process.pipes = {"pipe:[%d]" % os.fstat(reader).st_ino for reader in self._outputs}
         self._facts = Facts(time.monotonic())
         for reader in self._outputs:
@@ -2407,78 +2353,59 @@ class Supervisor:
                 break
 
     def _supervise(self, process: Process, text: CommandText) -> None:
-        """The one loop: look, ask `next_action`, act."""
+        """The one loop: look, ask `next_action`, act. `_end` is the rest of it."""
         while True:
-            now = time.monotonic()
-            cancels = sum(token.count for token in self._cancels)
-            self._facts.stops = cancels + (self._stop is Stop.TIMED_OUT)
+            now, self._facts.stops = time.monotonic(), self._due()
             action, until = next_action(self._facts, self._plan.limits, now)
             if action is Action.FINISH:
                 return
-            if action is Action.KEEP:
-                self._keep(process)
-            elif action is Action.TERM:
-                self._stop = Stop.CANCELLED if cancels else Stop.TIMED_OUT
-                self._facts.term_s = now
-                text.close()        # the sweep needs a descriptor, and the host may have none left
-                process.term()
-            elif action is Action.KILL:
-                self._pause_s = 0.0
-                self._facts.kill_s = now
-                process.kill()
-            else:
+            if action is Action.WAIT:
                 self._look(process, text, until - now)
+            elif action is Action.KEEP:
+                self._keep(process)
+            else:
+                break
+        self._stop = Stop.CANCELLED if _stops(self._cancels) else Stop.TIMED_OUT
+        text.close()        # the sweep needs a descriptor, and the host may have none left
+        _end(process, self._plan.limits.grace_s, lambda wait_s: self._look(process, text, wait_s), self._due, self._facts)
+
+    def _due(self) -> int:
+        return _stops(self._cancels) + (self._stop is Stop.TIMED_OUT)
 
     def _keep(self, process: Process) -> None:
         """The caller has waited long enough: it gets its answer, and the run goes on as a job. Nothing is handed over,
         since nothing here depends on who waits. What could not be found again is not kept: it is ended."""
         self._facts.kept = True
-        saved = self._spool.spill()
-        limit_s = 0.0
+        saved, limit_s = self._spool.spill(), 0.0
         try:
             if self._record is None:
                 limit_s = self._limit_s
-                self._record = self._job(process.pid, process.start, saved)
+                self._record = Record.create(saved, self._plan, pid=process.pid, start=process.start, notes=self._notes)
                 self._folder.named(saved.path)      # before anybody may close the tool
         except OSError:
             self._stop = Stop.TIMED_OUT
             return
         if self._plan.limits.kept_s is not None:
             self._limit_s = self._plan.limits.kept_s
-        for token in self._cancels[1:]:         # the caller's: it was for the call
-            try:
-                self._poller.unregister(token.listen())
-            except KeyError:
-                pass
+        # The caller's was for the call. The poller forgets it, or whoever gets its descriptor, at the first event.
         del self._cancels[1:]
-        self._publish(Outcome("running", error="cwd_missing" if self._scratch else None, pid=process.pid, limit_s=limit_s,
-                              streams=self._fitted(), total_bytes=self._total_bytes(), saved=saved,
-                              notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s))
+        self._publish(self._kept(process.pid, limit_s))
 
-    def _fitted(self) -> tuple[Fitted, ...]:
-        return tuple(self._plan.fit(buffer.captured()) for buffer in self._buffers)
+    def _kept(self, pid: int, limit_s: float) -> Outcome:
+        return self._so_far("running")._replace(pid=pid, limit_s=limit_s)
 
-    def _total_bytes(self) -> int:
-        return sum(buffer.total_bytes for buffer in self._buffers)
-
-    def _job(self, pid: int, start: int, saved: Saved) -> Record:
-        if saved.path is None:
-            raise OSError(errno.EIO, saved.reason)
-        return Record.create(saved.path, self._plan, pid=pid, start=start, notes=self._notes,
-                             members=[(one.pid, one.start) for one in self._left[:20]])
+    def _so_far(self, status: str) -> Outcome:
+        streams = tuple(self._plan.fit(buffer.captured()) for buffer in self._buffers)
+        if self._plan.saving is Saving.WHEN_CUT and any(fitted.cut for fitted in streams):
+            self._spool.spill()
+        return Outcome(status, error="cwd_missing" if self._scratch else None, streams=streams,
+                       total_bytes=sum(buffer.total_bytes for buffer in self._buffers), saved=self._spool.saved, notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s)
 
     def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
-        """Waits for something to happen, at most `wait_s`, and takes notice of it.
-
-        Where nothing announces an event, the clock does: without a pidfd the exit, and during a stop the end of the
-        others and a second cancel. The pause grows from 0.5 ms to 50 ms: one of 20 ms from the start would add 20 ms to
-        every command, since EOF comes a hair before the exit is visible.
-        """
-        stopping, exited = self._facts.term_s is not None, self._facts.exited_s is not None
-        if stopping or (process.pidfd is None and not exited):
-            wait_s = min(wait_s, self._pause_s)
-            self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)
-        look_for_exit = process.pidfd is None
+        """Waits for something to happen, at most `wait_s`, and takes notice of it."""
+        look_for_exit = process.pidfd is None and self._facts.exited_s is None      # where nothing announces it, the clock does
+        if look_for_exit:
+            wait_s = min(wait_s, _pause_s(self._facts.started_s))
         for fd, _ in self._poller.poll(1000 * max(0.0, min(wait_s, 3600.0))):
             if fd in self._outputs:
                 self._read(fd, 16 * READ_BYTES)
@@ -2486,15 +2413,12 @@ class Supervisor:
                 look_for_exit = True
             elif fd != text.writer or text.feed():
                 self._poller.unregister(fd)     # all is sent; or a token, which stays readable: the clock from here on
-        if not exited and look_for_exit and process.exited():
+        if look_for_exit and process.exited():
             if process.pidfd is not None:
                 self._poller.unregister(process.pidfd)
-            self._pause_s = 0.0
-            self._read_all()    # all that the shell itself wrote is in the pipe by now
-            now = time.monotonic()
-            self._facts.exited_s = self._facts.output_s = now
-        elif exited and stopping:
-            self._facts.survivors = not process.gone(self._facts.kill_s is not None)
+            for fd in list(self._outputs):
+                self._read(fd, MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
+            self._facts.exited_s = self._facts.output_s = time.monotonic()
 
     def _read(self, fd: int, most: int) -> None:
         """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
@@ -2518,14 +2442,10 @@ class Supervisor:
             if len(chunk) < READ_BYTES and self._facts.exited_s is None:
                 break           # the pipe is most likely empty: the next poll knows
 
-    def _read_all(self) -> None:
-        for fd in list(self._outputs):
-            self._read(fd, MIB)         # the largest pipe
-
     def _close_output(self, fd: int) -> None:
-        self._poller.unregister(fd)
-        os.close(fd)
         del self._outputs[fd]
+        self._poller.unregister(fd)
+        _close(fd)
         self._facts.at_eof = not self._outputs
 
     def _outcome(self, process: Process, text: CommandText) -> Outcome:
@@ -2534,8 +2454,12 @@ class Supervisor:
         unread = self._stop is None and text.unread()
         if self._stop is not None:
             process.signal_group(signal.SIGKILL)        # the group's last: it cannot be repeated after the reap
-            self._note_survivors(process)
-            self._read_all()    # the last words of whoever died last
+            if self._facts.exited_s is None or (PROC and self._facts.survivors):
+                members = process.left(0.0)
+                self._notes += [NOTE_SURVIVED.format(who=_who(members))] if members else []
+                self._notes += [NOTE_BLIND] if process.blind else []
+            for fd in list(self._outputs):
+                self._read(fd, MIB)     # the last words of whoever died last
             for fd in list(self._outputs):
                 self._close_output(fd)
         elif PROC and (self._outputs or self._record is not None):
@@ -2548,11 +2472,7 @@ class Supervisor:
                 os.rmdir(self._scratch)
             except OSError:
                 self._notes.append("files that the command left are in " + printable(self._scratch))
-        streams = self._fitted()
-        if self._plan.saving is Saving.WHEN_CUT and any(fitted.cut for fitted in streams):
-            self._spool.spill()
-        common = Outcome("exited", error="cwd_missing" if self._scratch else None, streams=streams, total_bytes=self._total_bytes(),
-                         saved=self._spool.saved, notes=tuple(self._notes), duration_s=duration_s)
+        common = self._so_far("exited")._replace(duration_s=duration_s)
         if not self._outputs and self._record is None:
             self._spool.close()
         if self._stop is not None:
@@ -2562,18 +2482,9 @@ class Supervisor:
                 "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
         code, name = status_of(returncode)
         if unread:
-            return common._replace(status="failed", error="spawn_failed", reason="the shell %s ended (%s) before it read the command"
-                                   % (shown(self._plan.shell[0]), name or "exit code %d" % code))
+            return common._replace(status="failed", error="spawn_failed", reason=(
+                "the shell %s ended (%s) before it read the command" % (shown(self._plan.shell[0]), name or "exit code %d" % code)))
         return common._replace(exit_code=code, signal=name)
-
-    def _note_survivors(self, process: Process) -> None:
-        if self._facts.exited_s is None or (PROC and self._facts.survivors):
-            shell = [_member(process.pid)] if self._facts.exited_s is None else []
-            members = [one for one in (*shell, *(process.members() if PROC else ())) if one]
-            if members:
-                self._notes.append(NOTE_SURVIVED.format(who=_who(members)))
-            if process.blind:
-                self._notes.append(NOTE_BLIND)
 
     def _hand_over(self) -> None:
         """Gives the pipes that somebody still holds to a detached copy, which reads on into the file after this process
@@ -2584,13 +2495,13 @@ class Supervisor:
         try:
             if self._record is None and members:
                 first = min(members, key=lambda one: (one.start, one.pid))
-                record = self._job(first.pid, first.start, saved)
+                record = Record.create(saved, self._plan, members, pid=first.pid, start=first.start, notes=self._notes)
         except OSError:         # the disk is full: read on all the same
             pass
         try:
             with next(_turns):
                 fds = dict(zip(("pipe", "other"), [*self._outputs, None]))
-                Copy(self._plan.env, {"folder": "", "path": saved.path or ""},
+                Copy(self._plan.env, {"path": saved.path or ""},
                      {**fds, "file": self._spool.fd, "record": record.fd if record else None}).close()
             for fd in list(self._outputs):
                 self._close_output(fd)
@@ -2604,31 +2515,27 @@ class Supervisor:
         self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
                            else NOTE_HELD.format(path=path))
 
-    def _settle(self, record: Record, outcome: Outcome) -> None:
-        _quietly(lambda: record.settle(
-            completion_note(outcome, _who(self._left, "%d %s")), status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal, error=outcome.error,
-            reason=outcome.reason, notes=outcome.notes, members=[(one.pid, one.start) for one in self._left[:20]]))
-
     def linger(self) -> None:
         """Stays for what the command left behind. In the host: reads on, where no copy took that over. In a copy: reads on,
         watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.10."""
         left = self._process if self._detached and self._stop is None else None
         until = self._facts.started_s + (self._plan.limits.kept_s or 0.0) if left is not None else math.inf
-        pause_s, outputs = 0.5, set(self._outputs)
-        while outputs or (left is not None and left.members()):
-            if time.monotonic() >= until and left is not None:
-                _end(left, self._plan.limits.grace_s, lambda seconds: _drain(outputs, self._spool.add, time.monotonic() + seconds)
-                     if outputs else time.sleep(seconds))
+        begun = time.monotonic()
+        while self._outputs or (left is not None and left.members()):
+            if left is not None and time.monotonic() >= until:
+                _end(left, self._plan.limits.grace_s, self._sleep)
                 left, until = None, math.inf        # what survived a KILL is nobody's to end
-            elif outputs:
-                _drain(outputs, self._spool.add, until)
-            else:
-                time.sleep(min(pause_s, max(0.0, until - time.monotonic())))
-                pause_s = min(2 * pause_s, 30.0)    # a scan costs milliseconds, and nobody waits for this one
-        self._outputs.clear()
+            else:               # a scan costs milliseconds, and nobody waits for this one
+                self._sleep(min(until - time.monotonic(), math.inf if self._outputs else _pause_s(begun, 0.5, 30.0)))
         self._spool.close()
         if self._record is not None:
             self._record.close()
+
+    def _sleep(self, seconds: float) -> None:
+        if self._outputs:
+            _drain(self._outputs, self._spool.add, time.monotonic() + seconds, self._close_output)
+        else:
+            time.sleep(max(0.0, seconds))
 
 
 # ---- 7 Jobs ---------------------------------------------------------------------------------------------
@@ -2672,7 +2579,7 @@ class Job:
                 known = known._replace(**{name: getattr(self._known, name) for name in ("pid", "start", "boot", "mark", "command")})
             self._known, self.pid = known, known.pid
         except FileNotFoundError:       # removed, with its folder or by the job: only the processes are left to ask
-            if self._known.status == "running" and not (self.pid and Tree.of_job(self._known).lives()):
+            if self._known.status == "running" and not (self.pid and Tree.of_job(self._known).left(0.0)):
                 self._known = self._known._replace(status="lost", error="lost", noted=True)
         except OSError:                 # no descriptor left
             pass
@@ -2690,8 +2597,8 @@ class Job:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """True once the job has ended and its note is written; False if it has not within `timeout_s` seconds."""
-        deadline = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-        pause_s = 0.001
+        begun = time.monotonic()
+        deadline = begun + (math.inf if timeout_s is None else timeout_s)
         while True:
             known = self.look()
             if known.status != "running" and known.noted:
@@ -2699,10 +2606,9 @@ class Job:
             left = deadline - time.monotonic()
             if left <= 0:
                 return known.status != "running"
-            time.sleep(min(pause_s, left))
+            time.sleep(min(_pause_s(begun), left))
             if known.status != "running":       # the note follows at once, unless the disk is full
                 deadline = min(deadline, time.monotonic() + 1.0)
-            pause_s = min(2 * pause_s, 0.05)
 
     def read(self, offset: int = 0) -> tuple[str, int]:
         """The output from byte `offset` on, and the offset to go on from: no character is split, and reading piece by piece
@@ -2760,10 +2666,10 @@ atexit.register(_everyone.close)
 
 def _after_fork() -> None:
     """The parent's commands are none of a forked child's business, and the parent's locks may be held by nobody."""
+    global _guard, _turns
     _everyone.runs.clear()
-    _guard.forget()
-    global _turns
-    _turns = itertools.cycle([_thread.allocate_lock()])
+    _guard.close()          # the parent's must not wait for the child's end
+    _guard, _turns = Guard(), itertools.cycle([_thread.allocate_lock()])
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -2778,131 +2684,111 @@ class Turnstile:
         self._lock.acquire()
 
     def open(self) -> None:
-        """Lets everybody through, from now on. Only the first time counts, and only one thread may come here."""
+        """Only the first time counts, and only one thread may come here."""
         if not self.is_open:
             self.is_open = True
             self._lock.release()
 
     def wait(self, timeout_s: float) -> bool:
-        """True if it is open within `timeout_s` seconds. Any number of threads may wait; an interrupt between the two lines
-        below delays the others by their own timeout, so nobody waits for long at a time."""
+        """True if it is open by then. Any number of threads may wait; an interrupt between the two lines below delays the
+        others by their own timeout, so nobody waits for long at a time."""
         if not self.is_open and self._lock.acquire(timeout=timeout_s):
             self._lock.release()           # each who comes through lets the next one through
         return self.is_open
 
 
-class Launch:
-    """The start of a background job: by a detached copy of this file, else in this process, which then ends with it.
-    Stands in the place of a supervisor."""
-
-    def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object]) -> None:
-        self._plan, self._folder, self._cancels, self._publish = plan, folder, cancels, publish
-        self._attached: Supervisor | None = None
-        self._notes: list[str] = []
-        self._started_s = time.monotonic()
+class Launch(Supervisor):
+    """The start of a background job: it is run by a detached copy of this file, else in this process, which it then ends with."""
 
     def run(self) -> Outcome:
         """How the job ended if it did within its first moment; else that it runs."""
-        path = ""
+        plan, saved = self._plan, self._spool.spill()
         try:
-            fd, path = self._folder.create()
-            spool = Spool(self._folder, (fd, path))
-            self._record = Record.create(path, self._plan)
+            record = self._record = Record.create(saved, plan)
         except OSError as problem:
-            if path:
-                os.close(fd)
-                self._folder.discard(path)
+            if saved.path is not None:
+                self._folder.discard(saved.path)
             return Outcome("failed", error="spawn_failed", reason="no file for the job could be made: " + _reason(problem))
-        work = dict(self._plan._asdict(), fit=None, streams=None, saving=None, text=self._plan.text.decode(), env=dict(self._plan.env), folder=os.path.dirname(path), path=path)
+        work = dict(plan._asdict(), fit=None, streams=None, saving=None, text=plan.text.decode(), env=dict(plan.env), path=record.output)
         try:
             with next(_turns):
-                if self._stops():
-                    spool.close()
-                    return self._never(Outcome("cancelled"))
-                copy = Copy(self._plan.env, work, {"file": fd, "record": self._record.fd, "pipe": None, "other": None})
+                if _stops(self._cancels):
+                    self._folder.discard(record.output)
+                    return Outcome("cancelled")
+                copy = Copy(plan.env, work, {"file": self._spool.fd, "record": record.fd, "pipe": None, "other": None})
         except OSError as problem:
             self._notes.append(NOTE_ATTACHED.format(reason=_reason(problem)))
-            self._attached = Supervisor(self._plan, self._folder, self._cancels, None, lambda _: self._publish(self._answer()),
-                                        (spool, self._record))
-            self._attached.run()
-            return self._answer()
-        spool.close()
-        with closing(copy), closing(self._record):
-            return self._watch(copy)
+            self._live = None
+            super().run()
+            return self._answer(record)
+        self._spool.close()
+        with closing(copy), closing(record):
+            return self._watch(copy, record)
 
-    def _stops(self) -> int:
-        return sum(token.count for token in self._cancels)
+    def _kept(self, pid: int, limit_s: float) -> Outcome:
+        assert self._record is not None
+        return self._answer(self._record)
 
-    def _watch(self, copy: Copy) -> Outcome:
+    def _watch(self, copy: Copy, record: Record) -> Outcome:
         """Waits until the copy says that the first moment is over. One that is slow, stopped or killed is ended before its
         record is believed: it may be about to start what nobody would find."""
         word, deadline = None, time.monotonic() + LOOK_S + COPY_ANSWERS_S
-        while word is None and not self._stops() and time.monotonic() < deadline:
+        while word is None and not _stops(self._cancels) and time.monotonic() < deadline:
             word = copy.hear(0.05)
-        known = self._record.read()
+        known = record.read()
         if not known.pid and known.status == "running":
             copy.kill()
-            word, known = b"", self._record.read()
-        cancelled = word != b"e" and self._stops() > 0
+            word, known = b"", record.read()
+        cancelled = word != b"e" and _stops(self._cancels) > 0
         if cancelled and known.pid:
-            _end(Tree.of_job(known), self._plan.limits.grace_s, stops=self._stops)
+            _end(Tree.of_job(known), self._plan.limits.grace_s, stops=self._due)
             while word and copy.hear(UNKILLABLE_S) == b"k":
                 pass
-        if word == b"" and self._record.read().status == "running":
-            _quietly(lambda: self._record.settle(JOB_NOTE.format(how="error: lost"), status="lost", error="lost"))
-        answer = self._answer()
+        if word == b"" and record.read().status == "running":
+            _quietly(record.settle, _LOST)
+        answer = self._answer(record)
         return answer._replace(status="cancelled", exit_code=None, signal=None, pid=None) if cancelled else answer
 
-    def _never(self, outcome: Outcome) -> Outcome:
-        self._folder.discard(self._record.output)
-        return outcome
-
-    def _answer(self) -> Outcome:
+    def _answer(self, record: Record) -> Outcome:
         """What the record says; with an end, also what the output file holds."""
-        known, path = self._record.read(), self._record.output
+        known, path = record.read(), record.output
         if not known.pid:
             if PROC is not None:            # who began it may have been killed in the middle of that
                 _end(Tree(0, 0, self._plan.mark), 0.0)
-            failed = known.status in ("failed", "cancelled")
-            return self._never(Outcome(known.status if failed else "failed", error=known.error if failed else "spawn_failed",
-                                       reason=known.reason if failed else "the detached copy ended before it had started the command"))
+            self._folder.discard(path)
+            if known.status in ("failed", "cancelled"):
+                return Outcome(known.status, error=known.error, reason=known.reason)
+            return Outcome("failed", error="spawn_failed", reason="the detached copy ended before it had started the command")
         self._folder.named(path)
-        outcome = Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, pid=known.pid, saved=Saved(path, "", False),
-                          notes=(*self._notes, *known.notes), duration_s=time.monotonic() - self._started_s)
-        if known.status == "running":
-            return outcome
-        buffer = OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes)
-        try:
-            with open(_open_regular(path, os.O_RDONLY), "rb") as file:
-                for chunk in iter(lambda: file.read(READ_BYTES), b""):
-                    buffer.add(chunk)
-        except OSError:                     # the job has removed it
-            pass
-        captured = buffer.captured()
-        outcome = outcome._replace(streams=(self._plan.fit(captured),), total_bytes=captured.total_bytes, limit_s=self._plan.limits.kept_s or 0.0)
+        self._buffers = [OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes, self._plan.count_lines)]
+        if known.status != "running":
+            try:
+                with open(_open_regular(path, os.O_RDONLY), "rb") as file:
+                    for chunk in iter(lambda: file.read(READ_BYTES), b""):
+                        self._buffers[0].add(chunk)
+            except OSError:                 # the job has removed it
+                pass
+        outcome = self._so_far(known.status)._replace(
+            exit_code=known.exit_code, signal=known.signal, error=known.error, reason=known.reason, pid=known.pid,
+            notes=tuple(known.notes), limit_s=0.0 if known.status == "running" else self._plan.limits.kept_s or 0.0)
         if known.status != "lost":
             return outcome
         left = Tree.of_job(known).left() if PROC is not None else []
         return outcome._replace(status="failed", reason="what ran the job was killed: its exit status is unknown"
                                 + ("; still running: " + _who(left, "%d %s") if left else ""))
 
-    def linger(self) -> None:
-        """Stays for a job that is attached to this process."""
-        if self._attached is not None:
-            self._attached.linger()
-
 
 class Run:
     """One command on its way to an answer."""
 
-    def __init__(self, kind: type[Supervisor] | type[Launch], plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None,
+    def __init__(self, kind: type[Supervisor], plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None,
                  watched: bool) -> None:
         self._registries = (registry, _everyone)
         self._own = Cancel()
         self._stopping = _thread.RLock()          # a signal handler may stop what is being stopped
         self._live = LiveText() if watched else None
         self._work = kind(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live, self._publish)
-        self._unclaimed: list[None] = [None]    # popped by the one monitor that runs it
+        self._claim = _thread.allocate_lock()   # taken, for good, by the one that runs it
         self._outcome: Outcome | None = None
         self.final = Outcome("cancelled")       # how it ended, once it has
         self._answered = Turnstile()
@@ -2910,26 +2796,19 @@ class Run:
 
     def start(self) -> None:
         """Starts the command in a monitor thread. Starting twice is starting once."""
-        if _everyone.closed and self._claim():  # the interpreter is ending: a new thread might never run
-            self._publish(Outcome("cancelled"))
+        instead = Outcome("cancelled")
+        if not _everyone.closed:                # else the interpreter is ending: a new thread might never run
+            try:
+                _thread.start_new_thread(self._monitor, ())
+                return
+            except RuntimeError as problem:     # no thread to be had, or the interpreter is at its end
+                instead = Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem)
+        if self._claim.acquire(False):
+            self._publish(instead)
             self.ended.open()
-            return
-        try:
-            _thread.start_new_thread(self._monitor, ())
-        except RuntimeError as problem:         # no thread to be had, or the interpreter is at its end
-            if self._claim():
-                self._publish(Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem))
-                self.ended.open()
-
-    def _claim(self) -> bool:
-        try:
-            self._unclaimed.pop()
-            return True
-        except IndexError:
-            return False
 
     def _monitor(self) -> None:
-        if not self._claim():
+        if not self._claim.acquire(False):
             return
         for registry in self._registries:
             registry.runs.add(self)
@@ -2956,7 +2835,6 @@ class Run:
             self._answered.open()
 
     def wait(self, timeout_s: float) -> Outcome | None:
-        """The answer, or None if there is none within `timeout_s` seconds."""
         self._answered.wait(timeout_s)
         return self._outcome
 
@@ -2976,8 +2854,7 @@ class Run:
             self._own.cancel()
 
     def end(self) -> None:
-        """Stops the run, begun or not, and waits until it has ended. An interrupt on the way is one more stop.
-        Upholds REQ-BASH-015.2."""
+        """Stops the run and waits for its end. An interrupt on the way is one more stop. Upholds REQ-BASH-015.2."""
         while not self.ended.is_open:
             try:
                 self.stop()
@@ -3001,8 +2878,8 @@ class Lease:
 
 
 def _take_in_orphans() -> Sequence[int]:
-    """Makes this process, a detached copy, the parent of every orphan among its descendants, so that none is ever out of
-    its sight; a host must not. Returns the number and the start of this process, or nothing where that cannot be."""
+    """Makes this process the parent of every orphan among its descendants, so that none is out of its sight; a host must
+    not. Returns the number and the start of this process, or nothing where that cannot be."""
     try:
         import ctypes
         this = _member(os.getpid())
@@ -3017,8 +2894,7 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
     """What a detached copy does: it says who it is, and if that is to its starter's liking, runs a job or drains a leftover.
 
     It is in nobody's way: a session and a working directory of its own, a name that `pkill python` misses, deaf to the
-    signals that are meant for others (by handlers, since a job would inherit what is ignored). Upholds REQ-BASH-003.4.
-    """
+    signals that are meant for others (by handlers, since a job would inherit what is ignored). Upholds REQ-BASH-003.4."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
         signal.signal(number, lambda *_: None)
     try:
@@ -3032,21 +2908,20 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
     os.setsid()             # not before: its starter ends a copy that it does not want by the group it was started in
     with open(request, "rb") as file:
         work = json.loads(file.read())
-    folder = Folder(work["folder"])
+    folder = Folder(os.path.dirname(work["path"]))
     spool = Spool(folder, None if work["file"] is None else (work["file"], work["path"]))      # without: nothing is kept
     record = None if work["record"] is None else Record(work["record"], work["path"])
     if work["pipe"] is not None:
-        _drain({work["pipe"], work["other"]} - {None}, spool.add if spool.fd is not None else len)
+        pipes = {fd: fd for fd in (work["pipe"], work["other"]) if fd is not None}
+        _drain(pipes, spool.add if spool.fd is not None else len, math.inf, pipes.pop)
         if record is not None:
             known = record.read()
-            left = Tree.of_job(known).left() if known.pid else []
-            _quietly(lambda: record.settle(completion_note(Outcome("exited"), _who(left, "%d %s")), status="exited",
-                                           members=[(one.pid, one.start) for one in left[:20]]))
+            _quietly(record.settle, Outcome("exited"), Tree.of_job(known).left() if known.pid else [])
         return
     assert record is not None
     plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["cwd"], work["env"], Limits(*work["limits"]),
                 Streams.MERGED, Saving.NEVER, 0, 0, 0, False, lambda captured: Fitted("", captured.total_bytes, False))
-    supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), (spool, record), _take_in_orphans())
+    supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), spool, record, _take_in_orphans())
     signal.signal(signal.SIGCHLD, supervisor.reap_orphans)
     supervisor.run()
     _quietly(os.write, reports, b"e")

@@ -64,14 +64,14 @@ SABOTEURS = {
     "003.5": ('else "completed"', 'else "succeeded"'),
     "003.6": ("((outcome.exit_code or 128) - 128", "((outcome.exit_code or 128)"),
     "003.7": ("ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)", "int()"),
-    "003.8": ('self.settle(JOB_NOTE.format(how="error: lost"), status="lost", error="lost")', 'self.settle(JOB_NOTE.format(how="error: lost"), status="exited", exit_code=0)'),
+    "003.8": ('_LOST = Outcome("lost", error="lost", reason="lost")', '_LOST = Outcome("exited", 0)'),
     "003.9": ("text[len(there):] if text.startswith(there) else text", "text"),
     "003.10": ('how + ("; still running: " + still if still else "")', "how"),
-    "003.11": ('folder = self._given or self._made.get("path")', 'folder = self._made.get("path")'),
+    "003.11": ("folder = self._given or self._made\n", "folder = self._made\n"),
     "003.12": ("len(data) - len(decoder.getstate()[0])", "len(data)"),
     "003.13": ("gone = _end(Tree.of_job(known), self._grace_s, time.sleep, stops)", "gone = not _quietly(os.kill, known.pid, signal.SIGKILL)"),
     "003.14": ("self.pinned = first is not None and first.start == self.start", "self.pinned = first is not None"),
-    "003.15": ("record = self._job(first.pid, first.start, saved)\n", "pass\n"),
+    "003.15": ("record = Record.create(saved, self._plan, members, pid=first.pid, start=first.start, notes=self._notes)\n", "pass\n"),
     "003.16": ("if len(live) < self.max_jobs:", "if len(live) <= self.max_jobs:"),
     "003.17": ("        del self._cancels[1:]\n", ""),
     "003.18": ("if _file_identity() != _LOADED:", "if False:"),
@@ -117,10 +117,10 @@ SABOTEURS = {
     "009.8": ("if self._buffers[n].total_bytes > self._plan.limit_bytes:", "if True:"),
     "010.1": ("while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:", "while False:"),
     "010.2": ("self.total_bytes += len(chunk)", "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"),
-    "010.3": ("os.close(self.pidfd)", "pass"),
+    "010.3": ("_close(self.pidfd)", "pass"),
     "011.1": ("min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)", "facts.output_s + limits.drain_idle_s"),
     "011.2": ("process.members() if self._outputs else process.left()", "[]"),
-    "011.3": ('_drain({work["pipe"], work["other"]} - {None}, spool.add if spool.fd is not None else len)', "pass"),
+    "011.3": ("_drain(pipes, spool.add if spool.fd is not None else len, math.inf, pipes.pop)", "pass"),
     "011.4": ("return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until", "return Action.FINISH, until"),
     "012.1": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, plan.text[:99].decode("utf-8", "replace")]'),
     "012.2": ('_anonymous_file(text + b"\\0")', '_anonymous_file(text[:131071] + b"\\0")'),
@@ -134,10 +134,10 @@ SABOTEURS = {
     "014.5": ("{**NON_INTERACTIVE, **runs, **environ}", "{**environ, **runs, **NON_INTERACTIVE}"),
     "014.6": ("if remote else []", "if not remote else []"),
     "014.7": ('"--norc", ', ""),
-    "015.1": ("Stop.CANCELLED if cancels else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
+    "015.1": ("Stop.CANCELLED if _stops(self._cancels) else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
     "015.2": ("                run.end()\n                raise", "                raise"),
     "015.3": ("facts.stops > 1 or", ""),
-    "015.4": ("if any(token.count for token in self._cancels):\n            return Outcome(\"cancelled\")\n        with", "with"),
+    "015.4": ("if _stops(self._cancels):\n            return Outcome(\"cancelled\")\n        with", "with"),
     "015.5": ("            self._registry.close()\n", "            pass\n"),
     "016.1": ("self._live.add(chunk, n)", "self._live.add(chunk[1:], n)"),
     "016.2": ("skipped, self._told = self._dropped - self._told, self._dropped", "skipped = 0"),
@@ -148,7 +148,7 @@ SABOTEURS = {
     "017.5": ("hashlib.sha256(_read_file(_FILE))", "hashlib.sha256()"),
     "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
     "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
-    "019.1": ("super().__init__(self._popen.pid, None, plan.mark)", "super().__init__(self._popen.pid, None, plan.mark); os.umask(0o11)"),
+    "019.1": ("super().__init__(self._popen.pid, first.start if first else 0, plan.mark)", "super().__init__(self._popen.pid, first.start if first else 0, plan.mark); os.umask(0o11)"),
     "019.2": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "021.1": ("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"),
     "021.2": ('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'),
@@ -184,14 +184,14 @@ SABOTEURS_OF_FAULTS = {
     "t05": ("if one.group != self.pid or not reached:", "if one.group != self.pid:"),
     "t06": ("until = facts.kill_s + UNKILLABLE_S", "until = facts.kill_s + 999"),
     "t07": ("return returncode, None", "return returncode & 127, None"),
-    "t08": ("self._pause_s = min(max(2 * self._pause_s, 0.0005), 0.05)", "self._pause_s = 0"),
+    "t08": ("return min(max(time.monotonic() - since_s, least_s), most_s)", "return 0"),
     "t09": ("except OSError:\n        return None\n\n\ndef _signal_one", "except KeyError:\n        return None\n\n\ndef _signal_one"),
     "t13": ("return self._mark in environ", "return b'BASH_TOOL_RUN' in environ"),
     "t14": ("+= QUIET_PASSES if _last_pid() == youngest != 0 else 1", "+= QUIET_PASSES"),
     "t15": ("if now is None or now.start != member.start:\n        return", "if now is None:\n        return\n    member = now"),
     "t18": ("if not os.read(leave, 1):", "if not os.read(leave, 1) and False:"),
     "t19": ("elif outcome.signal:", "elif not outcome.signal:"),
-    "t24": ("with closing(copy), closing(self._record):", "with closing(copy):"),
+    "t24": ("_close(self.fd)\n        self.fd = -1", "self.fd = -1"),
     "t28": ("self.saved is None or self.saved.capped or", "self.saved is None or"),
     "t31": ("if problem.errno == errno.E2BIG:", "if False:"),
     "t32": ("        except OSError as problem:\n            if self._process is not None:", "        except KeyError as problem:\n            if self._process is not None:"),
@@ -201,10 +201,10 @@ SABOTEURS_OF_FAULTS = {
     "t43": ("elif PROC and (self._outputs", "elif not time.sleep(1) and PROC and (self._outputs"),
     "t44": ("                self.stop()\n                self.start() ", "                self.start() "),
     "t46": ("line * self.LINE)", "0)"),
-    "t47": ("return not poller.poll(0)", "return True"),
+    "t47": ("and not _ready(self._lifeline, 0.0)", ""),
     "t48": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "t49": ("start_new_session=True)     # no", "start_new_session=True, restore_signals=False)     # no"),
-    "t50": ("self._poller = select.poll()            # not", "self._poller = select.poll(); assert self._folder and max(map(int, os.listdir('/proc/self/fd'))) < 1000            # not"),
+    "t50": ("self._poller = select.poll()\n", "self._poller = select.poll(); assert self._folder and max(map(int, os.listdir('/proc/self/fd'))) < 1000\n"),
     "t52": ("return (late if now >= until else Action.WAIT), until", "return (late if now >= max(until, facts.output_s + 1) else Action.WAIT), until"),
 }
 
@@ -768,7 +768,7 @@ STEPS_OF_THE_END = {
     "placed": ("            there = os.pread", "            os.kill(os.getpid(), 9)\n            there = os.pread"),
     "half": ("            _write_all(fd, text[len(there):] if", "            os.write(fd, text[:20]); os.kill(os.getpid(), 9)\n            _write_all(fd, text[len(there):] if"),
     "appended": ("            self.add(noted=True)\n        finally", "            os.kill(os.getpid(), 9)\n            self.add(noted=True)\n        finally"),
-    "half a line": ("            self.add(**end, note=note)\n",
+    "half a line": ("            self.add(**{name: value for name, value in end.items() if name in JobRecord._fields and value not in (None, \"\", (), [])})\n",
                     "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip())); os.kill(os.getpid(), 9)\n"),
 }
 
@@ -850,7 +850,7 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     """WHEN the output of a job is read piece by piece, THE SYSTEM SHALL return the same text as when it is read at once, with no character split."""
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
     output = folder / "output-0123456789ab.log"
-    record = bash_tool.Record.create(str(output), a_plan(), pid=os.getpid())
+    record = bash_tool.Record.create(bash_tool.Saved(str(output), "", False), a_plan(), pid=os.getpid())
     written, whole = b"", b"".join(parts)
     job, pieces, offset = None, [], 0
     while written != whole or job is None:
@@ -861,10 +861,10 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
         again, _ = job.read(offset)
         assert text == again and following >= offset
         pieces, offset = [*pieces, text], following
-    record.settle("\n\n[note]\n", status="exited", exit_code=0)
+    record.settle(bash_tool.Outcome("exited", 0))
     record.close()
     text, end = job.read(offset)
-    assert "".join(pieces) + text == job.read()[0] == (whole + b"\n\n[note]\n").decode("utf-8", "replace")
+    assert "".join(pieces) + text == job.read()[0] == (whole + b"\n\n[background process completed]\n").decode("utf-8", "replace")
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
@@ -1056,7 +1056,7 @@ def test_req_bash_003_20_files_that_fail(fault):
 @pytest.mark.parametrize("moment, old, new", [
     ("before its exec", "            self._recognise()\n", "            os.kill(os.getpid(), 9)\n"),
     ("before the leave", '            os.write(self._leave, b"x")\n', "            os.kill(os.getpid(), 9)\n"),
-    ("before the answer", "            return self._watch(copy)\n", "            os.kill(os.getpid(), 9)\n")])
+    ("before the answer", "            return self._watch(copy, record)\n", "            os.kill(os.getpid(), 9)\n")])
 def test_t18_the_agent_dies_while_it_starts_a_job(moment, old, new):
     """A job that was started has one note at its end; one that was not is not listed."""
     dying_host("""
