@@ -127,6 +127,7 @@ NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n
 NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
 NOTE_NO_COPY = " for as long as this program lives ({reason})"
+NOTE_NOT_KEPT = "ended at its timeout, because it could not be recorded as a job ({reason})"
 NOTE_ATTACHED = "this job ends with the program that started it: no detached copy of bash_tool took it over ({reason})"
 NOTE_SURVIVED = "could not be killed: {who}"
 NOTE_BLIND = "what the command started outside its process group may still run: it could not be looked for"
@@ -477,6 +478,8 @@ class Profile:
                 raise ValueError("seconds must be finite and not negative, got %r" % (what,))
         if min(self.max_output_bytes, self.max_output_lines, self.max_output_chars, self.rolling_bytes) < 1 or self.snip_size < 0:
             raise ValueError("limits must be positive")
+        if self.on_timeout is OnTimeout.KEEP and self.format in (Format.JSON, Format.LABELS):
+            raise ValueError("an answer in this format cannot say that a command goes on")
         if self.truncation is Truncation.ENDS and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
         if self.truncation is Truncation.TAIL and self.rolling_bytes < self.max_output_bytes:
@@ -663,12 +666,26 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(first_bytes(head, profile.snip_size) + SNIP + last_bytes(tail, profile.snip_size), got, True)
 
 
+_UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
+                         rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+
+
+def without_unfinished(stream: Captured) -> Captured:
+    """What of a stream that goes on can be shown: a character, a sequence or a line end that may be half there is left for
+    the next time. Upholds REQ-BASH-021.7."""
+    half = _UNFINISHED.search(stream.tail[-KIB:])
+    held = len(half.group()) if half else 0
+    return stream._replace(tail=stream.tail[:len(stream.tail) - held], total_bytes=stream.total_bytes - held)
+
+
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of what that leaves out; of a
     last line that is longer than that its end. The newline at the end is not shown and begins no line. Upholds REQ-BASH-021.3."""
     whole = is_whole(stream)
     text = _CLEAN[profile.cleaning](decode(stream.head + stream.tail) if whole else two_ends(stream)[1])
-    lines = (text[:-1] if text.endswith("\n") else text).split("\n") if stream.total_bytes else []
+    lines = (text[:-1] if text.endswith("\n") else text).split("\n") if text else []
+    total_lines = len(lines) if whole else stream.newlines + (not text.endswith("\n"))
+    broken = not whole and len(lines) == 1
     if not whole and len(lines) > 1:
         del lines[0]            # its beginning is gone
     kept: list[str] = []
@@ -679,16 +696,15 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
             limit = "lines" if len(kept) == profile.max_output_lines else "bytes"
             break
         kept.append(line)
-    partial = bool(lines) and (not kept or (not whole and len(lines) == 1))
+    partial = bool(lines) and (not kept or broken)
     text = "\n".join(reversed(kept)) if kept else last_bytes(lines[-1], profile.max_output_bytes) if lines else ""
-    total_lines = stream.newlines + (stream.total_bytes > 0 and not (stream.tail or stream.head).endswith(b"\n"))
-    record = Cut(total_lines, stream.total_bytes, max(len(kept), partial), len(text.encode("utf-8")), limit is not None, limit, partial)
+    record = Cut(total_lines, stream.total_bytes, max(len(kept), int(partial)), len(text.encode("utf-8")), limit is not None, limit, partial)
     return Fitted(text, stream.total_bytes, record.truncated, record)
 
 
 def keep_head(stream: Captured, profile: Profile) -> Fitted:
     """The stream's text up to `max_output_chars` or `max_output_bytes`, cut between characters, with a line that says so.
-    Upholds REQ-BASH-022.2 and REQ-BASH-023.3."""
+    Upholds REQ-BASH-022.2 and REQ-BASH-023.2."""
     text = _CLEAN[profile.cleaning](decode(stream.head + stream.tail) if is_whole(stream) else two_ends(stream)[0])
     if profile.truncation is Truncation.HEAD_CHARS:
         head, mark = text[:profile.max_output_chars], HEAD_CHARS_CUT
@@ -803,6 +819,12 @@ def code_text(outcome: Outcome) -> str:
     return "%d (%s)" % (code, name) if name else str(code)
 
 
+def saved_text(saved: Saved) -> str:
+    """Where the full output is, as the end of a sentence."""
+    template = TAIL_FILE_LOST if saved.path is None else TAIL_FILE_PARTLY if saved.reason else TAIL_FILE
+    return template.format(path=printable(saved.path), reason=saved.reason)
+
+
 def tail_notice(name: str, fitted: Fitted, saved: Saved | None) -> list[str]:
     """The line that follows a stream that was cut to its last lines. Upholds REQ-BASH-021.4."""
     cut = fitted.record
@@ -811,11 +833,7 @@ def tail_notice(name: str, fitted: Fitted, saved: Saved | None) -> list[str]:
     shown_lines = "%d of %d lines" % (cut.output_lines, cut.total_lines)
     if cut.last_line_partial:
         shown_lines = "%d bytes of line %d" % (cut.output_bytes, cut.total_lines)
-    where = ""
-    if saved is not None:
-        where = (TAIL_FILE_LOST if saved.path is None else TAIL_FILE_PARTLY if saved.reason else TAIL_FILE).format(
-            path=printable(saved.path), reason=saved.reason)
-    return [TAIL_NOTICE.format(stream=name, shown=shown_lines, where=where)]
+    return [TAIL_NOTICE.format(stream=name, shown=shown_lines, where=saved_text(saved) if saved is not None else "")]
 
 
 def _last_lines(name: str, fitted: Fitted, most: int) -> list[str]:
@@ -828,11 +846,11 @@ def _last_lines(name: str, fitted: Fitted, most: int) -> list[str]:
 
 def format_sections(outcome: Outcome, profile: Profile) -> str:
     """The answer as sections for stdout, stderr and the exit code; for a job, what became of it. Upholds REQ-BASH-021.5
-    to REQ-BASH-021.7."""
+    to REQ-BASH-021.8."""
     stdout, stderr = both(outcome)
-    if outcome.status in ("failed", "rejected") and outcome.pid is None:
-        return "\n".join([SYSTEM_ERROR.format(reason=outcome.reason), *note_lines(outcome)])
-    file = ["", "Full output: " + printable(outcome.saved.path)] if outcome.saved is not None and outcome.saved.path else [""]
+    sections = ["stdout:", stdout.text, *tail_notice("stdout", stdout, outcome.saved), "",
+                "stderr:", stderr.text, *tail_notice("stderr", stderr, outcome.saved), ""]
+    file = ["", saved_text(outcome.saved).lstrip()] if outcome.saved is not None else [""]
     if outcome.status == "running" and outcome.limit_s:
         lines = [BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid), *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
                  *_last_lines("stderr", stderr, PARTIAL_LINES[1]), *file, MANAGE]
@@ -842,12 +860,16 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
         lines[-1] += "]"
     elif outcome.pid is not None:
         ended = "exited with code " + code_text(outcome) if outcome.exit_code is not None else "ended, exit code " + code_text(outcome)
-        lines = ["[Process %d %s." % (outcome.pid, ended), *_last_lines("stdout", stdout, profile.max_output_lines),
-                 *_last_lines("stderr", stderr, profile.max_output_lines), *file]
+        lines = ["[Process %d %s." % (outcome.pid, ended)]
+        if len(outcome.streams) == 1:           # read from its file, which holds both as they came
+            lines += [*_last_lines("output", stdout, profile.max_output_lines), *file]
+        else:
+            lines += [*_last_lines("stdout", stdout, profile.max_output_lines), *_last_lines("stderr", stderr, profile.max_output_lines), *file]
         lines[-1] += "]"
+    elif outcome.status in ("failed", "rejected"):
+        lines = [SYSTEM_ERROR.format(reason=outcome.reason), *(["", *sections[:-1]] if stdout.text or stderr.text else [])]
     else:
-        lines = ["stdout:", stdout.text, *tail_notice("stdout", stdout, outcome.saved), "",
-                 "stderr:", stderr.text, *tail_notice("stderr", stderr, outcome.saved), "", "exit code: " + code_text(outcome)]
+        lines = [*sections, "exit code: " + code_text(outcome)]
     return "\n".join([*lines, *note_lines(outcome)])
 
 
@@ -872,7 +894,8 @@ def format_json(outcome: Outcome, profile: Profile) -> str:
 
 
 def format_labels(outcome: Outcome, profile: Profile) -> str:
-    """The answer as the exit code, or what came instead of one, before the labelled streams. Upholds REQ-BASH-023.4."""
+    """The answer as the exit code, or what came instead of one, before the labelled streams. Upholds REQ-BASH-023.1 and
+    REQ-BASH-023.3."""
     stdout, stderr = both(outcome)
     first = {"exited": "Exit code: %d" % plain_code(outcome), "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
              "cancelled": "Cancelled", "failed": "Failed to execute: " + outcome.reason}.get(outcome.status, outcome.reason)
@@ -962,6 +985,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
     if chosen != ["command"]:
+        if not -2 ** 31 < given[chosen[0]] < 2 ** 31:
+            return _wrong('"%s" must be a process ID, got a number of another size' % chosen[0])
         return Inquiry(int(given[chosen[0]]), chosen == ["kill_pid"])
     return _parse_command(given["command"], given.get("mode", "default"), given.get("timeout"), profile)
 
@@ -971,7 +996,8 @@ def _parse_command(command: str, mode: object, timeout_ms: float | None, profile
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
     if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
-        return _wrong('"timeout" must be from 1 to %d milliseconds, got %d' % (MAX_TIMEOUT_MS, timeout_ms))
+        got = "%d" % timeout_ms if abs(timeout_ms) < 1e15 else "a number of another size"     # ten thousand digits say no more
+        return _wrong('"timeout" must be from 1 to %d milliseconds, got %s' % (MAX_TIMEOUT_MS, got))
     if "\0" in command:
         return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
     lone = re.search("[\ud800-\udfff]", command)
@@ -1035,8 +1061,8 @@ def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> dict[st
 
 
 _MARK = re.compile(RUN_PREFIX + "[0-9a-f]{32}")
-_RECORD_TYPES: dict[str, Any] = {name: {"created": (int, float), "exit_code": int, "signal": str, "error": str}.get(name, list if value == () else type(value))
-                                 for name, value in JobRecord._field_defaults.items()}
+_RECORD_TYPES: dict[str, Any] = {name: list if value == () else type(value) for name, value in JobRecord._field_defaults.items()}
+_RECORD_TYPES.update(created=(int, float), exit_code=int, signal=str, error=str)
 
 
 def job_record(lines: bytes) -> JobRecord:
@@ -1238,7 +1264,7 @@ class Folder:
     cannot be made, or written to."""
 
     def __init__(self, given: str | None, prefix: str = "output-", shared: bool = False) -> None:
-        """`given`: the folder to use. `shared`: others have their jobs there too, which are none of this tool's."""
+        """`given`: the folder to use. `shared`: that for temporary files, where the jobs of others are none of this tool's."""
         self._given, self._prefix = given, prefix
         self._mine: list[str] | None = [] if shared else None
         self._made: str | None = None
@@ -1246,6 +1272,8 @@ class Folder:
         self._unnamed: set[str] = set()
 
     def path(self) -> str:
+        if self._mine is not None:
+            return next((base for base in _temporary_folders() if os.access(base, os.W_OK)), "/tmp")
         if self._given is not None:
             os.makedirs(self._given, 0o700, exist_ok=True)
             return self._given
@@ -1306,12 +1334,12 @@ class Folder:
         """The output files that a record stands beside. Makes no folder."""
         folder = self._given or self._made
         try:
-            entries = os.listdir(folder) if folder else []
+            entries = [os.path.join(folder, name) for name in os.listdir(folder)] if folder else map(_record_path, self._mine or ())
         except OSError:
             return
-        for name in entries:
-            output = os.path.join(folder or "", name[:-len("job")] + "log")
-            if name.endswith(".job") and _OUTPUT_NAME.fullmatch(os.path.basename(output)) and (self._mine is None or output in self._mine):
+        for record in entries:
+            output = record[:-len("job")] + "log"
+            if record.endswith(".job") and _OUTPUT_NAME.fullmatch(os.path.basename(output)):
                 yield output
 
     def discard(self, path: str) -> None:
@@ -2382,7 +2410,8 @@ class Supervisor:
                 limit_s = self._limit_s
                 self._record = Record.create(saved, self._plan, pid=process.pid, start=process.start, notes=self._notes)
                 self._folder.named(saved.path)      # before anybody may close the tool
-        except OSError:
+        except OSError as problem:
+            self._notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
             self._stop = Stop.TIMED_OUT
             return
         if self._plan.limits.kept_s is not None:
@@ -2395,11 +2424,13 @@ class Supervisor:
         return self._so_far("running")._replace(pid=pid, limit_s=limit_s)
 
     def _so_far(self, status: str) -> Outcome:
-        streams = tuple(self._plan.fit(buffer.captured()) for buffer in self._buffers)
+        kept = [buffer.captured() for buffer in self._buffers]
+        streams = tuple(self._plan.fit(without_unfinished(stream) if status == "running" else stream) for stream in kept)
         if self._plan.saving is Saving.WHEN_CUT and any(fitted.cut for fitted in streams):
             self._spool.spill()
         return Outcome(status, error="cwd_missing" if self._scratch else None, streams=streams,
-                       total_bytes=sum(buffer.total_bytes for buffer in self._buffers), saved=self._spool.saved, notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s)
+                       total_bytes=sum(buffer.total_bytes for buffer in self._buffers), saved=self._spool.saved,
+                       notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s)
 
     def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
         """Waits for something to happen, at most `wait_s`, and takes notice of it."""
@@ -2515,6 +2546,10 @@ class Supervisor:
         self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
                            else NOTE_HELD.format(path=path))
 
+    def saved(self) -> Saved | None:
+        """How far the output is in a file by now."""
+        return self._spool.saved
+
     def linger(self) -> None:
         """Stays for what the command left behind. In the host: reads on, where no copy took that over. In a copy: reads on,
         watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.10."""
@@ -2620,6 +2655,23 @@ class Job:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text = decoder.decode(data, final)
         return text, max(0, offset) + len(data) - len(decoder.getstate()[0])
+
+    def told(self, offset: int) -> int:
+        """The place up to which an answer that ended at byte `offset` has told the output: what was half there then is to come."""
+        with open(_open_regular(self.output_file, os.O_RDONLY), "rb") as file:
+            file.seek(max(0, offset - KIB))
+            end = file.read(min(KIB, offset))
+        return offset - len(end) + without_unfinished(Captured(b"", end, len(end))).total_bytes
+
+    def captured(self, offset: int, most: int) -> Captured:
+        """The last `most` bytes of what came after byte `offset`, without the completion note, and the counts of all of it."""
+        known, buffer = self.look(), OutputBuffer(0, most, True)
+        with open(_open_regular(self.output_file, os.O_RDONLY), "rb") as file:
+            file.seek(offset)
+            left = known.at - offset if known.at >= 0 else sys.maxsize
+            for chunk in iter(lambda: file.read(max(0, min(READ_BYTES, left - buffer.total_bytes))), b""):
+                buffer.add(chunk)
+        return buffer.captured() if known.status != "running" else without_unfinished(buffer.captured())
 
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it lives, so also for one that
@@ -2826,6 +2878,7 @@ class Run:
         self._publish(outcome)
         self.ended.open()
         self._work.linger()
+        self.final = self.final._replace(saved=self._work.saved())
         del self._work          # it knows `_publish`: a circle that would hold the caller's token
 
     def _publish(self, outcome: Outcome) -> None:
@@ -2833,6 +2886,11 @@ class Run:
         if self._outcome is None:
             self._outcome = outcome
             self._answered.open()
+
+    def saved(self) -> Saved | None:
+        """How far the output is in a file by now."""
+        work = getattr(self, "_work", None)
+        return work.saved() if work is not None else self.final.saved
 
     def wait(self, timeout_s: float) -> Outcome | None:
         self._answered.wait(timeout_s)
@@ -2950,20 +3008,37 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     return os.path.realpath(path) if ".." in path.split("/") else os.path.normpath(path)
 
 
-@dataclass
 class Kept:
     """A job that a model may ask about: with its run where it is of this tool, and up to where its output was told."""
-    job: Job
-    run: Run | None
-    offset: int
 
-    def news(self) -> str:
-        """What the job has said since the last time; nothing if its file is gone."""
-        try:
-            text, self.offset = self.job.read(self.offset)
-        except OSError:
-            text = ""
-        return text
+    def __init__(self, job: Job, run: Run | None, offset: int) -> None:
+        self.job, self._run, self._offset = job, run, offset
+        self._telling = _thread.allocate_lock()     # two who ask at once get each line once
+
+    def ended(self) -> bool:
+        """True once nothing more will come."""
+        return self.job.status != "running" and (self._run is None or self._run.ended.is_open)
+
+    def kill(self, stops: Callable[[], int]) -> None:
+        """Ends the job; what is told of it from then on does not say that anything still runs."""
+        if self.job.end(stops) and self._run is not None and self._run.ended.wait(UNKILLABLE_S):
+            self._run.final = self._run.final._replace(notes=())
+
+    def tell(self, profile: Profile) -> Outcome:
+        """What the job has said since the last time; once it has ended, how, and the tails of all that it said."""
+        known = self.job.look()
+        if known.status != "running" and self._run is not None and self._run.ended.wait(UNKILLABLE_S):
+            return self._run.final._replace(pid=self.job.pid)
+        saved = self._run.saved() if self._run is not None else None
+        with self._telling:
+            try:
+                stream = self.job.captured(self._offset if known.status == "running" else 0, profile.rolling_bytes)
+                self._offset += stream.total_bytes if known.status == "running" else 0
+            except OSError:             # the file is gone
+                stream = Captured(b"", b"", 0)
+        return Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, streams=(fit(stream, profile),),
+                       total_bytes=stream.total_bytes, saved=saved or Saved(self.job.output_file, "", False), pid=self.job.pid,
+                       notes=tuple(known.notes))
 
 
 class BashTool:
@@ -2997,9 +3072,8 @@ class BashTool:
         self.max_jobs = max_jobs
         if not self._shell or not isinstance(max_jobs, int) or max_jobs < 0:
             raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
-        shared = state_dir is None and not profile.own_folder
-        given = os.path.abspath(os.fspath(state_dir)) if state_dir is not None else next(_temporary_folders()) if shared else None
-        self._folder = Folder(given, profile.file_prefix, shared)
+        given = None if state_dir is None else os.path.abspath(os.fspath(state_dir))
+        self._folder = Folder(given, profile.file_prefix, shared=given is None and not profile.own_folder)
         self._registry = Registry()
         self._kept: dict[int, Kept] = {}            # what may be asked about, by number
         self._jobs: dict[str, Job | None] = {}      # this tool's live ones, by their run's variable; None: about to start
@@ -3025,8 +3099,8 @@ class BashTool:
         properties = {name: dict(schema) for name, schema in self.profile.parameters.items()}
         if "mode" in properties:
             properties["mode"].update(enum=list(limits), description=properties["mode"]["description"].format(**limits))
-        schema: dict[str, Any] = {"type": "object", "required": list(self.profile.required), "properties": properties,
-                                  "additionalProperties": False}
+        schema: dict[str, Any] = {"type": "object", **({"required": list(self.profile.required)} if self.profile.required else {}),
+                                  "properties": properties, "additionalProperties": False}
         return {"name": "bash", "description": self.profile.description.replace("{cwd}", printable(self.cwd)), "input_schema": schema}
 
     def call(self, arguments: object, *, cancel: Cancel | None = None,
@@ -3098,7 +3172,7 @@ class BashTool:
 
     def _answer(self, request: Request | Inquiry | Rejected, cancel: Cancel | None, on_output: Callable[[str], object] | None) -> Result:
         if isinstance(request, Inquiry):
-            return self._inquire(request)
+            return self._inquire(request, cancel)
         refusal = request if isinstance(request, Rejected) else self._admit(request)
         if refusal is None and isinstance(request, Request):
             outcome = self._run(request, cancel, on_output)._replace(command=request.command)
@@ -3125,13 +3199,13 @@ class BashTool:
                 run.end()
                 raise
             del lease
-            if outcome.status == "running" and outcome.saved is not None and outcome.saved.path is not None:
-                try:
+            if outcome.saved is not None and outcome.saved.path is not None and outcome.status in ("running", "exited"):
+                try:                    # an exited one has a job if something of it runs on
                     job = Job(outcome.saved.path, self.profile.grace_s)
-                    self._jobs[mark] = job
-                    if not background:
-                        self._remember(Kept(job, run, outcome.total_bytes))
-                except OSError:         # its record is gone already
+                    self._remember(Kept(job, run if outcome.status == "running" and not background else None, job.told(outcome.total_bytes)))
+                    if outcome.status == "running":
+                        self._jobs[mark] = job
+                except OSError:
                     pass
         finally:
             if self._jobs.get(mark) is None:
@@ -3154,11 +3228,11 @@ class BashTool:
     def _remember(self, kept: Kept) -> None:
         """Holds what a job that was kept after its timeout has said, for who asks about it; of those that ended, the last few."""
         self._kept[kept.job.pid] = kept
-        for pid in [pid for pid, other in list(self._kept.items()) if other.run is None or other.run.ended.is_open][:-MAX_JOBS]:
+        for pid in [pid for pid, other in list(self._kept.items()) if other.ended()][:-MAX_JOBS]:
             self._kept.pop(pid, None)
 
-    def _inquire(self, inquiry: Inquiry) -> Result:
-        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.6 and REQ-BASH-021.7."""
+    def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Result:
+        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
         try:
             kept = self._kept.get(inquiry.pid) or Kept(self.job(inquiry.pid), None, 0)
         except LookupError:
@@ -3167,16 +3241,8 @@ class BashTool:
             return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
         self._kept[inquiry.pid] = kept
         if inquiry.kill:
-            kept.job.kill()
-        known = kept.job.look()
-        if known.status != "running" and kept.run is not None and kept.run.ended.wait(UNKILLABLE_S):
-            outcome = kept.run.final._replace(pid=kept.job.pid)
-        else:
-            text = kept.news() if known.status == "running" else kept.job.read()[0]
-            data = text.encode("utf-8")
-            outcome = Outcome(known.status, known.exit_code, known.signal, saved=Saved(kept.job.output_file, "", False), pid=kept.job.pid,
-                              streams=(fit(Captured(b"", data, len(data), data.count(b"\n")), self.profile),), notes=tuple(known.notes))
-        return replace(present(outcome, self.profile), is_error=False)      # the question was answered, whatever the answer
+            kept.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
+        return replace(present(kept.tell(self.profile), self.profile), is_error=False)      # the question was answered, whatever the answer
 
     def _no_room(self, mark: str) -> Outcome | None:
         """Takes a place among the live jobs of this tool; the answer where there is none. First come, first served, and
@@ -3320,7 +3386,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             state_dir = options.state_dir or _user_folder()
         except OSError:
             state_dir = None    # a private temporary folder, if a file is needed at all
-        with BashTool(options.cwd, profile=PROFILES[options.profile], state_dir=state_dir) as tool:
+        profile = replace(PROFILES[options.profile], on_timeout=OnTimeout.KILL)     # nobody would be there to ask about a job that is kept
+        with BashTool(options.cwd, profile=profile, state_dir=state_dir) as tool:
             if options.schema:
                 _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
                 return 0

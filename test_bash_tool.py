@@ -89,7 +89,7 @@ SABOTEURS = {
     "004.9": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, *os.environ.values()]'),
     "005.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "005.2": ("exec </dev/null; ", ""),
-    "006.1": ('"required": list(self.profile.required),', '"required": [],'),
+    "006.1": ('"required": list(self.profile.required)}', '"required": []}'),
     "006.2": ('given.get("mode", "default")', 'given.get("mode", "slow")'),
     "006.3": ('.replace("{cwd}", printable(self.cwd))', '.replace("{cwd}", "/")'),
     "006.4": ("unknown key %s; allowed", "unknown %.0s; allowed"),
@@ -153,11 +153,11 @@ SABOTEURS = {
     "021.1": ("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"),
     "021.2": ('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'),
     "021.3": ("del lines[0]            # its", "pass            # its"),
-    "021.4": ("TAIL_FILE_PARTLY if saved.reason else TAIL_FILE)", "TAIL_FILE_PARTLY if saved.reason else '')"),
+    "021.4": ("TAIL_FILE_PARTLY if saved.reason else TAIL_FILE\n", "TAIL_FILE_PARTLY if saved.reason else ''\n"),
     "021.5": ('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"),
     "021.6": ("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"),
-    "021.7": ("text, self.offset = self.job.read(self.offset)", "text, _ = self.job.read(self.offset)"),
-    "021.8": ("outcome = kept.run.final._replace(pid=kept.job.pid)", "outcome = kept.run.final._replace(pid=kept.job.pid, streams=())"),
+    "021.7": ("self._offset += stream.total_bytes if", "self._offset += 0 if"),
+    "021.8": ("return self._run.final._replace(pid=self.job.pid)", "return self._run.final._replace(pid=self.job.pid, streams=())"),
     "021.9": ("who = \", \".join(\"%d (%s)\" % (job.pid, shown(job.command)) for job in live) or \"none\"", "who = \"none\""),
     "021.10": ("not 1 <= timeout_ms <= MAX_TIMEOUT_MS", "not 0 <= timeout_ms <= MAX_TIMEOUT_MS"),
     "022.1": ('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'),
@@ -3567,8 +3567,11 @@ def test_req_bash_021_3_the_last_whole_lines():
         record = fitted.record
         assert (fitted.text, fitted.cut) == tail_naively(data, lines, most, rolling)
         assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode()) and record.truncated == fitted.cut
-        assert record.total_lines == data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
-        assert record.output_lines == (fitted.text.count("\n") + 1 if data and (fitted.text or record.total_lines) else 0)
+        text = sanitised_naively(data.decode("utf-8", "replace"))
+        exact = text.count("\n") + (text != "" and not text.endswith("\n"))
+        assert abs(record.total_lines - exact) <= (len(data) > rolling)      # of a sequence that lost its beginning, nobody knows
+        assert type(record.output_lines) is int
+        assert record.output_lines == fitted.text.count("\n") + 1 or (not fitted.text and record.output_lines == 0)
         reached.add((record.limit, record.last_line_partial, len(data) > rolling))
 
     agrees_with_the_naive_twin()
@@ -3589,6 +3592,10 @@ def test_req_bash_021_4_a_notice_and_a_file():
         assert re.search(r"\[stdout: Showing last 51200 bytes of line 3\. Full output: /[^\]]+\]", result.text)
         assert result.details["stdout"] == {"total_lines": 3, "total_bytes": 120003, "output_lines": 1, "output_bytes": 51200,
                                             "truncated": True, "limit": "bytes", "last_line_partial": True}
+        result = tool.run("head -c 200000 /dev/zero | tr '\\0' x; echo; echo ok")
+        assert re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text) and not result.details["stdout"]["last_line_partial"]
+        result = tool.run("seq 8500; printf '\\033[0m'")
+        assert "[stdout: Showing last 2000 of 8500 lines.]" in result.text
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
         assert "Showing" not in result.text and result.output_file is None and len(result.stdout) == 51200
     if WITHOUT != "files" and os.geteuid() == 0:
@@ -3864,6 +3871,65 @@ def test_req_bash_024_3_linear_time(name):
     plain = max(min(seconds(b"a" * size) for _ in range(3)), 0.02)
     for worst in (b"\x1b]", b"\x1b[", b"\x1b[0", b"\x1b", b"\r", b"\xff", b"\n", b"\x1b]0;\x1b", b"a\r", b"\x9b0", b"\x1b[1;", b" \r\n", b"\0", b"\xe2\x82"):
         assert min(seconds((worst * (size // len(worst) + 1))[:size]) for _ in range(2)) < 250 * plain + 2, worst
+
+
+@needs_proc
+def test_what_a_check_must_not_do():
+    """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a second stop."""
+    with BashTool(profile=keeping()) as tool:
+        result = tool.run("printf 'a\\342\\202'; sleep 1.6; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600")
+        told, job = "", tool.job(result.pid)
+
+        def check():
+            nonlocal told
+            text = tool.call({"check_pid": result.pid}).text
+            told += re.search(r"\(\d+ lines\):\n(.*)\n\nFull output", text, re.DOTALL).group(1) + "|"
+            return "end" in told
+
+        assert eventually(check, 15) and told.replace("|", "") in ("€red\nend", "€redend"), told
+        job.kill()
+        result = tool.run("sleep 1.2; yes hello | head -c 40000000; sleep 600")
+        job = tool.job(result.pid)
+        assert eventually(lambda: os.path.getsize(job.output_file) >= 40000000, 20)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        answer = tool.call({"check_pid": result.pid})
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024
+        assert answer.total_bytes == 40000000 and "[output: Showing last 2000 of 6666667 lines.]" in answer.text
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: tool.call({"check_pid": result.pid}).text, range(4)))
+        assert all("(0 lines)" in text for text in answers)
+        os.unlink(job.output_file)
+        assert "still running" in tool.call({"check_pid": result.pid}).text
+        assert "exited with code 143" in tool.call({"kill_pid": result.pid}).text
+        for number in (10 ** 5000, -10 ** 5000, 2 ** 31):
+            for key in ("check_pid", "kill_pid", "timeout"):
+                answer = tool.call({key: number, **({"command": "x"} if key == "timeout" else {})})
+                assert answer.status == "rejected" and len(answer.text) < 300
+        result = tool.run("sleep 1.2; setsid sleep 600 & echo done")
+        assert eventually(lambda: tool.job(result.pid).status == "exited") if result.pid else True
+        result = tool.run("echo before; (sleep 1; echo after; sleep 600) & echo x")
+        (leftover,) = [job for job in tool.jobs() if job.status == "running" and "after" in job.command]
+        assert eventually(lambda: "after" in leftover.read()[0])
+        assert "(1 lines):\nafter\n" in tool.call({"check_pid": leftover.pid}).text
+        assert "\noutput:\nbefore\nx\nafter\n\nFull output" in tool.call({"kill_pid": leftover.pid}).text
+        result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
+    with BashTool(profile=dataclasses.replace(keeping(), grace_s=30.0)) as tool:
+        result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
+        begun = time.monotonic()
+        tool.call({"kill_pid": result.pid}, cancel=cancelled_after(0.5))
+        assert time.monotonic() - begun < 15 and not alive(result.pid)
+
+
+def test_what_a_failed_call_still_says():
+    """What the shell of a sandbox wrote before it failed is shown; a format that cannot name a job keeps none; the command line keeps none either."""
+    result = BashTool(profile=JOBS, shell=("env", "--no-such-option", "bash")).run("echo x")
+    assert result.error == "spawn_failed" and result.text.startswith("[system error: ") and "no-such-option" in result.text
+    for row in (STREAMS, GUARDED):
+        with pytest.raises(ValueError):
+            dataclasses.replace(row, on_timeout=bash_tool.OnTimeout.KEEP)
+    assert "required" not in BashTool(profile=JOBS).definition()["input_schema"]
+    done = cli("--profile", "jobs", "--timeout", "1", "echo o; sleep 600")
+    assert done.returncode == 124 and b"exit code: none (timed out after 1s)" in done.stdout
 
 
 @needs_proc
