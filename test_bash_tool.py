@@ -77,11 +77,11 @@ SABOTEURS = {
     "003.18": ("if _file_identity() != _LOADED:", "if False:"),
     "003.19": ("stdin=text.fd, stdout=writers[0], stderr=writers[-1]", "stdin=text.fd, stderr=subprocess.STDOUT, stdout=next((int(fd) for fd in os.listdir('/proc/self/fd') "
                "if os.path.realpath('/proc/self/fd/' + fd).endswith('.log')), writers[0])"),
-    "003.20": ("if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):", "if problem:"),
+    "003.20": ("self.add(**{name: value for name", "self.add(**{} if not os.path.isfile(self.output) else {name: value for name"),
     "004.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "004.2": ("word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words", "word in name.upper() for word in SECRET_WORDS"),
     "004.3": ("if _SECRET_VALUE.search(value):", "if False:"),
-    "004.4": ("return self._mark in environ", "return False"),
+    "004.4": ("return self._mark in environ or (bool(self.pipes) and self._writes(one.pid))", "return False"),
     "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
     "004.6": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
     "004.7": ("returncode = process.reap()", "process.kill(); returncode = process.reap()"),
