@@ -20,7 +20,7 @@ Every command is a run. One monitor thread owns its process; whoever wants the a
 A background command is kept after a look of 0.3 s, and its monitor lives in a detached copy of this file, so that it
 outlives the program. A job is a record in a file, beside its output: whoever opens the folder finds, reads and ends it.
 
-The file reads from top to bottom; no class and no function at its top level uses one that stands below it.
+The file reads from top to bottom; but for annotations, no class and no function at its top level uses one that stands below it.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
@@ -237,7 +237,7 @@ class Cleaning(Enum):
     """What is done to a stream's text."""
     RENDERED = "rendered"       # as a terminal would be left showing it
     SANITISED = "sanitised"     # without escape sequences and control characters, carriage returns kept
-    PLAIN = "plain"             # decoded
+    PLAIN = "plain"             # decoded, NUL replaced like what is no UTF-8
 
 
 class Truncation(Enum):
@@ -372,7 +372,7 @@ class Outcome(NamedTuple):
     signal: str | None = None
     error: str | None = None
     reason: str = ""            # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0        # for `timed_out`
+    limit_s: float = 0.0        # for `timed_out`, and for `running` after a timeout; 0.0 there: it was meant to run on
     streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
     saved: Saved | None = None
@@ -398,9 +398,9 @@ class JobRecord(NamedTuple):
     notes: Sequence[str] = ()
     members: Sequence[Sequence[int]] = ()   # number and start of what ran on after the shell's end
     keeper: Sequence[int] = ()  # the same of the detached copy, which takes in the orphans
-    note: str = ""              # the completion note, and where in the output file its place is: -1 before anybody has looked
-    at: int = -1
-    noted: bool = False         # ... and that it stands there
+    note: str = ""              # the completion note
+    at: int = -1                # its place in the output file; -1 before anybody has looked
+    noted: bool = False         # it stands there, or can stand nowhere
 
 
 @dataclass(frozen=True)
@@ -480,6 +480,8 @@ class Profile:
             raise ValueError("limits must be positive")
         if self.on_timeout is OnTimeout.KEEP and self.format in (Format.JSON, Format.LABELS):
             raise ValueError("an answer in this format cannot say that a command goes on")
+        if "background" in self.timeouts_s and self.format is not Format.BRACKETS:
+            raise ValueError("an answer in this format cannot say that a command was started in the background")
         if self.truncation is Truncation.ENDS and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
         if self.truncation is Truncation.TAIL and self.rolling_bytes < self.max_output_bytes:
@@ -673,9 +675,11 @@ _UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
 def without_unfinished(stream: Captured) -> Captured:
     """What of a stream that goes on can be shown: a character, a sequence or a line end that may be half there is left for
     the next time. Upholds REQ-BASH-021.7."""
-    half = _UNFINISHED.search(stream.tail[-KIB:])
+    half = _UNFINISHED.search((stream.head[-KIB:] + stream.tail)[-KIB:])
     held = len(half.group()) if half else 0
-    return stream._replace(tail=stream.tail[:len(stream.tail) - held], total_bytes=stream.total_bytes - held)
+    from_head = max(0, held - len(stream.tail))
+    return Captured(stream.head[:len(stream.head) - from_head], stream.tail[:max(0, len(stream.tail) - held)],
+                    stream.total_bytes - held, stream.newlines)
 
 
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
@@ -772,12 +776,12 @@ def completion_note(outcome: Outcome, still: str) -> str:
         how = "failed: cancelled"
     elif outcome.status != "exited":
         how = "error: " + outcome.reason
+    elif outcome.exit_code is None:         # of a leftover, which is nobody's child
+        how = "error: exit status unknown"
     elif outcome.signal:
-        how = "failed: signal: %d (%s)" % ((outcome.exit_code or 128) - 128, outcome.signal)
+        how = "failed: signal: %d (%s)" % (outcome.exit_code - 128, outcome.signal)
     else:
         how = "failed: exit status: %d" % outcome.exit_code if outcome.exit_code else "completed"
-    if outcome.status == "exited" and outcome.exit_code is None:    # of a leftover, which is nobody's child
-        how = "error: exit status unknown"
     return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
 
 
@@ -861,10 +865,10 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     elif outcome.pid is not None:
         ended = "exited with code " + code_text(outcome) if outcome.exit_code is not None else "ended, exit code " + code_text(outcome)
         lines = ["[Process %d %s." % (outcome.pid, ended)]
-        if len(outcome.streams) == 1:           # read from its file, which holds both as they came
-            lines += [*_last_lines("output", stdout, profile.max_output_lines), *file]
-        else:
-            lines += [*_last_lines("stdout", stdout, profile.max_output_lines), *_last_lines("stderr", stderr, profile.max_output_lines), *file]
+        names = ("output",) if len(outcome.streams) == 1 else ("stdout", "stderr")      # one: from its file, which holds both as they came
+        for name, stream in zip(names, (stdout, stderr)):
+            lines += _last_lines(name, stream, profile.max_output_lines)
+        lines += file
         lines[-1] += "]"
     elif outcome.status in ("failed", "rejected"):
         lines = [SYSTEM_ERROR.format(reason=outcome.reason), *(["", *sections[:-1]] if stdout.text or stderr.text else [])]
@@ -893,6 +897,11 @@ def format_json(outcome: Outcome, profile: Profile) -> str:
     return json.dumps(stream_fields(outcome), ensure_ascii=False)
 
 
+def plain_code(outcome: Outcome) -> int:
+    """The exit code; -1 where there is none, a signal's included."""
+    return -1 if outcome.exit_code is None or outcome.signal else outcome.exit_code
+
+
 def format_labels(outcome: Outcome, profile: Profile) -> str:
     """The answer as the exit code, or what came instead of one, before the labelled streams. Upholds REQ-BASH-023.1 and
     REQ-BASH-023.3."""
@@ -903,11 +912,6 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
     text = first + "\n" + body if body or outcome.status == "exited" else first
     notes = note_lines(outcome)
     return text + ("" if not notes or text.endswith("\n") else "\n") + "\n".join(notes)
-
-
-def plain_code(outcome: Outcome) -> int:
-    """The exit code; -1 where there is none, a signal's included."""
-    return -1 if outcome.exit_code is None or outcome.signal else outcome.exit_code
 
 
 def details_of(outcome: Outcome, profile: Profile) -> dict[str, Any]:
@@ -960,6 +964,21 @@ def _wrong(reason: str) -> Rejected:
     return Rejected("invalid_arguments", "invalid arguments: " + reason)
 
 
+def _parse_command(command: str, mode: object, timeout_ms: float | None, profile: Profile) -> Request | Rejected:
+    if not isinstance(mode, str) or mode not in profile.timeouts_s:
+        got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
+        return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
+    if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
+        got = "%d" % timeout_ms if abs(timeout_ms) < 1e15 else "a number of another size"     # ten thousand digits say no more
+        return _wrong('"timeout" must be from 1 to %d milliseconds, got %s' % (MAX_TIMEOUT_MS, got))
+    if "\0" in command:
+        return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
+    lone = re.search("[\ud800-\udfff]", command)
+    if lone is not None:
+        return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
+    return Request(command, mode, None if timeout_ms is None else timeout_ms / 1000)
+
+
 def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Rejected:
     """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
     Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and REQ-BASH-021.1."""
@@ -991,21 +1010,6 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     return _parse_command(given["command"], given.get("mode", "default"), given.get("timeout"), profile)
 
 
-def _parse_command(command: str, mode: object, timeout_ms: float | None, profile: Profile) -> Request | Rejected:
-    if not isinstance(mode, str) or mode not in profile.timeouts_s:
-        got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
-        return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
-    if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
-        got = "%d" % timeout_ms if abs(timeout_ms) < 1e15 else "a number of another size"     # ten thousand digits say no more
-        return _wrong('"timeout" must be from 1 to %d milliseconds, got %s' % (MAX_TIMEOUT_MS, got))
-    if "\0" in command:
-        return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
-    lone = re.search("[\ud800-\udfff]", command)
-    if lone is not None:
-        return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
-    return Request(command, mode, None if timeout_ms is None else timeout_ms / 1000)
-
-
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_VALUE = re.compile(
     r"://[^\s/?#@:]*:[^\s/?#@]+@"                                       # a URL with a password
@@ -1027,7 +1031,7 @@ def looks_secret(name: str, value: str) -> bool:
     if _SECRET_VALUE.search(value):
         return True
     words = [word.upper() for word in (*name.split("_"), *_NAME_WORD.findall(name))]
-    if name in PLAIN_NAMES or not words or words[-1] in LOCATION_WORDS:
+    if name in PLAIN_NAMES or words[-1] in LOCATION_WORDS:
         return False
     open_words = {"KEY", "KEYS"} if "PUBLIC" in words or "PUB" in words else set()
     return any(word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words)
@@ -1091,7 +1095,7 @@ def next_action(facts: Facts, limits: Limits, now: float) -> tuple[Action, float
     It looks at what is true, not at how it came about, so that no order of events is a special case:
 
         a stop is due?   shell ended?   last signal   then
-        no               no             -             WAIT for the exit or the timeout; at that of what is to be kept, KEEP
+        no               no             -             WAIT for the exit or the timeout; at the timeout KEEP what is to be kept
         no               yes            -             FINISH at EOF, after the idle bound, or after the total bound
         yes              any            none          TERM (with CONT, so that the stopped hear it)
         yes              any            TERM          FINISH when all are gone; KILL after the grace or at a second stop
@@ -1368,7 +1372,7 @@ class Folder:
 
 
 def _append(blocks: deque[bytes], chunk: bytes) -> None:
-    """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object a byte."""
+    """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object per byte."""
     if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
         blocks[-1] += chunk
     else:
@@ -1464,7 +1468,7 @@ class LiveText:
     def __init__(self) -> None:
         self._chunks: deque[tuple[int, bytes]] = deque()
         self._added = self._dropped = self._taken = self._told = 0
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in Streams]    # one a pipe: each splits its own characters
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in Streams]    # one per pipe: each splits its own characters
 
     def add(self, chunk: bytes, pipe: int = 0) -> None:
         """Drops the oldest where too much waits to be taken."""
@@ -2045,6 +2049,8 @@ class Copy:
             if not piece:
                 raise OSError(errno.ECHILD, "%s ended without an answer" % shown(sys.executable))
             answer += piece
+            if len(answer) > KIB or time.monotonic() > deadline:
+                raise OSError(errno.EPROTO, "something else answered")
         sha256, pid = answer.split()
         if sha256.decode() != _own_sha256():
             raise OSError(errno.ESTALE, "it is another version of this file")
@@ -2275,7 +2281,7 @@ class Supervisor:
     def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object],
                  spool: Spool | None = None, record: Record | None = None, keeper: Sequence[int] | None = None) -> None:
         """`publish` hears of a run that goes on after its timeout. `spool`, `record`: of one that is a job from the start.
-        `keeper`: number and start of the detached copy that this is in, if that takes in orphans; else nothing of it."""
+        `keeper`: None in the host; in a detached copy its number and start if it takes in orphans, else nothing."""
         self._plan, self._folder, self._cancels, self._live, self._publish = plan, folder, cancels, live, publish
         self._spool, self._record = spool or Spool(folder), record
         self._keeper, self._detached = keeper, keeper is not None
@@ -2285,6 +2291,7 @@ class Supervisor:
         self._poller = select.poll()
         self._facts = Facts(time.monotonic())
         self._stop: Stop | None = None
+        self._line: int | None = None           # of the guard's ledger
         self._limit_s = plan.limits.timeout_s
         self._notes: list[str] = []
         self._scratch: str | None = None
@@ -2292,9 +2299,9 @@ class Supervisor:
 
     def run(self) -> Outcome:
         """The outcome; everything is released but the pipe that a leftover still holds (see `linger`)."""
-        line = None if self._detached else _guard.enter(self._plan.mark)    # before the spawn: a host may die in between
+        self._line = None if self._detached else _guard.enter(self._plan.mark)      # before the spawn: a host may die in between
         try:
-            outcome = self._run(line)
+            outcome = self._run()
         except SpawnError as problem:
             outcome = Outcome("failed", error=problem.args[0], reason=problem.args[1])
         except OSError as problem:
@@ -2302,19 +2309,23 @@ class Supervisor:
                 raise
             outcome = Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
         finally:
-            _guard.leave(line)
+            self._leave_guard()
         if self._record is not None:
             _quietly(self._record.settle, outcome, self._left)
         return outcome
 
-    def _run(self, line: int | None) -> Outcome:
+    def _leave_guard(self) -> None:
+        line, self._line = self._line, None
+        _guard.leave(line)
+
+    def _run(self) -> Outcome:
         for token in self._cancels:
             self._poller.register(token.listen(), select.POLLIN)
         if _stops(self._cancels):
             return Outcome("cancelled")
         with closing(CommandText(self._plan.text)) as text:
             process = self._process = self._spawn(text)
-            _guard.note(line, "%s %d" % (self._plan.mark, process.pid))
+            _guard.note(self._line, "%s %d" % (self._plan.mark, process.pid))
             with closing(process):
                 if self._record is not None:
                     self._record.add(pid=process.pid, start=process.start, notes=self._notes, keeper=self._keeper or [])
@@ -2354,7 +2365,7 @@ class Supervisor:
         return process
 
     def _spawn_elsewhere(self, text: CommandText, writers: Sequence[int], reason: str) -> Process:
-        """In an empty folder: refusing would brick the conversation, any other folder makes relative paths dangerous.
+        """In an empty folder: refusing would brick the conversation, any other folder would make relative paths dangerous.
         Upholds REQ-BASH-013.1 and REQ-BASH-013.2."""
         cwd = printable(self._plan.cwd)
         try:
@@ -2416,20 +2427,21 @@ class Supervisor:
             return
         if self._plan.limits.kept_s is not None:
             self._limit_s = self._plan.limits.kept_s
-        # The caller's was for the call. The poller forgets it, or whoever gets its descriptor, at the first event.
+        # The caller's token was for the call alone. Its descriptor stays in the poller, and may be another's by then: its first
+        # event takes it out (see `_look`).
         del self._cancels[1:]
         self._publish(self._kept(process.pid, limit_s))
 
     def _kept(self, pid: int, limit_s: float) -> Outcome:
-        return self._so_far("running")._replace(pid=pid, limit_s=limit_s)
+        return self._so_far("running", self._buffers)._replace(pid=pid, limit_s=limit_s)
 
-    def _so_far(self, status: str) -> Outcome:
-        kept = [buffer.captured() for buffer in self._buffers]
+    def _so_far(self, status: str, buffers: Sequence[OutputBuffer]) -> Outcome:
+        kept = [buffer.captured() for buffer in buffers]
         streams = tuple(self._plan.fit(without_unfinished(stream) if status == "running" else stream) for stream in kept)
         if self._plan.saving is Saving.WHEN_CUT and any(fitted.cut for fitted in streams):
             self._spool.spill()
         return Outcome(status, error="cwd_missing" if self._scratch else None, streams=streams,
-                       total_bytes=sum(buffer.total_bytes for buffer in self._buffers), saved=self._spool.saved,
+                       total_bytes=sum(buffer.total_bytes for buffer in buffers), saved=self._spool.saved,
                        notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s)
 
     def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
@@ -2495,6 +2507,8 @@ class Supervisor:
                 self._close_output(fd)
         elif PROC and (self._outputs or self._record is not None):
             self._left = process.members() if self._outputs else process.left()
+        if self._stop is None:
+            self._leave_guard()         # from the reap on the number may be a stranger's, and what is left may outlive the host
         returncode = process.reap()
         if self._outputs and not self._detached:
             self._hand_over()
@@ -2503,7 +2517,7 @@ class Supervisor:
                 os.rmdir(self._scratch)
             except OSError:
                 self._notes.append("files that the command left are in " + printable(self._scratch))
-        common = self._so_far("exited")._replace(duration_s=duration_s)
+        common = self._so_far("exited", self._buffers)._replace(duration_s=duration_s)
         if not self._outputs and self._record is None:
             self._spool.close()
         if self._stop is not None:
@@ -2631,7 +2645,8 @@ class Job:
         return self.look().exit_code
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """True once the job has ended and its note is written; False if it has not within `timeout_s` seconds."""
+        """True once the job has ended and its note is written, or a second after its end if that cannot be; False if it has
+        not ended within `timeout_s` seconds."""
         begun = time.monotonic()
         deadline = begun + (math.inf if timeout_s is None else timeout_s)
         while True:
@@ -2794,14 +2809,14 @@ class Launch(Supervisor):
         cancelled = word != b"e" and _stops(self._cancels) > 0
         if cancelled and known.pid:
             _end(Tree.of_job(known), self._plan.limits.grace_s, stops=self._due)
-            while word and copy.hear(UNKILLABLE_S) == b"k":
+            while copy.hear(UNKILLABLE_S) == b"k":      # ... and then what else it said
                 pass
         if word == b"" and record.read().status == "running":
             _quietly(record.settle, _LOST)
-        answer = self._answer(record)
-        return answer._replace(status="cancelled", exit_code=None, signal=None, pid=None) if cancelled else answer
+        answer = self._answer(record, cancelled)
+        return answer._replace(status="cancelled", error=None, reason="", exit_code=None, signal=None, pid=None) if cancelled else answer
 
-    def _answer(self, record: Record) -> Outcome:
+    def _answer(self, record: Record, cancelled: bool = False) -> Outcome:
         """What the record says; with an end, also what the output file holds."""
         known, path = record.read(), record.output
         if not known.pid:
@@ -2812,15 +2827,17 @@ class Launch(Supervisor):
                 return Outcome(known.status, error=known.error, reason=known.reason)
             return Outcome("failed", error="spawn_failed", reason="the detached copy ended before it had started the command")
         self._folder.named(path)
-        self._buffers = [OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes, self._plan.count_lines)]
-        if known.status != "running":
+        buffer, most = OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes, self._plan.count_lines), sys.maxsize
+        if cancelled and known.at >= 0:     # the note would call our own doing the command's failure
+            most = known.at
+        if known.status != "running" or cancelled:
             try:
                 with open(_open_regular(path, os.O_RDONLY), "rb") as file:
-                    for chunk in iter(lambda: file.read(READ_BYTES), b""):
-                        self._buffers[0].add(chunk)
+                    for chunk in iter(lambda: file.read(min(READ_BYTES, most - buffer.total_bytes)), b""):
+                        buffer.add(chunk)
             except OSError:                 # the job has removed it
                 pass
-        outcome = self._so_far(known.status)._replace(
+        outcome = self._so_far(known.status, [buffer])._replace(
             exit_code=known.exit_code, signal=known.signal, error=known.error, reason=known.reason, pid=known.pid,
             notes=tuple(known.notes), limit_s=0.0 if known.status == "running" else self._plan.limits.kept_s or 0.0)
         if known.status != "lost":
@@ -3019,10 +3036,13 @@ class Kept:
         """True once nothing more will come."""
         return self.job.status != "running" and (self._run is None or self._run.ended.is_open)
 
-    def kill(self, stops: Callable[[], int]) -> None:
-        """Ends the job; what is told of it from then on does not say that anything still runs."""
-        if self.job.end(stops) and self._run is not None and self._run.ended.wait(UNKILLABLE_S):
-            self._run.final = self._run.final._replace(notes=())
+    def kill(self, stops: Callable[[], int]) -> bool:
+        """Ends the job; what is told of it from then on does not say that anything still runs. True if nothing does."""
+        gone = self.job.end(stops)
+        if gone and self._run is not None and self._run.ended.wait(UNKILLABLE_S):
+            stale = NOTE_LEFTOVER.partition("{")[0]
+            self._run.final = self._run.final._replace(notes=tuple(note for note in self._run.final.notes if not note.startswith(stale)))
+        return gone
 
     def tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all that it said."""
@@ -3095,10 +3115,10 @@ class BashTool:
         if style != "anthropic":
             raise ValueError('style must be "anthropic", got %r' % (style,))
         limits = {mode: "%gmin" % (limit / 60) if limit >= 60 and limit % 60 == 0 else seconds_text(limit)
-                  for mode, limit in self.profile.timeouts_s.items()}
+                  for mode, limit in {**MODES.timeouts_s, **self.profile.timeouts_s}.items()}
         properties = {name: dict(schema) for name, schema in self.profile.parameters.items()}
         if "mode" in properties:
-            properties["mode"].update(enum=list(limits), description=properties["mode"]["description"].format(**limits))
+            properties["mode"].update(enum=list(self.profile.timeouts_s), description=properties["mode"]["description"].format(**limits))
         schema: dict[str, Any] = {"type": "object", **({"required": list(self.profile.required)} if self.profile.required else {}),
                                   "properties": properties, "additionalProperties": False}
         return {"name": "bash", "description": self.profile.description.replace("{cwd}", printable(self.cwd)), "input_schema": schema}
@@ -3204,6 +3224,8 @@ class BashTool:
                     job = Job(outcome.saved.path, self.profile.grace_s)
                     self._remember(Kept(job, run if outcome.status == "running" and not background else None, job.told(outcome.total_bytes)))
                     if outcome.status == "running":
+                        for other in [other for other, old in list(self._jobs.items()) if old is not None and old.status != "running"]:
+                            self._jobs.pop(other, None)
                         self._jobs[mark] = job
                 except OSError:
                     pass
@@ -3226,7 +3248,7 @@ class BashTool:
                     profile.max_output_bytes, *kept_bytes(profile), profile.truncation is Truncation.TAIL, lambda stream: fit(stream, profile))
 
     def _remember(self, kept: Kept) -> None:
-        """Holds what a job that was kept after its timeout has said, for who asks about it; of those that ended, the last few."""
+        """Holds on to a job for who may ask about it; of those that ended, to the last few."""
         self._kept[kept.job.pid] = kept
         for pid in [pid for pid, other in list(self._kept.items()) if other.ended()][:-MAX_JOBS]:
             self._kept.pop(pid, None)
@@ -3240,9 +3262,11 @@ class BashTool:
             who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live) or "none"
             return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
         self._kept[inquiry.pid] = kept
-        if inquiry.kill:
-            kept.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
-        return replace(present(kept.tell(self.profile), self.profile), is_error=False)      # the question was answered, whatever the answer
+        gone = not inquiry.kill or kept.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
+        outcome = kept.tell(self.profile)
+        if not gone:
+            outcome = outcome._replace(notes=(*outcome.notes, NOTE_SURVIVED.format(who="pid %d" % inquiry.pid)))
+        return replace(present(outcome, self.profile), is_error=not gone)       # the question was answered, whatever the answer
 
     def _no_room(self, mark: str) -> Outcome | None:
         """Takes a place among the live jobs of this tool; the answer where there is none. First come, first served, and
@@ -3259,7 +3283,7 @@ class BashTool:
         if len(live) < self.max_jobs:
             return None
         who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live[:MAX_JOBS] if job is not None)
-        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(count=len(live), most=self.max_jobs, who=who))
+        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(count=len(live), most=self.max_jobs, who=who or "none has a number yet"))
 
 
 # ---- 9 Command line -------------------------------------------------------------------------------------
@@ -3268,7 +3292,7 @@ EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 1
 
 
 def _user_folder() -> str:
-    """One private folder a user, so that a later call finds the files of an earlier one. Raises OSError if it is not ours."""
+    """One private folder per user, so that a later call finds the files of an earlier one. Raises OSError if it is not ours."""
     path = os.path.join(next(_temporary_folders()), "bash-tool-of-%d" % os.getuid())
     try:
         os.mkdir(path, 0o700)

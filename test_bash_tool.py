@@ -62,7 +62,7 @@ SABOTEURS = {
     "003.3": ('failed = outcome.error != "lost" and', "failed = False and"),
     "003.4": ("signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1", "signal.SIGQUIT, signal.SIGUSR1"),
     "003.5": ('else "completed"', 'else "succeeded"'),
-    "003.6": ("((outcome.exit_code or 128) - 128", "((outcome.exit_code or 128)"),
+    "003.6": ("(outcome.exit_code - 128, outcome.signal)", "(outcome.exit_code, outcome.signal)"),
     "003.7": ("ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)", "int()"),
     "003.8": ('_LOST = Outcome("lost", error="lost", reason="lost")', '_LOST = Outcome("exited", 0)'),
     "003.9": ("text[len(there):] if text.startswith(there) else text", "text"),
@@ -245,6 +245,7 @@ elif WITHOUT in ("memfd", "files"):
         bash_tool._anonymous_file = lambda data: None
     if hasattr(os, "memfd_create"):
         del os.memfd_create
+needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: a copy needs a place for its instructions")
 needs_proc = pytest.mark.skipif(WITHOUT == "proc", reason="SPEC.md, Fallbacks: without /proc this is weaker")
 
 settings.register_profile("suite", deadline=None, max_examples=100, derandomize=bool(os.environ.get("CI")),
@@ -805,6 +806,7 @@ def test_req_bash_003_9_exactly_one_note(step):
     assert bash_tool.Job(str(path)).exit_code == (None if lost else 3)
 
 
+@needs_files
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
     """WHEN the shell of a background command has ended and something that it started runs on, THE SYSTEM SHALL append `; still running: PID COMMAND` to what the note says, leave it running, and end it at the limit of the command."""
@@ -820,6 +822,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert job.wait(10) and eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
+@needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     """WHEN a tool is opened on a state folder, THE SYSTEM SHALL list the jobs that any tool started there, ended ones too, with number, command, output file, status and exit code."""
     program = """
@@ -1143,6 +1146,7 @@ def test_jobs_of_a_server_across_processes():
     assert tool.run("exec 3<>/dev/tcp/127.0.0.1/%d" % port).exit_code != 0
 
 
+@needs_files
 @needs_proc
 def test_many_jobs_at_once():
     """Thirty jobs started at once by threads: all listed, one note each, all gone, and the host as before."""
@@ -2010,6 +2014,7 @@ def test_req_bash_011_1_answers_in_bounded_time():
 
 
 @needs_proc
+@needs_files
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
 def test_req_bash_011_2_names_the_leftover(code, count):
@@ -3876,6 +3881,47 @@ def test_req_bash_024_3_linear_time(name):
 
 
 @needs_proc
+def test_attached_jobs_and_odd_rows(monkeypatch):
+    """A job attached to the host keeps its run, a row with fewer modes has a definition, a kept answer splits no character."""
+    row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
+    with monkeypatch.context() as patch:
+        patch.setattr(bash_tool, "_LOADED", None)
+        with BashTool(profile=row) as tool:
+            job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", "background").pid)
+            assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(lambda: job.status != "running", 0.3)
+    short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
+    with BashTool(profile=short) as tool:
+        assert tool.definition()["input_schema"]["properties"]["mode"]["enum"] == ["default"]
+        result = tool.run("printf 'ab\\303'; sleep 600")
+        assert result.stdout == "ab" and result.total_bytes == 3
+    for row in (JOBS, STREAMS, GUARDED):
+        with pytest.raises(ValueError):
+            dataclasses.replace(row, timeouts_s={"default": 1.0, "background": 1.0}, on_timeout=bash_tool.OnTimeout.KILL)
+
+
+@needs_files
+@needs_proc
+def test_a_cancelled_start_shows_the_commands_own_output():
+    """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        for _ in range(3):
+            result = tool.run("echo hi; echo $$ > me; sleep 600", "background", cancel=cancelled_when("me"))
+            assert (result.text, result.error, result.exit_code) == ("[command cancelled]\nhi\n", None, None)
+            os.unlink("me")
+
+
+@needs_proc
+def test_a_host_that_dies_while_it_hands_over():
+    """A leftover of a command that ended normally lives on, at whatever moment the host dies after that."""
+    module = variant("            with next(_turns):\n                fds", "            os.kill(os.getpid(), 9)\n            with next(_turns):\n                fds")
+    dying_host("""
+        from bash_tool import BashTool
+        BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
+    """, module=module)
+    assert not eventually(lambda: not alive(number_in("server")), 1.0)
+
+
+@needs_proc
 def test_what_a_check_must_not_do():
     """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a second stop."""
     with BashTool(profile=keeping()) as tool:
@@ -3934,6 +3980,7 @@ def test_what_a_failed_call_still_says():
     assert done.returncode == 124 and b"exit code: none (timed out after 1s)" in done.stdout
 
 
+@needs_files
 @needs_proc
 @pytest.mark.parametrize("name", PROFILES)
 def test_what_every_profile_promises(name, monkeypatch):
