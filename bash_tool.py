@@ -3283,7 +3283,8 @@ class BashTool:
         if len(live) < self.max_jobs:
             return None
         who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live[:MAX_JOBS] if job is not None)
-        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(count=len(live), most=self.max_jobs, who=who or "none has a number yet"))
+        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
+            count=len(live), most=self.max_jobs, who=who or "none has a number yet"))
 
 
 # ---- 9 Command line -------------------------------------------------------------------------------------
