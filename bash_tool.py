@@ -2825,7 +2825,7 @@ class Launch(Supervisor):
             self._folder.discard(path)
             if known.status in ("failed", "cancelled"):
                 return Outcome(known.status, error=known.error, reason=known.reason)
-            return Outcome("failed", error="spawn_failed", reason="the detached copy ended before it had started the command")
+            return Outcome("failed", error="spawn_failed", reason="the detached copy was killed before it had recorded the command, which was ended")
         self._folder.named(path)
         buffer, most = OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes, self._plan.count_lines), sys.maxsize
         if cancelled and known.at >= 0:     # the note would call our own doing the command's failure

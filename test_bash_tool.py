@@ -186,7 +186,7 @@ SABOTEURS_OF_FAULTS = {
     "t07": ("return returncode, None", "return returncode & 127, None"),
     "t08": ("return min(max(time.monotonic() - since_s, least_s), most_s)", "return 0"),
     "t09": ("except OSError:\n        return None\n\n\ndef _signal_one", "except KeyError:\n        return None\n\n\ndef _signal_one"),
-    "t13": ("return self._mark in environ", "return b'BASH_TOOL_RUN' in environ"),
+    "t13": ("return self._mark in environ", "return b'BASH_TOOL_RUN' in environ and b'BASH_TOOL_SABOTAGE=t13' in environ"),     # not the suite's beside it
     "t14": ("+= QUIET_PASSES if _last_pid() == youngest != 0 else 1", "+= QUIET_PASSES"),
     "t15": ("if now is None or now.start != member.start:\n        return", "if now is None:\n        return\n    member = now"),
     "t18": ("if not os.read(leave, 1):", "if not os.read(leave, 1) and False:"),
@@ -1270,7 +1270,11 @@ def test_the_supervisor_killed_in_the_first_moment():
     """A command that kills its supervisor at once is answered as lost, with what runs on and how to stop it."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         result = tool.run("kill -9 $PPID; sleep 600", "background")
-        assert (result.status, result.error, result.is_error) == ("failed", "lost", True)
+        assert (result.status, result.is_error) == ("failed", True)
+        if result.error == "spawn_failed":      # so fast that its number was not yet recorded: then it was ended
+            assert "ended" in result.text and result.pid is None
+            return
+        assert result.error == "lost"
         assert "still running: %d " % result.pid in result.text and "kill -9 -%d<" % result.pid in result.text
         job = tool.job(result.pid)
         assert job.status == "lost" and notes_in(job.output_file) == ["\n\n[background process error: lost]\n"]
