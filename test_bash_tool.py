@@ -266,9 +266,20 @@ def nothing_is_left(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     yield mark
-    for pid in carriers(mark):
+    for pid in [*carriers(mark), *dwellers(tmp_path)]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
+
+
+def dwellers(folder):
+    """The live processes whose directory lies in the folder, this one excluded: a test's, whatever their environment."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError):
+                if os.readlink("/proc/%s/cwd" % entry).startswith(str(folder)):
+                    found.append(int(entry))
+    return found
 
 
 def carriers(mark):
