@@ -1276,6 +1276,7 @@ class Folder:
         self._unnamed: set[str] = set()
 
     def path(self) -> str:
+        """The folder, made if need be. Raises OSError."""
         if self._mine is not None:
             return next((base for base in _temporary_folders() if os.access(base, os.W_OK)), "/tmp")
         if self._given is not None:
@@ -1347,11 +1348,13 @@ class Folder:
                 yield output
 
     def discard(self, path: str) -> None:
+        """Removes a file that no answer will name, and the record beside it."""
         self._unnamed.discard(path)
         _quietly(os.unlink, path)
         _quietly(os.unlink, _record_path(path))
 
     def named(self, path: str | None) -> None:
+        """From now on the file stays: an answer names it."""
         self._unnamed.discard(path or "")
 
     def scratch(self) -> str:
@@ -1366,9 +1369,10 @@ class Folder:
         return path
 
     def close(self) -> None:
+        """Removes the files that no answer named, and the folder if it is ours and empty."""
         for path in list(self._unnamed):
             self.discard(path)
-        _quietly(os.rmdir, self._made or "")        # if it is empty
+        _quietly(os.rmdir, self._made or "")
 
 
 def _append(blocks: deque[bytes], chunk: bytes) -> None:
@@ -1390,6 +1394,7 @@ class OutputBuffer:
         self._tail: deque[bytes] = deque()
 
     def add(self, chunk: bytes) -> None:
+        """Takes in what arrived, and forgets from the middle what there is no room for."""
         self.total_bytes += len(chunk)
         if self._count_lines:
             self._newlines += chunk.count(b"\n")
@@ -1404,6 +1409,7 @@ class OutputBuffer:
                 self._in_tail -= len(self._tail.popleft())
 
     def captured(self) -> Captured:
+        """What is kept by now, and the counts of all that came."""
         tail = b"".join(self._tail)
         return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes, self._newlines)
 
@@ -1421,6 +1427,7 @@ class Spool:
         self._room = max(0, FILE_CAP_BYTES - os.fstat(file[0]).st_size) if file else FILE_CAP_BYTES
 
     def add(self, chunk: bytes) -> None:
+        """Takes in what arrived. Raises nothing: a file that fails is told in `saved`."""
         if self.saved is not None:
             self._write(chunk)
         elif self._pending is not None:
@@ -1457,6 +1464,7 @@ class Spool:
             self.saved = self.saved._replace(reason=_reason(problem))
 
     def close(self) -> None:
+        """Gives back the descriptor. Closing twice is closing once."""
         _close(self.fd)         # and with it the lock that says that somebody writes
         self.fd = None
 
@@ -1545,6 +1553,7 @@ class CommandText:
         return True
 
     def unread(self) -> bool:
+        """True if the shell, now ended, has not read the text to its end."""
         if self._unsent:
             return True
         try:
@@ -1557,8 +1566,9 @@ class CommandText:
                 return False
 
     def close(self) -> None:
+        """Gives back the descriptors. Closing twice is closing once."""
         _close(self.fd, self.writer)
-        self.fd, self.writer = -1, None     # closing twice is closing once
+        self.fd, self.writer = -1, None
 
 
 class Member(NamedTuple):
@@ -1662,6 +1672,7 @@ class Tree:
         return tree
 
     def exited(self) -> bool:
+        """True once the first process has ended, or its number is another's."""
         if PROC is None:
             self.pinned = self.pid > 1 and bool(self.members())
             return not self.pinned
@@ -1762,6 +1773,7 @@ class Tree:
         return self._quiet_passes >= QUIET_PASSES
 
     def group_is_ours(self) -> bool:
+        """True while the group's number cannot be a stranger's. A subclass may know more."""
         return self.pinned
 
     def signal_group(self, number: int) -> bool:
@@ -1800,6 +1812,7 @@ class Process(Tree):
         self.pidfd = _open_pidfd(self.pid)
 
     def exited(self) -> bool:
+        """True once the shell has ended; it stays a zombie (except without waitid)."""
         if not self.pinned:
             return True
         try:
@@ -1931,6 +1944,7 @@ class Guard:
         return line
 
     def note(self, line: int | None, text: str) -> None:
+        """Writes a line of the ledger."""
         if line is not None and self._ledger is not None:
             _quietly(os.pwrite, self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
 
@@ -1941,6 +1955,7 @@ class Guard:
             self._free.append(line)
 
     def close(self) -> None:
+        """Gives back this process's ends; the guard acts once nobody holds one."""
         _close(self._ledger, self._lifeline)
 
     def _alive(self) -> bool:
@@ -2193,9 +2208,11 @@ class Record:
         return os.pread(self.fd, MIB, 0)
 
     def read(self) -> JobRecord:
+        """What is known by now."""
         return job_record(self._data())
 
     def add(self, **facts: object) -> None:
+        """Writes down what became known. Raises OSError."""
         os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
 
     def settle(self, outcome: Outcome, left: Sequence[Member] = ()) -> None:
@@ -2252,8 +2269,9 @@ class Record:
             os.close(folder)
 
     def close(self) -> None:
+        """Gives back the descriptor, and the lock with it. Closing twice is closing once."""
         _close(self.fd)
-        self.fd = -1            # closing twice is closing once
+        self.fd = -1
 
 
 def _drain(outputs: Mapping[int, int], keep: Callable[[bytes], object], until: float, ended: Callable[[int], object]) -> None:
@@ -2910,6 +2928,7 @@ class Run:
         return work.saved() if work is not None else self.final.saved
 
     def wait(self, timeout_s: float) -> Outcome | None:
+        """The answer, or None if there is none within `timeout_s` seconds."""
         self._answered.wait(timeout_s)
         return self._outcome
 
