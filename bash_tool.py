@@ -31,7 +31,8 @@ The file reads from top to bottom; but for annotations, no class and no function
     6 Processes          output buffers, files, the process, the one loop
     7 Jobs               a run that somebody waits for; a job that goes on by itself
     8 BashTool           the face
-    9 Command line
+    9 MCP                the same for the clients of a protocol: a message -> what it asks for; serve
+    10 Command line
 
 SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for word.
 Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying this file.
@@ -61,7 +62,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence, Union
 
 __version__ = "0.1.0"
 
@@ -106,6 +107,12 @@ MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk does not lose it
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
+MAX_DIGITS = 1000           # of a number in JSON; before 3.11 Python spends minutes on a few million
+MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
+MAX_CALLS = 128             # of one client at a time: each takes five descriptors, of 1,024 as a rule
+OUTBOX_MESSAGES = 32        # that wait to be written; who has more to say waits
+HEARTBEAT_S = 10.0          # of silence before a client is told that a call goes on; many give up after 60 s
+FLUSH_S = 1.0               # for a client that has closed its end and may still read
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 
@@ -151,6 +158,9 @@ STILL_RUNNING = "[Process {pid} still running.\n\nNew output since last check ({
 NO_SUCH_JOB = "no background process has the pid {pid}; running: {who}"
 HEAD_CHARS_CUT = "\n[truncated]"
 HEAD_BYTES_CUT = "\n... (output truncated)"
+
+HEARTBEAT = "[still running after {seconds}]"
+TOO_MANY_CALLS = "too many calls are under way ({most}); wait for the answer of one, or cancel one"
 
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
@@ -945,6 +955,71 @@ def present(outcome: Outcome, profile: Profile) -> Result:
 # ---- 5 Decisions ----------------------------------------------------------------------------------------
 # What to admit, what to hand on, what to do next: functions of values, with the time passed in.
 
+OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType({
+    "text": {"type": "string", "description": "What the model reads: the output, and how the command ended"},
+    "status": {"type": "string", "enum": ["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]},
+    "exit_code": {"type": ["integer", "null"], "description": "null where the command did not end by itself"},
+    "signal": {"type": ["string", "null"]},
+    "truncated": {"type": "boolean"},
+    "total_bytes": {"type": "integer"},
+    "pid": {"type": ["integer", "null"], "description": "of a job"},
+    "output_file": {"type": ["string", "null"]},
+    "duration_s": {"type": "number"},
+    "error": {"type": ["string", "null"], "description": "a stable id where something other than the command went wrong"}})
+
+
+def structured(result: Result) -> dict[str, Any]:
+    """A result as MCP's structured content. Some clients show a model this in the place of the text, so the text is in it,
+    and each byte of the output once: the streams stay out. Upholds REQ-BASH-025.6."""
+    return {name: getattr(result, name) for name in OUTPUT_SCHEMA}
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    nullable = dict(schema, type=[schema["type"], "null"])
+    return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable
+
+
+def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
+    """What a model, or its client, is told of the tool. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to 006.9."""
+    limits = {mode: "%gmin" % (limit / 60) if limit >= 60 and limit % 60 == 0 else seconds_text(limit)
+              for mode, limit in {**MODES.timeouts_s, **profile.timeouts_s}.items()}
+    properties = {name: dict(schema) for name, schema in profile.parameters.items()}
+    if "mode" in properties:
+        properties["mode"].update(enum=list(profile.timeouts_s), description=properties["mode"]["description"].format(**limits))
+    schema: dict[str, Any] = {"type": "object", **({"required": list(profile.required)} if profile.required else {}),
+                              "properties": properties, "additionalProperties": False}
+    told = {"name": "bash", "description": profile.description.replace("{cwd}", printable(cwd))}
+    if style == "anthropic":
+        return {**told, "input_schema": schema}
+    if style == "openai":       # its strict form knows no key that may be left out
+        schema.update(required=list(properties), properties={
+            name: value if name in profile.required else _or_null(value) for name, value in properties.items()})
+        return {"type": "function", **told, "parameters": schema, "strict": True}
+    if style == "mcp":
+        return {**told, "title": "Bash", "inputSchema": schema,
+                "outputSchema": {"type": "object", "required": list(OUTPUT_SCHEMA), "properties": dict(OUTPUT_SCHEMA),
+                                 "additionalProperties": False},
+                "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False,
+                                "openWorldHint": True}}
+    raise ValueError('style must be "anthropic", "openai" or "mcp", got %r' % (style,))
+
+
+def load_json(text: str | bytes) -> Any:
+    """The value of a JSON text, UTF-8. Raises ValueError for what is none, nesting and numbers beyond reason included."""
+    def _no_number(name: str) -> NoReturn:
+        raise ValueError("%s is no JSON" % name)
+
+    def _integer(digits: str) -> int:
+        if len(digits) > MAX_DIGITS:
+            raise ValueError("a number of %d digits" % len(digits))
+        return int(digits)
+
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8"), parse_constant=_no_number, parse_int=_integer)
+    except RecursionError:
+        raise ValueError("too deeply nested") from None
+
+
 def _type_name(value: object) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
@@ -984,8 +1059,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and REQ-BASH-021.1."""
     if isinstance(arguments, (str, bytes)):
         try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError) as problem:
+            arguments = load_json(arguments)
+        except ValueError as problem:
             return _wrong("not a JSON object (%s)" % shown(problem))
     if not isinstance(arguments, Mapping):
         return _wrong('expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments))
@@ -3127,20 +3202,12 @@ class BashTool:
         self.close()
 
     def definition(self, style: str = "anthropic") -> dict[str, Any]:
-        """The tool definition for a model: name, description, schema. The same bytes for the same configuration.
+        """The tool definition for a model, the same bytes for the same configuration: `"anthropic"` for its Messages,
+        `"openai"` for its Responses, in strict form, `"mcp"` for clients of that protocol.
 
-        Raises ValueError for a style other than "anthropic". Upholds REQ-BASH-006.1 to REQ-BASH-006.3.
+        Raises ValueError for another style. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.6 to REQ-BASH-006.9.
         """
-        if style != "anthropic":
-            raise ValueError('style must be "anthropic", got %r' % (style,))
-        limits = {mode: "%gmin" % (limit / 60) if limit >= 60 and limit % 60 == 0 else seconds_text(limit)
-                  for mode, limit in {**MODES.timeouts_s, **self.profile.timeouts_s}.items()}
-        properties = {name: dict(schema) for name, schema in self.profile.parameters.items()}
-        if "mode" in properties:
-            properties["mode"].update(enum=list(self.profile.timeouts_s), description=properties["mode"]["description"].format(**limits))
-        schema: dict[str, Any] = {"type": "object", **({"required": list(self.profile.required)} if self.profile.required else {}),
-                                  "properties": properties, "additionalProperties": False}
-        return {"name": "bash", "description": self.profile.description.replace("{cwd}", printable(self.cwd)), "input_schema": schema}
+        return define(self.profile, self.cwd, style)
 
     def call(self, arguments: object, *, cancel: Cancel | None = None,
              on_output: Callable[[str], object] | None = None) -> Result:
@@ -3306,7 +3373,269 @@ class BashTool:
             count=len(live), most=self.max_jobs, who=who or "none has a number yet"))
 
 
-# ---- 9 Command line -------------------------------------------------------------------------------------
+# ---- 9 MCP ----------------------------------------------------------------------------------------------
+# The Model Context Protocol over two descriptors: a message is a line of JSON. What a message asks for is a function of the message
+# alone, in both eras of the protocol, because each request is answered in the form that it came in: with its version in
+# `_meta` (2026-07-28), or without, after a handshake that binds nobody to anything (until 2025-11-25).
+
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+STATELESS_VERSIONS = ("2026-07-28",)
+META = "io.modelcontextprotocol/"
+SERVER_INFO = MappingProxyType({"name": "bash_tool", "version": __version__})
+PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR, UNKNOWN_VERSION = -32700, -32600, -32601, -32602, -32603, -32022
+
+
+Id = Union[str, int, float]     # 1.0 is an integer to JSON
+
+
+class Call(NamedTuple):
+    """A request to run a command. `token` is the name under which its progress may be told; None: nobody wants to know."""
+    id: Id
+    arguments: Mapping[str, Any]
+    token: Id | None
+    stateless: bool
+
+
+class Withdrawal(NamedTuple):
+    """A call that nobody wants an answer to any more."""
+    id: Id
+
+
+def _id(value: object) -> Id | None:
+    """What a request or its progress may be called; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    return None if isinstance(value, float) and not value.is_integer() else value
+
+
+def error_message(id_: object, code: int, reason: str, **data: object) -> dict[str, Any]:
+    """The answer to a request that is none, or none that is known here."""
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": reason, **({"data": data} if data else {})}}
+
+
+def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> dict[str, Any]:
+    """The answer to a request, in the form of its era."""
+    if stateless:
+        result = {"resultType": "complete", **result, "_meta": {META + "serverInfo": dict(SERVER_INFO)}}
+    return {"jsonrpc": "2.0", "id": id_, "result": result}
+
+
+def call_message(call: Call, result: Result) -> dict[str, Any]:
+    """The answer to a call."""
+    return result_message(call.id, {"content": [{"type": "text", "text": result.text}], "structuredContent": structured(result),
+                                    "isError": result.is_error}, call.stateless)
+
+
+def _handle_request(id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any] | Call:
+    meta = params.get("_meta") or {}
+    if not isinstance(meta, dict):
+        return error_message(id_, INVALID_PARAMS, "_meta must be an object, got %s" % _type_name(meta))
+    if method == "initialize":          # is of the older era, whatever its `_meta` says
+        version = params.get("protocolVersion")
+        return result_message(id_, {"protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
+                                    "capabilities": {"tools": {}}, "serverInfo": dict(SERVER_INFO)}, False)
+    version = meta.get(META + "protocolVersion")
+    stateless = version is not None
+    if stateless and not isinstance(version, str):
+        return error_message(id_, INVALID_PARAMS, "the protocol version must be a string, got %s" % _type_name(version))
+    if stateless and version not in STATELESS_VERSIONS:
+        return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", requested=version,
+                             supported=[*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS])
+    kept = {"ttlMs": 0, "cacheScope": "private"} if stateless or method == "server/discover" else {}
+    if method == "server/discover":
+        return result_message(id_, {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}, **kept}, True)
+    if method == "ping":
+        return result_message(id_, {}, stateless)
+    if method == "tools/list":
+        return result_message(id_, {"tools": [dict(tool)], **kept}, stateless)
+    if method == "tools/call":
+        name, arguments, token = params.get("name"), params.get("arguments"), meta.get("progressToken")
+        if name != tool["name"]:
+            return error_message(id_, INVALID_PARAMS, 'unknown tool: "%s"; there is "%s"' % (shown(name), tool["name"]))
+        if not isinstance(arguments, dict) and arguments is not None:
+            return error_message(id_, INVALID_PARAMS, "arguments must be an object, got %s" % _type_name(arguments))
+        if token is not None and _id(token) is None:
+            return error_message(id_, INVALID_PARAMS, "progressToken must be a string or an integer, got %s" % _type_name(token))
+        return Call(id_, arguments or {}, _id(token), stateless)
+    return error_message(id_, UNKNOWN_METHOD, "unknown method: %s" % shown(method))
+
+
+def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
+    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing. `tool` is the definition for
+    MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
+    if not isinstance(message, dict):
+        return error_message(None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message))
+    id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
+    if "method" not in message and ("result" in message or "error" in message):
+        return None             # an answer; nothing was asked
+    if message.get("jsonrpc") != "2.0" or not isinstance(method, str) or ("id" in message and id_ is None):
+        return error_message(id_, INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a '
+                             'string or an integer')
+    if id_ is not None:
+        if not isinstance(params, dict) and params is not None:
+            return error_message(id_, INVALID_PARAMS, "params must be an object, got %s" % _type_name(params))
+        return _handle_request(id_, method, params or {}, tool)
+    withdrawn = _id(params.get("requestId")) if method == "notifications/cancelled" and isinstance(params, dict) else None
+    return None if withdrawn is None else Withdrawal(withdrawn)
+
+
+class Underway:
+    """A call without an answer yet. What is told of its progress is counted by the writer alone, so it is told in order."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.cancel = Cancel()
+        self.began = self.spoke = time.monotonic()
+        self.told = 0
+
+    def progress(self, text: str) -> dict[str, Any]:
+        """The next message about it."""
+        self.told += 1
+        self.spoke = time.monotonic()
+        return {"jsonrpc": "2.0", "method": "notifications/progress",
+                "params": {"progressToken": self.call.token, "progress": self.told, "message": text}}
+
+
+class Server:
+    """Serves one client. One thread reads, one writes, and one a call waits for its command, so that nobody waits for another:
+    neither a cancel for a command, nor a command for a client that has stopped reading."""
+
+    def __init__(self, tool: BashTool, source: int = 0, sink: int = 1) -> None:
+        import queue        # only a server pays for it
+        self._tool, self._source, self._sink = tool, source, sink
+        self._definition = tool.definition("mcp")
+        self._calls: dict[object, Underway] = {}        # entered by the reader, removed by the writer
+        self._outbox: queue.Queue[tuple[Underway | None, dict[str, Any] | str | None]] = queue.Queue(OUTBOX_MESSAGES)
+        self._empty, self._full = queue.Empty, queue.Full
+        self._written = Turnstile()
+
+    def serve(self) -> None:
+        """Returns when the input has ended or nobody reads the answers. By then every foreground command is gone, after an
+        interrupt or a second one too; jobs go on. Upholds REQ-BASH-025.9."""
+        _thread.start_new_thread(self._write_out, ())
+        try:
+            for line in self._lines():
+                self._take(line)
+        except (EOFError, KeyboardInterrupt):
+            pass
+        finally:
+            self._tool.close()
+            try:
+                self._outbox.put((None, None), timeout=FLUSH_S)
+                self._written.wait(FLUSH_S)
+            except self._full:
+                pass
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines of the input. Of one that is too long only the beginning comes, too long by a byte."""
+        line = bytearray()
+        poller = select.poll()
+        poller.register(self._source, select.POLLIN)
+        poller.register(self._sink, 0)      # a pipe that nobody reads any more is an error of its own accord
+        while self._sink not in dict(poller.poll()):
+            chunk = os.read(self._source, READ_BYTES)
+            if not chunk:
+                break
+            first, *others = chunk.split(b"\n")
+            line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]
+            for other in others:
+                yield bytes(line)
+                line = bytearray(other)
+        yield bytes(line)
+
+    def _take(self, line: bytes) -> None:
+        if len(line) > MAX_MESSAGE_BYTES:
+            self._send(error_message(None, INVALID_REQUEST, "a message may have %s" % size_text(MAX_MESSAGE_BYTES)))
+        elif line.strip():
+            try:
+                message = load_json(line)
+            except ValueError as problem:
+                return self._send(error_message(None, PARSE_ERROR, "not JSON (%s)" % shown(problem)))
+            for part in message if isinstance(message, list) and message else [message]:    # a batch is answered one by one
+                asked = handle(part, self._definition)
+                if isinstance(asked, Call):
+                    self._begin(asked)
+                elif isinstance(asked, Withdrawal):
+                    self._withdraw(asked)
+                elif asked is not None:
+                    self._send(asked)
+
+    def _begin(self, call: Call) -> None:
+        if call.id in self._calls:
+            return self._send(error_message(call.id, INVALID_REQUEST, "a call with this id is under way"))
+        if len(self._calls) >= MAX_CALLS:
+            refusal = Outcome("rejected", error="too_many_calls", reason=TOO_MANY_CALLS.format(most=MAX_CALLS))
+            return self._send(call_message(call, present(refusal, self._tool.profile)))
+        underway = self._calls[call.id] = Underway(call)
+        try:
+            _thread.start_new_thread(self._work, (underway,))
+        except RuntimeError as problem:
+            self._send(error_message(call.id, INTERNAL_ERROR, "no thread could be started: %s" % problem), underway)
+
+    def _withdraw(self, withdrawal: Withdrawal) -> None:
+        underway = self._calls.get(withdrawal.id)
+        if underway is not None:
+            underway.cancel.cancel()
+
+    def _work(self, underway: Underway) -> None:
+        """What the thread of a call does."""
+        call = underway.call
+        try:
+            tell = None if call.token is None else lambda text: self._outbox.put((underway, text))
+            answer = call_message(call, self._tool.call(call.arguments, cancel=underway.cancel, on_output=tell))
+        except BaseException as bug:
+            answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
+        self._outbox.put((underway, answer))
+
+    def _send(self, answer: dict[str, Any], underway: Underway | None = None) -> None:
+        """Puts an answer of the reader's into the outbox. While that is full nothing is read, which stops a client that sends
+        and does not read; but that it has gone is still noticed: raises EOFError."""
+        while not self._written.is_open:
+            try:
+                return self._outbox.put((underway, answer), timeout=0.2)
+            except self._full:
+                poller = select.poll()
+                poller.register(self._source, getattr(select, "POLLRDHUP", 0))
+                poller.register(self._sink, 0)
+                if poller.poll(0):
+                    break
+        raise EOFError
+
+    def _write_out(self) -> None:
+        """What the writer does, until the last answer is out or nobody is there to read it."""
+        last = False
+        try:
+            while not last or self._calls:
+                try:
+                    underway, message = self._outbox.get(timeout=HEARTBEAT_S / 10)
+                    last = last or message is None
+                    self._write(underway, message)
+                except self._empty:
+                    pass
+                for underway in list(self._calls.values()):
+                    silent_s, runs_s = (time.monotonic() - since for since in (underway.spoke, underway.began))
+                    if underway.call.token is not None and silent_s >= HEARTBEAT_S:
+                        self._write(underway, HEARTBEAT.format(seconds="%ds" % runs_s))
+        except OSError:
+            pass
+        finally:
+            self._written.open()
+
+    def _write(self, underway: Underway | None, message: dict[str, Any] | str | None) -> None:
+        """Writes an answer, or a piece of live output. Of a call that was withdrawn nothing is said any more: that is looked at
+        here, where nothing comes between the look and the writing."""
+        if underway is not None:
+            if isinstance(message, dict):
+                del self._calls[underway.call.id]
+            elif message is not None:
+                message = underway.progress(message)
+            if underway.cancel.count:
+                return
+        if message is not None:         # in plain ASCII, for clients that split lines where Unicode does
+            _write_all(self._sink, json.dumps(message).encode() + b"\n")
+
+
+# ---- 10 Command line ------------------------------------------------------------------------------------
 
 EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
 
@@ -3361,20 +3690,44 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser = _Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
                     epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
-    parser.add_argument("--profile", choices=sorted(PROFILES), default="modes", help="how to speak (default: %(default)s)")
+    parser.add_argument("--profile", choices=sorted(PROFILES), default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),
+                        help="how to speak (default: BASH_TOOL_PROFILE, else modes)")
     parser.add_argument("--mode", default="default", help="default (30s), slow (15min) or background")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="in place of the mode's")
     parser.add_argument("--cwd", metavar="DIR", help="where the command runs")
     parser.add_argument("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
+    parser.add_argument("--deny", action="append", default=[], metavar="TEXT", help="refuse commands that hold TEXT; may be repeated")
     parser.add_argument("--follow", action="store_true", help="show live output on stderr")
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
+    parser.add_argument("--mcp", action="store_true", help="serve a client of the Model Context Protocol on stdin and stdout")
     parser.add_argument("--jobs", action="store_true", help="list the background jobs: number, age, status, file, command")
     parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
     options = parser.parse_args(argv)
-    if options.command is None and not (options.schema or options.version or options.jobs):
-        parser.error("no command given")
+    if options.profile not in PROFILES:
+        parser.error("BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES)))
+    if (options.command is None) != bool(options.schema or options.version or options.jobs or options.mcp):
+        parser.error("no command given" if options.command is None else "a command goes with none of --schema, --mcp, --jobs, --version")
     return options
+
+
+def _profile(name: str) -> Profile:
+    """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as {"default": 5, "grace_s": 1}, changes its
+    limits. Raises ValueError for what makes no sense."""
+    row, given = PROFILES[name], load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
+    waits = ("grace_s", "drain_idle_s", "drain_total_s")
+    if not isinstance(given, dict) or not all(key in (*row.timeouts_s, *waits) and type(value) in (int, float) for key, value in given.items()):
+        raise ValueError("BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted((*row.timeouts_s, *waits)))
+    return replace(row, timeouts_s={mode: given.get(mode, limit_s) for mode, limit_s in row.timeouts_s.items()},
+                   **{wait: given[wait] for wait in waits if wait in given})
+
+
+def _serve(tool: BashTool) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    Server(tool).serve()
+    return 0
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
@@ -3430,8 +3783,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             state_dir = options.state_dir or _user_folder()
         except OSError:
             state_dir = None    # a private temporary folder, if a file is needed at all
-        profile = replace(PROFILES[options.profile], on_timeout=OnTimeout.KILL)     # nobody would be there to ask about a job that is kept
-        with BashTool(options.cwd, profile=profile, state_dir=state_dir) as tool:
+        profile = _profile(options.profile)
+        if not options.mcp:
+            profile = replace(profile, on_timeout=OnTimeout.KILL)   # nobody would be there to ask about a job that is kept
+        with BashTool(options.cwd, profile=profile, deny=options.deny, state_dir=state_dir) as tool:
+            if options.mcp:
+                return _serve(tool)
             if options.schema:
                 _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
                 return 0
