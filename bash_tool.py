@@ -58,7 +58,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -3510,21 +3510,17 @@ class Server:
         self._written = Turnstile()
 
     def serve(self) -> None:
-        """Returns when the input has ended or nobody reads the answers. By then every foreground command is gone, after an
-        interrupt or a second one too; jobs go on. Upholds REQ-BASH-025.9."""
+        """Returns when the input has ended, nobody reads the answers, or an interrupt came. By then every foreground command is
+        gone, after one more interrupt at once; jobs go on. Upholds REQ-BASH-025.9."""
         _thread.start_new_thread(self._write_out, ())
-        try:
+        with suppress(EOFError, KeyboardInterrupt):
             for line in self._lines():
                 self._take(line)
-        except (EOFError, KeyboardInterrupt):
-            pass
-        finally:
+        with suppress(KeyboardInterrupt):       # it stops them once more, and comes out when they have ended
             self._tool.close()
-            try:
-                self._outbox.put((None, None), timeout=FLUSH_S)
-                self._written.wait(FLUSH_S)
-            except self._full:
-                pass
+        with suppress(self._full):
+            self._outbox.put((None, None), timeout=FLUSH_S)
+            self._written.wait(FLUSH_S)
 
     def _lines(self) -> Iterator[bytes]:
         """The lines of the input. Of one that is too long only the beginning comes, too long by a byte."""
@@ -3799,7 +3795,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:   # while reading the command
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError) as problem:
-        _write(2, "bash_tool.py: %s\n" % shown(problem))
+        _write(2, "bash_tool.py: %s\n" % printable(problem, " "))
         return EXIT_CODES["failed"]
 
 

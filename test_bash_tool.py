@@ -20,6 +20,7 @@ import pty
 import random
 import re
 import resource
+import select
 import shlex
 import shutil
 import signal
@@ -89,12 +90,12 @@ SABOTEURS = {
     "004.9": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, *os.environ.values()]'),
     "005.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "005.2": ("exec </dev/null; ", ""),
-    "006.1": ('"required": list(self.profile.required)}', '"required": []}'),
+    "006.1": ('"required": list(profile.required)}', '"required": []}'),
     "006.2": ('given.get("mode", "default")', 'given.get("mode", "slow")'),
-    "006.3": ('.replace("{cwd}", printable(self.cwd))', '.replace("{cwd}", "/")'),
+    "006.3": ('.replace("{cwd}", printable(cwd))', '.replace("{cwd}", "/")'),
     "006.4": ("unknown key %s; allowed", "unknown %.0s; allowed"),
     "006.5": ("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"),
-    "006.6": ('"type": "object",', '"type": "object", "$comment": str(time.time()),'),
+    "006.6": ('told = {"name": "bash",', 'told = {"name": "bash", "$comment": str(time.time()),'),
     "007.1": ("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"),
     "007.2": ("return 128 - returncode,", "return -1,"),
     "007.3": ("+ fitted.text\n", "+ ('' if outcome.exit_code else fitted.text)\n"),
@@ -170,6 +171,29 @@ SABOTEURS = {
     "024.1": ("self._outputs[reader] = n\n", "self._outputs[reader] = 0\n"),
     "024.2": ('lambda text: text.replace("\\0", "\\ufffd")', "lambda text: text"),
     "024.3": (r'[^\x07\x1b\n]*(?:\x07|\x1b\\)")      # CSI', r'[^\n]*?(?:\x07|\x1b\\)")      # CSI'),
+    "006.7": ('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable', "return nullable"),
+    "006.8": ('"destructiveHint": True', '"destructiveHint": False'),
+    "006.9": ("not 1 <= timeout_ms <= MAX_TIMEOUT_MS", "not 1 <= timeout_ms"),
+    "017.6": ("timeouts_s={mode: given.get(mode, limit_s) for", "timeouts_s={mode: limit_s for"),
+    "017.7": ("deny=options.deny, ", ""),
+    "025.1": ('result = {"resultType": "complete", **result, ', "result = {**result, "),
+    "025.2": ("if stateless and version not in STATELESS_VERSIONS:", "if False:"),
+    "025.3": ("version if version in HANDSHAKE_VERSIONS else", "HANDSHAKE_VERSIONS[0] if version in HANDSHAKE_VERSIONS else"),
+    "025.4": ('"isError": result.is_error}', '"isError": False}'),
+    "025.5": ('if name != tool["name"]:', "if not name:"),
+    "025.6": ("return {name: getattr(result, name) for name in OUTPUT_SCHEMA}", "return result.to_dict()"),
+    "025.7": ("_thread.start_new_thread(self._work, (underway,))", "self._work(underway)"),
+    "025.8": ("            underway.cancel.cancel()", "            pass"),
+    "025.9": ("        with suppress(EOFError, KeyboardInterrupt):", "        with suppress(EOFError):"),
+    "025.10": ("        self.told += 1", "        self.told = 1"),
+    "025.11": ("silent_s >= HEARTBEAT_S:", "silent_s >= HEARTBEAT_S * 9:"),
+    "025.12": ('if message.get("jsonrpc") != "2.0" or not isinstance', "if not isinstance"),
+    "025.13": ("message if isinstance(message, list) and message else [message]", "[message]"),
+    "025.14": ("line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]", "line += first"),
+    "025.15": ("queue.Queue(OUTBOX_MESSAGES)", "queue.Queue()"),
+    "025.16": ("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr", "stdin=subprocess.DEVNULL, stderr"),
+    "025.17": ("if call.id in self._calls:", "if False:"),
+    "025.18": ("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"),
     "020.1": ("read -r _ <&4", "sleep 9"),
     "020.2": ('self.note(line, "")', "pass"),
     "020.3": (") &\"\"\" % RUN_PREFIX", ") & wait\"\"\" % RUN_PREFIX"),
@@ -346,6 +370,75 @@ def in_host(program, *arguments, **options):
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=90, **options)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
+
+
+class Client:
+    """A client of `--mcp` that says exactly what it is told to, and can be slow, rude or gone."""
+
+    def __init__(self, *arguments, module=None, timeouts=None, profile="modes", **options):
+        env = dict(options.pop("env", os.environ), BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}))
+        words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(module or TOOL), "--mcp"]
+        self.process = subprocess.Popen([*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options)
+        self.number, self._buffer = 0, b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        try:
+            self.end()
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+    def end(self):
+        """Closes the server's input and waits for its end; returns its exit code."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        return self.process.wait(timeout=20)
+
+    def send(self, *messages):
+        """Lines: bytes as they are, all else as JSON."""
+        view = memoryview(b"".join((m if isinstance(m, bytes) else json.dumps(m).encode()) + b"\n" for m in messages))
+        while view:
+            view = view[self.process.stdin.write(view):]
+
+    def receive(self, within_s=20.0):
+        """The next message; None at the end."""
+        deadline = time.monotonic() + within_s
+        while b"\n" not in self._buffer:
+            assert select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], "nothing came"
+            chunk = os.read(self.process.stdout.fileno(), 65536)
+            if not chunk:
+                assert not self._buffer, self._buffer[:300]
+                return None
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        assert line.isascii() and not line.endswith(b"\r")
+        return json.loads(line)
+
+    def request(self, method, **params):
+        """Sends a request; returns its id."""
+        self.number += 1
+        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        return self.number
+
+    def begin(self, command, token=None, **arguments):
+        """Sends a call; returns its id."""
+        meta = {} if token is None else {"_meta": {"progressToken": token}}
+        return self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
+
+    def ask(self, method, **params):
+        """Sends a request; returns the answer, which is the next message."""
+        number = self.request(method, **params)
+        answer = self.receive()
+        assert answer["jsonrpc"] == "2.0" and answer["id"] == number, answer
+        return answer
+
+    def call(self, command, **arguments):
+        """The result of a call."""
+        return self.ask("tools/call", name="bash", arguments=dict(arguments, command=command))["result"]
 
 
 def plain_bash(command, **options):
@@ -1630,8 +1723,8 @@ def test_req_bash_006_5_takes_json_text(arguments):
     """WHEN arguments arrive as JSON text, THE SYSTEM SHALL treat them as the object that the text says."""
     text = json.dumps(arguments)
     same = bash_tool.parse_arguments(json.loads(text), MODES)
-    assert isinstance(json.loads(text), str) or bash_tool.parse_arguments(text, MODES) == same
-    for broken in ("", "{", "[" * 100000, "1" * 5000, text + "}", b"\xff"):
+    assert isinstance(json.loads(text), str) or re.search("NaN|Infinity", text) or bash_tool.parse_arguments(text, MODES) == same
+    for broken in ("", "{", "[" * 100000, "1" * 5000, '{"command": "ls", "timeout": NaN}', text + "}", b"\xff"):
         assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
 
 
@@ -1642,7 +1735,117 @@ def test_req_bash_006_6_same_bytes():
         changed = BashTool("/", profile=profile).definition()
         changed["input_schema"]["properties"].clear()
         assert BashTool("/", profile=profile).definition() != changed
+        for style in ("openai", "mcp"):
+            before = json.dumps(BashTool("/", profile=profile).definition(style))
+            changed = BashTool("/", profile=profile).definition(style)
+            changed.get("outputSchema", changed.get("parameters"))["properties"].clear()
+            assert json.dumps(BashTool("/", profile=profile).definition(style)) == before
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_006_7_strict_for_openai(name):
+    """WHEN a definition is requested for OpenAI, THE SYSTEM SHALL give its strict form, in which every key is required and one that may be omitted may be null."""
+    tool = BashTool("/", profile=PROFILES[name])
+    strict, plain = tool.definition("openai"), tool.definition()
+    assert {key: strict[key] for key in ("type", "name", "strict")} == {"type": "function", "name": "bash", "strict": True}
+    assert strict["description"] == plain["description"] and set(strict) == {"type", "name", "description", "parameters", "strict"}
+    parameters, properties = strict["parameters"], plain["input_schema"]["properties"]
+    assert parameters["required"] == list(parameters["properties"]) == list(properties) and parameters["additionalProperties"] is False
+    for key, value in parameters["properties"].items():
+        required = key in plain["input_schema"].get("required", ())
+        assert value["type"] == (properties[key]["type"] if required else [properties[key]["type"], "null"])
+        assert (None in value.get("enum", [None])) is not (required and "enum" in value)
+        assert fits(None, value) is not required
+    nulls = dict.fromkeys(properties)
+    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request) and fits(dict(nulls, command=":"), parameters)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_006_8_definition_for_mcp(name):
+    """WHEN a definition is requested for MCP, THE SYSTEM SHALL add a title, annotations that say what a shell may do, and the schema of its structured content."""
+    tool = BashTool("/", profile=PROFILES[name])
+    definition, plain = tool.definition("mcp"), tool.definition()
+    assert set(definition) == {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
+    assert (definition["name"], definition["description"], definition["inputSchema"]) == (plain["name"], plain["description"], plain["input_schema"])
+    assert definition["annotations"] == {"title": definition["title"], "readOnlyHint": False, "destructiveHint": True,
+                                         "idempotentHint": False, "openWorldHint": True}
+    assert fits(bash_tool.structured(tool.run("echo hi")), definition["outputSchema"]) and definition["title"]
+
+
+def fits(value, schema):
+    """Whether a value conforms to a JSON Schema, as far as ours use the language: a word that is not known here is an error.
+    `make interop` compares it with a full validator."""
+    kinds = {"string": str, "object": dict, "boolean": bool, "null": type(None)}
+
+    def is_a(kind):
+        if kind in kinds:
+            return isinstance(value, kinds[kind])
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and (kind == "number" or float(value).is_integer())
+
+    for word, said in schema.items():
+        if word == "type":
+            holds = any(map(is_a, said if isinstance(said, list) else [said]))
+        elif word == "enum":
+            holds = any(type(value) is type(other) and value == other for other in said)
+        elif word in ("minimum", "maximum"):
+            holds = not is_a("number") or (value >= said if word == "minimum" else value <= said)
+        elif word == "required":
+            holds = not isinstance(value, dict) or set(said) <= set(value)
+        elif word == "properties":
+            holds = not isinstance(value, dict) or all(fits(value[key], inner) for key, inner in said.items() if key in value)
+        elif word == "additionalProperties":
+            holds = not isinstance(value, dict) or said is not False or set(value) <= set(schema["properties"])
+        else:
+            assert word == "description", word
+            continue
+        if not holds:
+            return False
+    return True
+
+
+def some_arguments(profile, junk=st.sampled_from(["", "ls", "slow", "default", True, 1, 1.0, 1.5, 0, -7, 10 ** 30, 86400000, 86400001, [], {}, ["ls"], {"a": 1}])):
+    """Arguments near the edge of what a profile takes: right and wrong keys, right and wrong values, no nulls."""
+    right = {"command": st.text(max_size=8), "mode": st.sampled_from(["default", "slow", "background", "fast"]),
+             "timeout": st.sampled_from([-1, 0, 0.5, 1, 1.0, 86400000, 86400000.0, 86400001]) | st.integers(1, 86400000)}
+    given_keys = st.sets(st.sampled_from([*profile.parameters, "cmd"]))
+    return given_keys.flatmap(lambda keys: st.fixed_dictionaries({key: st.one_of(right.get(key, junk), right.get(key, junk), junk) for key in keys}))
+
+
+def refused_beyond_the_schema(arguments, profile):
+    """What the schema cannot say."""
+    verbs = [verb for verb in ("command", "check_pid", "kill_pid") if verb in profile.parameters and verb in arguments]
+    return (bool(re.search("[\0\ud800-\udfff]", str(arguments.get("command", "")))) or len(verbs) != 1 and "check_pid" in profile.parameters
+            or any(not -2 ** 31 < arguments[verb] < 2 ** 31 for verb in verbs if verb != "command"))
+
+
+def agreement(validates):
+    """The property of 006.9, for a validator of schemas."""
+    reached = set()
+
+    @given(st.sampled_from(list(PROFILES.values())).flatmap(lambda row: st.tuples(st.just(row), some_arguments(row))))
+    @settings(max_examples=400)
+    def agree(case):
+        profile, arguments = case
+        admitted = validates(arguments, BashTool("/", profile=profile).definition()["input_schema"])
+        request = bash_tool.parse_arguments(arguments, profile)
+        reached.add((profile.name, admitted))
+        if not admitted:
+            assert request.error == "invalid_arguments"
+            assert any('"%s"' % key in request.reason for key in (*profile.parameters, *arguments)), request
+        elif refused_beyond_the_schema(arguments, profile):
+            assert request.error == "invalid_arguments"
+        else:
+            assert isinstance(request, (bash_tool.Request, bash_tool.Inquiry)), (arguments, request)
+
+    agree()
+    assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
+
+
+def test_req_bash_006_9_schema_and_call_agree():
+    """WHEN arguments without nulls arrive, THE SYSTEM SHALL admit what the schema of its definition admits and nothing else, but for NUL, lone surrogates, the one verb of sections and the number of a job."""
+    agreement(fits)
 
 
 # ---- 007 Errors ------------------------------------------------------------------------------------------------
@@ -2398,6 +2601,29 @@ def test_req_bash_017_5_version():
     """WHEN `--version` is given, THE SYSTEM SHALL print its version and the sha256 of its own file."""
     digest = subprocess.run(["sha256sum", str(TOOL)], stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
+
+
+def test_req_bash_017_6_environment():
+    """WHERE the environment names a profile or timeouts, THE SYSTEM SHALL use them on the command line and for clients, and refuse to start where they make no sense."""
+    for name in (*PROFILES, "JOBS"):
+        definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
+        assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
+    short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
+    assert cli("trap '' TERM; sleep 600 & wait; wait", env=short).stdout == b"[command timed out after 0.3s]\n"
+    for name, value in (("PROFILE", "nobody"), ("TIMEOUTS", "soon"), ("TIMEOUTS", '{"default": "1"}'), ("TIMEOUTS", '{"slowly": 1}'),
+                        ("TIMEOUTS", '{"default": -1}'), ("TIMEOUTS", '{"default": true}'), ("TIMEOUTS", "[]"), ("TIMEOUTS", '{"default": NaN}')):
+        for arguments in ((":",), ("--mcp",)):
+            done = cli(*arguments, env=dict(os.environ, **{"BASH_TOOL_" + name: value}))
+            assert (done.returncode, done.stdout) == (125, b"") and done.stderr and b"Traceback" not in done.stderr
+
+
+def test_req_bash_017_7_deny():
+    """WHERE `--deny` is given, THE SYSTEM SHALL refuse commands that hold its text."""
+    done = cli("--deny", "one", "--deny", "two", "touch two")
+    assert (done.returncode, done.stdout) == (125, b"[system error: Command blocked by safety policy: contains 'two']") and not Path("two").exists()
+    assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
+    with Client("--deny", "touch") as client:
+        assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
 
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
@@ -4029,6 +4255,365 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert set(one["input_schema"]["properties"]) == set(row.parameters) and one["input_schema"]["additionalProperties"] is False
 
 
+# ---- 025 The Model Context Protocol -------------------------------------------------------------------------------------
+
+VERSION = "io.modelcontextprotocol/protocolVersion"
+DEFINITION = BashTool("/").definition("mcp")
+
+
+def request(method, id_=1, **params):
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+
+
+def peak_bytes(pid):
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
+
+
+@pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
+def test_req_bash_025_1_both_eras(method):
+    """WHEN a request names the version 2026-07-28 in its `_meta`, THE SYSTEM SHALL answer it with a `resultType` and its own name and version, and any other in the form of the handshake."""
+    params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
+    for version in ("2026-07-28", None):
+        answer = bash_tool.handle(request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION)
+        if method == "tools/call":
+            assert answer == ("i", {"command": "x"}, None, version is not None)
+            answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"))
+        stateless = version is not None or method == "server/discover"      # which a handshake does not know
+        assert answer["jsonrpc"] == "2.0" and answer["id"] == "i"
+        assert (answer["result"].get("resultType") == "complete") == stateless == ("_meta" in answer["result"])
+        if stateless:
+            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == {"name": "bash_tool", "version": bash_tool.__version__}
+        if method == "tools/list":
+            assert answer["result"]["tools"] == [DEFINITION]
+            assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
+
+
+@given(st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]), st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]))
+def test_req_bash_025_2_unknown_versions(version, method):
+    """IF a request names a version in its `_meta` that the system does not know, THEN THE SYSTEM SHALL answer with error -32022, that version, and those it knows."""
+    error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
+    assert error["code"] == -32022 and error["message"] and error["data"] == {
+        "requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
+
+
+@given(st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []]) | st.text(max_size=12), st.booleans())
+def test_req_bash_025_3_handshake(version, enveloped):
+    """WHEN a client shakes hands, THE SYSTEM SHALL agree to its version where it is 2024-11-05, 2025-03-26, 2025-06-18 or 2025-11-25, and offer 2025-11-25 otherwise."""
+    meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
+    known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)["result"] == {
+        "protocolVersion": version if known else "2025-11-25", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__}}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_025_4_the_same_text(name):
+    """WHEN a client calls the tool, THE SYSTEM SHALL answer with the text that a model is to read and with the error mark, whatever the arguments or the command did."""
+    limit = {"default": 0.7, "grace_s": 0.3}
+    row = tiny(0.7, 0.3) if name == "modes" else dataclasses.replace(PROFILES[name], timeouts_s={"default": 0.7}, grace_s=0.3)
+    with Client("--deny", "forbidden", profile=name, timeouts=limit) as client, BashTool(profile=row, deny="forbidden") as tool:
+        marks = set()
+        for arguments in ({"command": "echo out; echo é >&2"}, {"command": "exit 3"}, {"command": "printf '\\377\\0'"}, {"command": "no-such-command"},
+                          {"command": 7}, {}, {"cmd": "ls"}, {"command": "echo forbidden"}, {"command": "x\0"}, {"command": "x\ud800"},
+                          *([{"command": "echo on; exec sleep 600"}] if name != "jobs" else [{"check_pid": 4}])):
+            got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
+            assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
+            marks.add(here.is_error)
+        assert marks == {True, False}
+
+
+@given(st.text(max_size=20), json_values())
+def test_req_bash_025_5_the_client_is_wrong(word, value):
+    """IF a request has an unknown method, an unknown tool or parameters of the wrong shape, THEN THE SYSTEM SHALL answer with error -32601 for the method and -32602 for the others."""
+    def code(message):
+        answer = bash_tool.handle(message, DEFINITION)
+        return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
+
+    known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
+    assert code(request(word)) == (None if word in known else -32601)
+    assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
+    assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
+    assert code(request("tools/call", name="bash", arguments=value)) == (None if value is None or isinstance(value, dict) else -32602)
+    assert code({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": value}) == (
+        None if value is None or isinstance(value, dict) and not value.get("_meta") else -32602)
+    token = isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == (None if value is None or token else -32602)
+    assert code(request("ping", _meta={VERSION: 20260728})) == -32602
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_025_6_structured_content(name):
+    """WHEN a call is answered, THE SYSTEM SHALL give structured content that conforms to the output schema of its definition and holds the text."""
+    background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" else []
+    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
+        schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
+        pids = []
+        for arguments in ({"command": "echo hi"}, {"command": "kill -9 $$"}, {"command": "seq 100000"}, {"command": "sleep 600"}, {"command": 1}, *background):
+            result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
+            content = result["structuredContent"]
+            assert fits(content, schema) and content["text"] == result["content"][0]["text"]
+            seen.add(content["status"])
+            pids += [content["pid"]] if content["pid"] else []
+        if name == "jobs":
+            for verb in ("check_pid", "kill_pid"):
+                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"]["structuredContent"]
+                assert fits(content, schema) and content["pid"] == pids[0]
+        assert seen == {"exited", "rejected", *(["running"] if name == "jobs" else ["timed_out"]), *(["running"] if background else [])}
+    for pid in pids if background else ():
+        os.killpg(pid, signal.SIGKILL)
+
+
+def test_req_bash_025_7_calls_run_concurrently():
+    """WHILE a command runs, THE SYSTEM SHALL answer other requests and run the commands of other calls."""
+    with Client(timeouts={"default": 8}) as client:
+        calls = {client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)}
+        client.ask("ping")
+        last = client.begin("touch c49; echo last")
+        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in range(50))}
+        assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
+
+
+def test_req_bash_025_8_a_withdrawn_call():
+    """WHEN a client withdraws a call, THE SYSTEM SHALL end its command, and no other, and say nothing more about it."""
+    def until(id_):
+        messages = []
+        while not messages or messages[-1].get("id") != id_:
+            messages.append(client.receive())
+        assert all(message["method"] == "notifications/progress" for message in messages[:-1])
+        return messages[:-1]
+
+    with Client(timeouts={"grace_s": 0.5}) as client:
+        kept = client.begin("echo $$ > kept; until [ -e go ]; do sleep 0.1; done; echo kept")
+        calls = {n: client.begin("echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done" % n, token=n) for n in range(3)}
+        pids = {n: number_in(Path("c%d" % n)) for n in calls}
+        for n, id_ in calls.items():
+            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+            assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept"))) and all(alive(pids[m]) for m in pids if m > n)
+            until(client.request("ping"))       # what was on its way
+            told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
+            assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}})
+        Path("go").touch()
+        answer = client.receive()
+        assert answer["id"] == kept and answer["result"]["content"][0]["text"] == "kept\n"
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})      # too late
+        client.ask("ping")
+
+
+@needs_files
+@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
+def test_req_bash_025_9_goodbye(goodbye):
+    """WHEN the input ends or the server is interrupted, THE SYSTEM SHALL end the foreground commands, leave the jobs alone, and end itself."""
+    with Client(timeouts={"grace_s": 60}) as client:
+        job = client.call("sleep 600", mode="background")["structuredContent"]["pid"]
+        for n in range(3):
+            client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
+        client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
+        pids = [number_in(Path("c%d" % n)) for n in range(3)]
+        if goodbye == "close":          # both ends, as when the client dies
+            client.process.stdin.close()
+            client.process.stdout.close()
+        elif goodbye == "EOF":
+            client.process.stdin.close()
+        else:
+            client.process.send_signal(getattr(signal, "SIG" + goodbye))
+        assert eventually(lambda: not any(map(alive, pids)))
+        assert alive(number_in(Path("deaf")))
+        client.process.send_signal(signal.SIGTERM)          # the grace would be a minute
+        assert client.process.wait(timeout=20) == 0 and not alive(number_in(Path("deaf"))) and alive(job)
+        os.killpg(job, signal.SIGKILL)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
+@fewer
+def test_req_bash_025_10_live_output(writes):
+    """WHERE a call bears a progress token, WHILE its command runs, THE SYSTEM SHALL send what it writes in notifications whose progress increases, and none without a token."""
+    command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
+    with Client() as client:
+        for token in ("token", 0, None):
+            id_, told = client.begin(command, token), []
+            message = client.receive()
+            while "id" not in message:
+                assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
+                told.append(message["params"])
+                message = client.receive()
+            assert message["id"] == id_ and [note["progress"] for note in told] == sorted({note["progress"] for note in told})
+            assert "".join(note["message"] for note in told) == ("" if token is None else "".join(text for text, _ in writes))
+
+
+def test_req_bash_025_11_heartbeat():
+    """WHERE a call bears a progress token, WHILE its command is silent, THE SYSTEM SHALL send a notification every ten seconds."""
+    assert bash_tool.HEARTBEAT_S == 10
+    with Client(module=variant("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6") / "bash_tool.py") as client:
+        client.begin("sleep 2.1", token="t")
+        notes = []
+        while "id" not in (message := client.receive()):
+            notes.append((message["params"]["progress"], message["params"]["message"]))
+        assert len(notes) in (2, 3) and [n for n, _ in notes] == list(range(1, len(notes) + 1))
+        assert all(re.fullmatch(r"\[still running after [0-2]s\]", text) for _, text in notes)
+        client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
+        while "id" not in (message := client.receive()):
+            assert set(message["params"]["message"]) == {"x", "\n"}
+        assert client.call("sleep 1")["isError"] is False          # nobody asked: the answer is the next message
+
+
+def hostile_messages():
+    """Requests, and what is nearly one."""
+    junk = json_values().filter(lambda value: not re.search("NaN|Infinity", json.dumps(value)))
+    keys = {"jsonrpc": st.sampled_from(["2.0"] * 6 + ["1.0", 2, None]), "id": st.integers() | st.text(max_size=4) | junk,
+            "method": st.sampled_from(["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]) | junk,
+            "params": st.fixed_dictionaries({}, optional={"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}) | junk,
+            "result": junk}
+    return st.fixed_dictionaries({}, optional=keys) | st.fixed_dictionaries({key: keys[key] for key in ("jsonrpc", "id", "method")}, optional={"params": keys["params"]}) | (
+        st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
+
+
+def test_req_bash_025_12_no_request():
+    """IF a line is no request, THEN THE SYSTEM SHALL answer with error -32700 where it is not JSON and -32600 where it is, with the id null where it has none, and go on."""
+    reached = set()
+
+    def is_id(value):
+        return isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+
+    @given(hostile_messages())
+    @settings(max_examples=300)
+    def answers(message):
+        answer = bash_tool.handle(message, DEFINITION)
+        id_ = message["id"] if isinstance(message, dict) and is_id(message.get("id")) else None
+        if isinstance(message, dict) and "method" not in message and "result" in message:
+            kind, holds = "answer", answer is None
+        elif (not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str)
+                or "id" in message and id_ is None):
+            kind, holds = "none", isinstance(answer, dict) and answer["error"]["code"] == -32600 and answer["id"] == id_
+        elif "id" in message:
+            kind, holds = "request", answer["id"] == id_ and ("result" in answer) != ("error" in answer) and answer.get("error", {}).get("code") != -32600
+        else:
+            kind, holds = "notification", answer is None or isinstance(answer, bash_tool.Withdrawal)
+        assert holds, (kind, message, answer)
+        json.loads(json.dumps(answer))
+        reached.add(kind)
+
+    answers()
+    assert reached == {"answer", "none", "request", "notification"}
+    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b'{"jsonrpc": "2.0", "id": 1, "method": "ping"',
+               b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a": Infinity}', b"'ping'", b"\0"]
+    with Client(stderr=subprocess.PIPE) as client:
+        for line in garbage:
+            client.send(line)
+            answer = client.receive()
+            assert (answer["error"]["code"], answer["id"]) == (-32700, None) and answer["error"]["message"].isprintable(), (line, answer)
+        client.send(b"", b"  \r")       # are nothing
+        client.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r')
+        assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+        assert client.call("echo fine")["content"][0]["text"] == "fine\n"
+        assert client.end() == 0 and client.process.stderr.read() == b""
+        client.process.stderr.close()
+
+
+@given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
+@few
+def test_req_bash_025_13_batches(messages):
+    """WHEN a batch of messages arrives, THE SYSTEM SHALL answer each of its requests by itself."""
+    alone = [answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)]
+    with Client() as client:
+        client.send(messages)
+        tools = [answer for answer in alone if "tools" in answer.get("result", ())]
+        for expected in alone:
+            got = client.receive()
+            assert got == json.loads(json.dumps(expected)) or (got["id"] == expected["id"] and expected in tools)     # another directory
+        client.send([])
+        assert client.receive()["error"]["code"] == -32600
+
+
+@needs_proc
+def test_req_bash_025_14_endless_lines():
+    """IF a line takes more than 4 MiB, THEN THE SYSTEM SHALL answer with error -32600 without keeping it, and go on."""
+    assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
+    with Client() as client:
+        room = bash_tool.MAX_MESSAGE_BYTES - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
+        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))     # just fits
+        assert client.receive()["result"]["isError"] is False
+        before = peak_bytes(client.process.pid)
+        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * (room + 1)}))
+        answer = client.receive()
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "4MB" in answer["error"]["message"]
+        for _ in range(64):
+            client.process.stdin.write(b"x" * 2 ** 20)
+        client.send(b"")
+        assert client.receive()["error"]["code"] == -32600 and client.ask("ping")
+        assert peak_bytes(client.process.pid) - before < 8 * 2 ** 20
+
+
+def test_req_bash_025_15_a_client_that_stops_reading():
+    """IF a client stops reading, THEN THE SYSTEM SHALL keep its commands to their timeouts and its memory bounded, and end when the client closes its input."""
+    with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
+        for n in range(4):
+            client.begin("echo $$ > c%d; yes" % n, token=n)
+        pids = [number_in(Path("c%d" % n)) for n in range(4)]
+        assert eventually(lambda: not any(map(alive, pids)))
+        stdin, sent, line = client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+        os.set_blocking(stdin, False)
+        while sent < 32 * 2 ** 20 and select.select([], [stdin], [], 2.0)[1]:
+            sent += os.write(stdin, (line * 16)[sent % len(line):])
+        assert sent < 2 ** 20, "it went on reading"
+        assert client.end() == 0
+    with Client() as client:                # not even the end of its input is seen here, but that nobody will ever read
+        client.begin("echo $$ > shell; yes", token=1)
+        pid = number_in(Path("shell"))
+        client.process.stdout.close()
+        assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
+
+
+@needs_proc
+@needs_files
+def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
+    """THE SYSTEM SHALL give to nothing that it starts the standard input or the standard output that it speaks to a client on."""
+    with Client() as client:
+        wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
+        job = client.call("echo $$ > group; sleep 600", mode="background")["structuredContent"]["pid"]
+        client.call("sleep 600 & disown; echo left")
+        client.begin("echo $$ > shell; sleep 600")
+        number_in(Path("shell"))
+        started = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in (os.getpid(), client.process.pid)]
+        holders = []
+        for pid in started:
+            with contextlib.suppress(OSError):
+                holders += [pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire]
+        assert len(wire) == 2 and not holders, [command_line(pid) for pid in holders]
+        client.process.stdin.close()
+        while client.receive():
+            pass                # ends although the job lives on
+        assert alive(job)
+        os.killpg(job, signal.SIGKILL)
+
+
+def test_req_bash_025_17_an_id_in_use():
+    """IF a call bears the id of one that is under way, THEN THE SYSTEM SHALL refuse it with error -32600."""
+    with Client() as client:
+        for id_ in (5, "5"):            # these are two
+            client.send(request("tools/call", id_, name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"}))
+        for id_ in (5, "5", 5.0):
+            client.send(request("tools/call", id_, name="bash", arguments={"command": "echo second"}))
+            answer = client.receive()
+            assert (answer["id"], answer["error"]["code"]) == (id_, -32600)
+        Path("go").touch()
+        assert {(a["id"], a["result"]["content"][0]["text"]) for a in (client.receive(), client.receive())} == {(5, "first\n"), ("5", "first\n")}
+        client.send(request("tools/call", 5, name="bash", arguments={"command": "echo again"}))
+        assert client.receive()["result"]["content"][0]["text"] == "again\n"
+
+
+def test_req_bash_025_18_too_many_calls():
+    """IF 128 calls of a client are under way, THEN THE SYSTEM SHALL refuse another as a failed call that says so."""
+    assert bash_tool.MAX_CALLS == 128
+    with Client(module=variant("MAX_CALLS = 128", "MAX_CALLS = 3") / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
+        calls = [client.begin("sleep 600") for _ in range(3)]
+        refused = client.call("echo fourth")
+        assert refused["isError"] and refused["structuredContent"]["error"] == "too_many_calls"
+        assert refused["content"][0]["text"] == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
+        assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
+
+
 # ---- Real sandboxes: `make interop` ------------------------------------------------------------------------------------
 
 BUBBLEWRAP = ("bwrap", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc", "--unshare-net", "--unshare-pid",
@@ -4215,6 +4800,7 @@ class Conversation:
                 changes[key] = json.loads(value)
         self.folder, self.bound, self.took, self.stopped = folder, {}, 0.0, False
         self.tool = BashTool(folder, profile=dataclasses.replace(base, **changes), deny=deny)
+        self.timeouts, self.client = {mode: limit for mode, limit in self.tool.profile.timeouts_s.items()}, None
         commands = folder.parent / "commands"
         commands.mkdir()
         for name, words in (("bash_tool", [sys.executable, str(TOOL)]), ("python3", [sys.executable])):
@@ -4241,6 +4827,38 @@ class Conversation:
             text, is_error = result.text, result.is_error
         self.took = time.monotonic() - begun
         return text[:-1] if text.endswith("\n") else text, is_error
+
+    def speak(self, line):
+        """A line to a server, which is started for the first of them."""
+        if self.client is None:
+            self.client = Client(cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts)
+        begun = time.monotonic()
+        if line == "EOF":
+            assert self.client.end() == 0
+        else:
+            self.client.send(self.fill(line).encode())
+        self.took = time.monotonic() - begun
+
+    def hear(self, line):
+        """The next line of the server holds what this one shows."""
+        begun = time.monotonic()
+        got = self.client.receive()
+        self.took += time.monotonic() - begun
+        self.holds(got, json.loads(line), json.dumps(got)[:3000])
+
+    def holds(self, got, shown, where):
+        if isinstance(shown, dict):
+            assert isinstance(got, dict) and set(shown) <= set(got), where
+            for key, value in shown.items():
+                self.holds(got[key], value, where)
+        elif isinstance(shown, list):
+            assert isinstance(got, list) and len(got) == len(shown), where
+            for one, other in zip(got, shown):
+                self.holds(one, other, where)
+        elif isinstance(shown, str) and isinstance(got, str):
+            self.expect(got, shown.split("\n"))
+        else:
+            assert (got, type(got)) == (shown, type(shown)), where
 
     def expect(self, text, pattern_lines):
         names, pattern = {}, ""
@@ -4280,10 +4898,16 @@ class Conversation:
             assert known[kind](), (words, path.exists() and path.stat())
 
     def run(self, body, marks=True):
-        steps = re.split(r"^(?=[>$] )", body, flags=re.MULTILINE)
+        steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
         assert steps[0] == "" and len(steps) > 1
         for step in steps[1:]:
             line, *rest = step.rstrip("\n").split("\n") if step.rstrip("\n") else [step]
+            if line.startswith("-> "):
+                self.speak(line[3:])
+                for words in rest:
+                    assert words.startswith(("<- ", "? ")), words
+                    self.hear(words[3:]) if words.startswith("<- ") else self.probe(words[2:])
+                continue
             expected = [r for r in rest if not re.match(r"(! error$|\? )", r)]
             if step.endswith("\n\n") and step is not steps[-1]:
                 expected.append("")
@@ -4302,7 +4926,11 @@ def test_example(number, head, body, tmp_path, monkeypatch):
     folder.mkdir()
     conversation = Conversation(head, folder)
     with conversation.tool:
-        conversation.run(body)
+        try:
+            conversation.run(body)
+        finally:
+            if conversation.client is not None:
+                conversation.client.__exit__()
 
 
 # ---- The file itself ----------------------------------------------------------------------------------------------
