@@ -1043,9 +1043,6 @@ def _parse_command(command: str, mode: object, timeout_ms: float | None, profile
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
-    if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
-        got = "%d" % timeout_ms if abs(timeout_ms) < 1e15 else "a number of another size"     # ten thousand digits say no more
-        return _wrong('"timeout" must be from 1 to %d milliseconds, got %s' % (MAX_TIMEOUT_MS, got))
     if "\0" in command:
         return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
     lone = re.search("[\ud800-\udfff]", command)
@@ -1069,9 +1066,13 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         return _wrong('unknown key %s; allowed: %s' % (_quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters)))
     given = {key: value for key, value in arguments.items() if value is not None}
     for key, value in given.items():
-        kind = profile.parameters[key]["type"]
+        schema = profile.parameters[key]
+        kind = schema["type"]
         if not _JSON_TYPES[kind](value) and key != "mode":
             return _wrong('"%s" must be %s %s, got %s' % (key, "an" if kind == "integer" else "a", kind, _type_name(value)))
+        if "minimum" in schema and not schema["minimum"] <= value <= schema["maximum"]:
+            got = "%d" % value if abs(value) < 1e15 else "a number of another size"     # a thousand digits say no more
+            return _wrong('"%s" must be from %d to %d milliseconds, got %s' % (key, schema["minimum"], schema["maximum"], got))
     verbs = [verb for verb in _VERBS if verb in profile.parameters]
     chosen = [verb for verb in verbs if verb in given]
     if len(verbs) > 1 and len(chosen) != 1:
