@@ -40,10 +40,17 @@ fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidf
 soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60
 	BASH_TOOL_SOAK_S=$(SECONDS) $(IN_VENV) -m pytest -m soak -s $(ARGS)
 
+$(VENV)-interop/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-interop
+	$(VENV)-interop/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test,interop]'
+	npm install --silent --no-audit --no-fund --prefix $(VENV)-interop @modelcontextprotocol/client @modelcontextprotocol/sdk
+	touch $@
+
 .PHONY: interop
-interop: $(VENV)/ready  ## with real sandboxes; needs bubblewrap
-	@command -v bwrap >/dev/null || { echo "bubblewrap is not installed"; exit 1; }
-	$(IN_VENV) -m pytest -m interop $(ARGS)
+interop:    ## with real sandboxes, clients, frameworks and sshd; needs bubblewrap, node and openssh; ARGS=-s shows what was said
+	@for tool in bwrap node npm ssh ssh-keygen; do command -v $$tool >/dev/null || { echo "$$tool is not installed"; exit 1; }; done
+	@$(MAKE) --no-print-directory $(VENV)-interop/ready
+	$(VENV)-interop/bin/python -m pytest -m interop $(ARGS)
 
 .PHONY: matrix
 matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv

@@ -24,6 +24,7 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -375,9 +376,9 @@ def in_host(program, *arguments, **options):
 class Client:
     """A client of `--mcp` that says exactly what it is told to, and can be slow, rude or gone."""
 
-    def __init__(self, *arguments, module=None, timeouts=None, profile="modes", **options):
-        env = dict(options.pop("env", os.environ), BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}))
-        words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(module or TOOL), "--mcp"]
+    def __init__(self, *arguments, module=None, command=None, timeouts=None, profile="modes", **options):
+        env = options.pop("env", None) or dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}))
+        words = command or [sys.executable, str(module or TOOL), "--mcp"]
         self.process = subprocess.Popen([*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options)
         self.number, self._buffer = 0, b""
 
@@ -4665,6 +4666,225 @@ def test_interop_bubblewrap_jobs_and_bombs():
         assert tool.run("echo fine").text == "fine\n"
 
 
+# ---- Real clients, real links: `make interop` ----------------------------------------------------------------------------
+
+SHORT = {"default": 1, "grace_s": 0.3}
+SHORT_MODES = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, default=1), grace_s=0.3)
+
+
+def say(*words):
+    """Into the transcript, which `make interop ARGS=-s` shows."""
+    print(" ", *words)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_interop_python_client(mode):
+    """The official Python client, in both eras: list, call, fail, time out, background, progress, cancel, goodbye."""
+    import asyncio
+    from mcp import Client as Official, StdioServerParameters
+    from mcp.types import Tool
+
+    async def converse():
+        server = StdioServerParameters(command=sys.executable, args=[str(TOOL), "--mcp"], cwd=os.getcwd(),
+                                       env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT)))
+        told, said = [], []
+
+        async def progress(done, total, message):
+            told.append((done, message))
+
+        async def call(**arguments):
+            result = await client.call_tool("bash", arguments, progress_callback=progress)
+            assert result.structured_content["text"] == result.content[0].text
+            say(json.dumps(arguments), "->", repr(result.content[0].text), "isError" if result.is_error else "")
+            said.append((result.content[0].text, result.is_error))
+            return result.structured_content
+
+        async with Official(server, mode=mode) as client:
+            say(client.server_info, client.protocol_version)
+            assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[mode]
+            tool, = (await client.list_tools()).tools
+            assert isinstance(tool, Tool) and tool.model_dump(by_alias=True, exclude_none=True) == BashTool(profile=SHORT_MODES).definition("mcp")
+            for command in ("echo hi", "echo out; exit 3", "echo on; sleep 60"):
+                await call(command=command)
+            job = (await call(command="echo up; sleep 600", mode="background"))["pid"]
+            await call(cmd="ls")
+            withdrawn = asyncio.create_task(client.call_tool("bash", {"command": "echo $$ > shell; sleep 600", "mode": "slow"}))
+            while not Path("shell").exists():
+                await asyncio.sleep(0.05)
+            withdrawn.cancel()
+            await asyncio.gather(withdrawn, return_exceptions=True)
+            assert eventually(lambda: not alive(number_in(Path("shell"))))
+            await call(command="echo still here")
+        assert alive(job)
+        os.killpg(job, signal.SIGKILL)
+        assert [text for text, _ in said][:3] == ["hi\n", "[command failed: exit code 3]\nout\n", "[command timed out after 1s]\non\n"]
+        assert [is_error for _, is_error in said] == [False, True, True, False, True, False] and 'unknown key "cmd"' in said[4][0]
+        assert said[5][0] == "still here\n" and (1.0, "on\n") in told
+
+    asyncio.run(converse())
+
+
+TYPESCRIPT = """
+import { Client } from "%(package)s";
+import { StdioClientTransport } from "%(stdio)s";
+const client = new Client({ name: "interop", version: "1" }, %(options)s);
+await client.connect(new StdioClientTransport({ command: process.argv[2], args: [process.argv[3], "--mcp"], env: process.env }));
+const said = [];
+const call = async (args, options) => {
+  const params = { name: "bash", arguments: args };
+  const result = await (%(third)s ? client.callTool(params, undefined, options) : client.callTool(params, options));
+  said.push([result.content[0].text, result.isError, result.structuredContent.status, result.structuredContent.pid]);
+};
+const { tools } = await client.listTools();
+const told = [];
+for (const command of ["echo hi", "echo out; exit 3", "echo on; sleep 60"])
+  await call({ command }, { onprogress: (progress) => told.push(progress) });
+await call({ command: "echo up; sleep 600", mode: "background" });
+const withdraw = new AbortController();
+setTimeout(() => withdraw.abort("enough"), 1000);
+let aborted = false;
+await call({ command: "echo $$ > shell; sleep 600", mode: "slow" }, { signal: withdraw.signal }).catch(() => { aborted = true; });
+await call({ command: "echo still here" });
+const server = [client.getServerVersion(), client.getNegotiatedProtocolVersion?.() ?? null];
+await client.close();
+console.log(JSON.stringify({ tools, said, told, aborted, server }));
+"""
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("package, stdio, options", [
+    ("@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio", '{ versionNegotiation: { mode: "auto" } }'),
+    ("@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio", "{}"),
+    ("@modelcontextprotocol/sdk/client/index.js", "@modelcontextprotocol/sdk/client/stdio.js", "{}")], ids=["auto", "legacy", "v1"])
+def test_interop_typescript_client(package, stdio, options):
+    """The official TypeScript clients, which check every answer against the output schema."""
+    program = Path(sys.prefix, "interop-%d.mjs" % os.getpid())      # beside its node_modules
+    program.write_text(TYPESCRIPT % {"package": package, "stdio": stdio, "options": options, "third": "true" if "sdk" in package else "false"})
+    try:
+        done = subprocess.run(["node", str(program), sys.executable, str(TOOL)], env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT)),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
+    finally:
+        program.unlink()
+    seen = json.loads(done.stdout)
+    say(package, options, seen["server"])
+    for line in seen["said"]:
+        say(line)
+    os.killpg(seen["said"][3][3], signal.SIGKILL)
+    assert seen["tools"] == [BashTool(profile=SHORT_MODES).definition("mcp")] and seen["aborted"] and {"progress": 1, "message": "on\n"} in seen["told"]
+    assert [line[:3] for line in seen["said"][:3]] == [["hi\n", False, "exited"], ["[command failed: exit code 3]\nout\n", True, "exited"],
+                                                       ["[command timed out after 1s]\non\n", True, "timed_out"]]
+    assert seen["said"][3][1:3] == [False, "running"] and seen["said"][4][0] == "still here\n"
+    assert eventually(lambda: not alive(number_in(Path("shell"))))
+
+
+@pytest.mark.interop
+def test_interop_server_in_bubblewrap():
+    """The whole server in a sandbox: its commands and its jobs are in there with it, and end with it."""
+    seconds = "8%d.25" % os.getpid()
+    words = ["bwrap", "--ro-bind", "/", "/", "--bind", os.getcwd(), os.getcwd(), "--dev", "/dev", "--proc", "/proc", "--unshare-net",
+             "--unshare-pid", "--die-with-parent", sys.executable, str(TOOL), "--mcp", "--state-dir", os.getcwd()]
+    with Client(command=words, timeouts=SHORT) as client:
+        assert "Read-only file system" in client.call("touch /usr/x")["content"][0]["text"]
+        assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
+        assert client.call("sleep %s" % seconds, mode="background")["structuredContent"]["status"] == "running"
+        client.begin("sleep %s" % seconds, mode="slow")
+        assert eventually(lambda: len(sleepers(seconds)) == 2)
+        assert client.end() == 0
+    assert eventually(lambda: not sleepers(seconds))
+
+
+@pytest.fixture
+def far_side(tmp_path, monkeypatch):
+    """An sshd of our own on loopback, and an `ssh` that knows it as HOST."""
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    folder = tmp_path / "ssh"
+    (folder / "bin").mkdir(parents=True)
+    for key in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "sshd_config").write_text(textwrap.dedent("""\
+        Port %d
+        ListenAddress 127.0.0.1
+        HostKey %s/host
+        AuthorizedKeysFile %s/user.pub
+        StrictModes no
+        UsePAM no
+        PidFile none
+        PermitRootLogin yes
+        AcceptEnv BASH_TOOL_*""" % (port, folder, folder)))
+    (folder / "config").write_text(textwrap.dedent("""\
+        Host HOST
+          HostName 127.0.0.1
+          Port %d
+          IdentityFile %s/user
+          IdentitiesOnly yes
+          StrictHostKeyChecking no
+          UserKnownHostsFile /dev/null
+          SendEnv BASH_TOOL_*
+          LogLevel ERROR""" % (port, folder)))
+    (folder / "bin" / "ssh").write_text("#!/bin/sh\nexec %s -F %s/config \"$@\"\n" % (shutil.which("ssh"), folder))
+    (folder / "bin" / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", "%s/bin:%s" % (folder, os.environ["PATH"]))
+    shutil.copy(str(TOOL), "bash_tool.py")
+    sshd = subprocess.Popen([shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin"), "-D", "-e", "-f", str(folder / "sshd_config")],
+                            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: subprocess.run(["ssh", "HOST", "true"], stdin=subprocess.DEVNULL).returncode == 0)
+        yield folder
+    finally:
+        sshd.kill()
+        sshd.wait()
+
+
+def recipes(heading):
+    """The shell recipes of a section of README.md."""
+    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
+    return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.interop
+def test_interop_ssh(far_side):
+    """README's recipes, with a real sshd: one command without a trace, a server that is there already, a server that is sent along;
+    and what happens to commands when the link dies."""
+    once, installed, sent = recipes("On other machines")[:3]
+    done = subprocess.run(["bash", "-c", once], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
+    say(once.strip(), "->", done.stdout)
+    assert done.returncode == 3 and done.stdout == b"[command failed: exit code 3]\nfar\n"
+    install, serve = installed.strip().split("\n")
+    folder = "far-%d" % os.getpid()         # not a name that the account may have
+    subprocess.run(["bash", "-c", install.replace(".cache", folder)], check=True)
+    try:
+        for words in (["bash", "-c", "exec " + serve.replace(".cache", folder)], ["bash", "-c", sent]):
+            for death in ("goodbye", "link"):
+                with Client(command=words, timeouts=SHORT) as client:
+                    assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
+                    job = client.call("sleep 600", mode="background")
+                    say(words[-1][:60], "->", job["content"][0]["text"].replace("\n", " "))
+                    client.begin("echo $$ > %s/shell; sleep 600" % os.getcwd(), mode="slow")
+                    shell = number_in(Path("shell"))
+                    if death == "link":
+                        for pid in [pid for pid in carriers_of_words("ssh", str(far_side / "config"))]:
+                            os.kill(pid, signal.SIGKILL)
+                    else:
+                        client.process.stdin.close()
+                    assert eventually(lambda: not alive(shell)) and alive(job["structuredContent"]["pid"])
+                    assert "attached" not in str(job) and "ends with" not in job["content"][0]["text"]
+                    os.killpg(job["structuredContent"]["pid"], signal.SIGKILL)
+                    Path("shell").unlink()
+    finally:
+        shutil.rmtree(Path.home() / folder)
+
+
+def carriers_of_words(*words):
+    """The processes with all of these in their command line."""
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and pid != os.getpid()
+            and all(word.encode() in command_line(pid) for word in words)]
+
+
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
 
 def test_next_action_table():
@@ -4741,6 +4961,12 @@ def test_readme_is_true(tmp_path):
         conversation = Conversation("", folder)
         with conversation.tool:
             conversation.run(transcript, marks=False)
+    for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        server = json.loads(configuration)["mcpServers"]["bash"]
+        words = [str(TOOL) if word == "bash_tool.py" else word for word in (server["command"], *server["args"])]
+        with Client(command=words, env=dict(os.environ, **server["env"])) as client:
+            assert client.call("pwd")["content"][0]["text"] == "/\n" and client.call("mkfs --help")["isError"]
+            assert "default (1min timeout)" in json.dumps(client.ask("tools/list"))
 
 
 def test_spec_numbers_exist():
