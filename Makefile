@@ -46,6 +46,9 @@ $(VENV)-interop/ready: pyproject.toml
 	npm install --silent --no-audit --no-fund --prefix $(VENV)-interop @modelcontextprotocol/client @modelcontextprotocol/sdk
 	touch $@
 
+.PHONY: interop-ready
+interop-ready:  $(VENV)-interop/ready
+
 .PHONY: interop
 interop:    ## with real sandboxes, clients, frameworks and sshd; needs bubblewrap, node and openssh; ARGS=-s shows what was said
 	@for tool in bwrap node npm ssh ssh-keygen; do command -v $$tool >/dev/null || { echo "$$tool is not installed"; exit 1; }; done

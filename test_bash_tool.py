@@ -4616,6 +4616,87 @@ def test_req_bash_025_18_too_many_calls():
         assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
 
 
+COMMANDS = ["echo hi", ":", "exit 3", "seq 3000", "printf 'a\\377'", "kill -9 $$", "sleep 0.05; echo late", "exec sleep 600", "yes", "sleep 0.2 & echo left"]
+
+
+def traffic():
+    """Messages of a client: most are calls and their withdrawals, some are nonsense."""
+    call = st.tuples(st.just("call"), st.sampled_from(COMMANDS) | st.integers(), st.booleans())
+    return st.lists(st.one_of(call, call, call, st.tuples(st.just("withdraw"), st.integers(1, 8)), st.tuples(st.just("method"), st.sampled_from(
+        ["ping", "tools/list", "server/discover", "x"])), st.tuples(st.just("hostile"), hostile_messages()), st.tuples(st.just("bytes"), st.binary(
+            max_size=30).filter(lambda line: line.strip() and b"\n" not in line))), min_size=1, max_size=25)
+
+
+@pytest.mark.soak
+@needs_proc
+def test_protocol_soak():
+    """Random traffic: each request is answered once, a withdrawn call at most once, and nothing grows."""
+    seconds = float(os.environ.get("BASH_TOOL_SOAK_S", "5"))
+    end, counts = time.monotonic() + seconds, {}
+
+    def resources():
+        status = Path("/proc/%d/status" % client.process.pid).read_text()
+        return (int(re.search(r"VmRSS:\s+(\d+)", status).group(1)), int(re.search(r"Threads:\s+(\d+)", status).group(1)),
+                len(os.listdir("/proc/%d/fd" % client.process.pid)))
+
+    def key(id_):
+        return json.dumps(id_)
+
+    with Client(timeouts={"default": 0.2, "grace_s": 0.2, "drain_idle_s": 0.05, "drain_total_s": 0.2}, stderr=subprocess.PIPE) as client:
+
+        @given(traffic())
+        @settings(max_examples=40, database=None, phases=[Phase.generate])
+        def converse(steps):
+            if time.monotonic() > end:
+                return
+            must, may, calls = [], set(), []
+            for kind, *what in steps:
+                counts[kind] = counts.get(kind, 0) + 1
+                if kind == "call":
+                    calls.append(client.begin(what[0], token=client.number if what[1] else None))
+                    must.append(key(calls[-1]))
+                elif kind == "method":
+                    must.append(key(client.request(what[0])))
+                elif kind == "withdraw" and calls:
+                    id_ = calls[-what[0] % len(calls)]
+                    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+                    may.add(key(id_))
+                elif kind == "hostile":
+                    client.send(what[0])
+                    for part in what[0] if isinstance(what[0], list) and what[0] else [what[0]]:
+                        answer = bash_tool.handle(part, DEFINITION)
+                        must += [key(answer["id"])] if isinstance(answer, dict) else []
+                elif kind == "bytes":
+                    client.send(what[0])
+                    try:
+                        answer = bash_tool.handle(bash_tool.load_json(what[0]), DEFINITION)
+                    except ValueError:
+                        answer = {"id": None}
+                    must += [key(answer["id"])] if isinstance(answer, dict) else []
+            must = sorted(id_ for id_ in must if id_ not in may)
+            last, got = key(client.request("ping")), []
+            while sorted(id_ for id_ in got if id_ not in may) != sorted([*must, last]):
+                message = client.receive()
+                if "id" in message:
+                    got.append(key(message["id"]))
+                else:
+                    assert key(message["params"]["progressToken"] + 1) not in got
+                assert len(got) <= len(must) + len(may) + 1, (must, may, got)
+            assert len(set(may) & set(got)) == len([id_ for id_ in got if id_ in may])
+
+        while time.monotonic() < end - max(seconds / 2, seconds - 60):
+            converse()              # until the arenas of what runs side by side have been made
+        before = resources()
+        while time.monotonic() < end:
+            converse()
+        assert eventually(lambda: resources()[1] <= 2 and resources()[2] <= before[2]), (before, resources())
+        grown = resources()[0] - before[0]
+        assert client.end() == 0 and client.process.stderr.read() == b""
+        client.process.stderr.close()
+    assert grown < 16 * 1024 and counts.keys() >= {"call", "withdraw", "method", "hostile", "bytes"}, (before, grown, counts)
+    print("\nprotocol soak of %gs: %s, %+d KiB" % (seconds, counts, grown))
+
+
 # ---- Real sandboxes: `make interop` ------------------------------------------------------------------------------------
 
 BUBBLEWRAP = ("bwrap", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc", "--unshare-net", "--unshare-pid",
