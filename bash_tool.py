@@ -1070,9 +1070,9 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         kind = schema["type"]
         if not _JSON_TYPES[kind](value) and key != "mode":
             return _wrong('"%s" must be %s %s, got %s' % (key, "an" if kind == "integer" else "a", kind, _type_name(value)))
-        if "minimum" in schema and not schema["minimum"] <= value <= schema["maximum"]:
+        if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
             got = "%d" % value if abs(value) < 1e15 else "a number of another size"     # a thousand digits say no more
-            return _wrong('"%s" must be from %d to %d milliseconds, got %s' % (key, schema["minimum"], schema["maximum"], got))
+            return _wrong('"%s" must be from %s to %s milliseconds, got %s' % (key, schema.get("minimum"), schema.get("maximum"), got))
     verbs = [verb for verb in _VERBS if verb in profile.parameters]
     chosen = [verb for verb in verbs if verb in given]
     if len(verbs) > 1 and len(chosen) != 1:
@@ -3508,6 +3508,7 @@ class Server:
         self._calls: dict[object, Underway] = {}        # entered by the reader, removed by the writer
         self._outbox: queue.Queue[tuple[Underway | None, dict[str, Any] | str | None]] = queue.Queue(OUTBOX_MESSAGES)
         self._empty, self._full = queue.Empty, queue.Full
+        self._ending = False        # there will be no more calls
         self._written = Turnstile()
 
     def serve(self) -> None:
@@ -3600,36 +3601,37 @@ class Server:
 
     def _write_out(self) -> None:
         """What the writer does, until the last answer is out or nobody is there to read it."""
-        last = False
         try:
-            while not last or self._calls:
-                try:
-                    underway, message = self._outbox.get(timeout=HEARTBEAT_S / 10)
-                    last = last or message is None
-                    self._write(underway, message)
-                except self._empty:
-                    pass
-                for underway in list(self._calls.values()):
-                    silent_s, runs_s = (time.monotonic() - since for since in (underway.spoke, underway.began))
-                    if underway.call.token is not None and silent_s >= HEARTBEAT_S:
-                        self._write(underway, HEARTBEAT.format(seconds="%ds" % runs_s))
+            while self._write_next():
+                self._beat()
         except OSError:
             pass
         finally:
             self._written.open()
 
-    def _write(self, underway: Underway | None, message: dict[str, Any] | str | None) -> None:
-        """Writes an answer, or a piece of live output. Of a call that was withdrawn nothing is said any more: that is looked at
-        here, where nothing comes between the look and the writing."""
-        if underway is not None:
-            if isinstance(message, dict):
-                del self._calls[underway.call.id]
-            elif message is not None:
-                message = underway.progress(message)
-            if underway.cancel.count:
-                return
-        if message is not None:         # in plain ASCII, for clients that split lines where Unicode does
-            _write_all(self._sink, json.dumps(message).encode() + b"\n")
+    def _write_next(self) -> bool:
+        """Writes what comes next, if something does; False once nothing more will. Of a call that was withdrawn nothing is
+        said any more: that is looked at here, where nothing comes between the look and the writing."""
+        try:
+            underway, message = self._outbox.get(timeout=HEARTBEAT_S / 10)
+        except self._empty:
+            return True
+        self._ending = self._ending or message is None
+        if underway is not None and isinstance(message, dict):
+            del self._calls[underway.call.id]
+        if message is not None and (underway is None or not underway.cancel.count):
+            self._write(message if underway is None or isinstance(message, dict) else underway.progress(message))
+        return bool(self._calls) or not self._ending
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        for underway in list(self._calls.values()):
+            if underway.call.token is not None and now - underway.spoke >= HEARTBEAT_S and not underway.cancel.count:
+                self._write(underway.progress(HEARTBEAT.format(seconds="%ds" % (now - underway.began))))
+
+    def _write(self, message: object) -> None:
+        """In plain ASCII, for clients that split lines where Unicode does."""
+        _write_all(self._sink, json.dumps(message).encode() + b"\n")
 
 
 # ---- 10 Command line ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import doctest
 import fcntl
+import functools
 import importlib.util
 import itertools
 import json
@@ -161,7 +162,7 @@ SABOTEURS = {
     "021.7": ("self._offset += stream.total_bytes if", "self._offset += 0 if"),
     "021.8": ("return self._run.final._replace(pid=self.job.pid)", "return self._run.final._replace(pid=self.job.pid, streams=())"),
     "021.9": ("who = \", \".join(\"%d (%s)\" % (job.pid, shown(job.command)) for job in live) or \"none\"", "who = \"none\""),
-    "021.10": ('not schema["minimum"] <= value <= schema["maximum"]:', "value < 1:"),
+    "021.10": ('not schema.get("minimum", value) <= value <= ', "not value <= "),
     "022.1": ('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'),
     "022.2": ("text[:profile.max_output_chars], HEAD_CHARS_CUT", "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT"),
     "022.3": ('(outcome.command[:ECHO_CHARS], why)', '(outcome.command, why)'),
@@ -174,7 +175,7 @@ SABOTEURS = {
     "024.3": (r'[^\x07\x1b\n]*(?:\x07|\x1b\\)")      # CSI', r'[^\n]*?(?:\x07|\x1b\\)")      # CSI'),
     "006.7": ('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable', "return nullable"),
     "006.8": ('"destructiveHint": True', '"destructiveHint": False'),
-    "006.9": ('not schema["minimum"] <= value <= schema["maximum"]:', 'not schema["minimum"] <= value:'),
+    "006.9": ('<= value <= schema.get("maximum", value):', "<= value:"),
     "017.6": ("timeouts_s={mode: given.get(mode, limit_s) for", "timeouts_s={mode: limit_s for"),
     "017.7": ("deny=options.deny, ", ""),
     "025.1": ('result = {"resultType": "complete", **result, ', "result = {**result, "),
@@ -187,7 +188,7 @@ SABOTEURS = {
     "025.8": ("            underway.cancel.cancel()", "            pass"),
     "025.9": ("        with suppress(EOFError, KeyboardInterrupt):", "        with suppress(EOFError):"),
     "025.10": ("        self.told += 1", "        self.told = 1"),
-    "025.11": ("silent_s >= HEARTBEAT_S:", "silent_s >= HEARTBEAT_S * 9:"),
+    "025.11": ("now - underway.spoke >= HEARTBEAT_S and", "now - underway.spoke >= HEARTBEAT_S * 9 and"),
     "025.12": ('if message.get("jsonrpc") != "2.0" or not isinstance', "if not isinstance"),
     "025.13": ("message if isinstance(message, list) and message else [message]", "[message]"),
     "025.14": ("line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]", "line += first"),
@@ -4964,6 +4965,466 @@ def carriers_of_words(*words):
     """The processes with all of these in their command line."""
     return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and pid != os.getpid()
             and all(word.encode() in command_line(pid) for word in words)]
+
+
+# ---- Real frameworks and SDKs, each in its own loop, the model played: `make interop` ---------------------------------------
+
+RECIPES = HERE / "README.md"
+SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
+STEPS = (       # what the model asks for, what it reads, whether that is an error; the first two in one turn
+    ({"command": "echo fine; echo 'and \"quoted\", \u00e9' >&2"}, r'fine\nand "quoted", \u00e9\n', False),
+    ({"command": "echo some; exit 3"}, r"\[command failed: exit code 3\]\nsome\n", True),
+    ({"command": "echo before; sleep 60"}, r"\[command timed out after 1s\]\nbefore\n", True),
+    ({"command": "ls", "mode": "fast"}, r'\[system error: invalid arguments: "mode" must be one of .*, got "fast"\]\n?', True),
+    ({"command": "echo up; sleep 600", "mode": "background"},
+     r"<pid>(\d+)</pid>\n<output_file>/.+</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?", False))
+
+
+class Script:
+    """A model that asks for STEPS, then says "done". `told` is what it read: call -> (content, error flag or None)."""
+
+    def __init__(self, every_key=False):
+        more = {"mode": None} if every_key else {}
+        asked = [("call_%d" % n, {**more, **arguments}) for n, (arguments, _, _) in enumerate(STEPS)]
+        self.turns, self.told = [asked[:2], *([one] for one in asked[2:])], {}
+
+    def turn(self, told):
+        """The calls of the next turn, as (number, arguments); none when it is done."""
+        so_far = len(STEPS) - sum(map(len, self.turns))
+        assert set(told) == {"call_%d" % n for n in range(so_far)}      # all of one turn come at once
+        self.told = dict(told)
+        return self.turns.pop(0) if self.turns else []
+
+    def check(self, results, title):
+        """What the model read is what it had to, and word for word what the tool said, where `results` hold that."""
+        assert not self.turns and len(self.told) == len(STEPS) == len(results or STEPS)
+        say("\n== " + title)
+        for n, (arguments, pattern, is_error) in enumerate(STEPS):
+            content, flag = self.told["call_%d" % n]
+            flagged, text = "" if flag is None else "   is_error: %s" % flag, shown_text(content)
+            say("> %s%s\n%s" % (json.dumps(arguments), flagged, str(content).rstrip("\n")))
+            assert re.fullmatch(pattern, text) and flag in (None, is_error), (arguments, text, flag)
+            result = (results or {}).get(arguments["command"])
+            assert results is None or (text, is_error) == (result.text, result.is_error)
+
+
+def mcp_server(folder):
+    """What starts a server for MCP, with its files in this folder; SHORT_ENV is its environment."""
+    return {"command": sys.executable, "args": [str(TOOL), "--mcp", "--cwd", "/", "--state-dir", str(folder)]}
+
+
+def shown_text(content):
+    """The text of a result: a string, a list of texts, or, where a client prefers MCP's structured content, that or its JSON."""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content)
+    if isinstance(content, str) and content.startswith("{"):
+        content = json.loads(content)
+    return content["text"] if isinstance(content, dict) else content
+
+
+def versions(*packages):
+    import importlib.metadata
+    return ", ".join("%s %s" % (name, importlib.metadata.version(name)) for name in packages)
+
+
+@contextlib.contextmanager
+def quick_tool(folder, monkeypatch=None):
+    """A quick tool and what it answered, by command; in the place of BashTool if asked for. Ends the jobs that it started."""
+    results = {}
+
+    class Recorded(BashTool):
+        def call(self, arguments, **more):
+            result = super().call(arguments, **more)
+            results[(json.loads(arguments) if isinstance(arguments, str) else arguments)["command"]] = result
+            return result
+
+    try:
+        if monkeypatch is not None:
+            monkeypatch.setattr(bash_tool, "BashTool", functools.partial(Recorded, "/", profile=SHORT_MODES, state_dir=folder))
+        with Recorded("/", profile=SHORT_MODES, state_dir=folder) as bash:
+            yield bash, results
+    finally:
+        for job in BashTool("/", state_dir=folder).jobs():
+            assert job.kill()
+
+
+@contextlib.contextmanager
+def model_server(answer):
+    """A loopback server in the place of a vendor's: its URL, and the bodies of the requests, each answered by `answer(body)`."""
+    import http.server
+    bodies = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            data = json.dumps(answer(bodies[-1])).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        try:
+            yield "http://127.0.0.1:%d" % server.server_address[1], bodies
+        finally:
+            server.shutdown()
+
+
+def as_message(script, body):
+    """What Anthropic's Messages API would answer."""
+    calls = script.turn({block["tool_use_id"]: (block["content"], block.get("is_error", False))
+                         for message in body["messages"] if isinstance(message["content"], list)
+                         for block in message["content"] if block["type"] == "tool_result"})
+    return {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1}, "stop_reason": "tool_use" if calls else "end_turn",
+            "content": [{"type": "tool_use", "id": number, "name": "bash", "input": arguments} for number, arguments in calls]
+            or [{"type": "text", "text": "done"}]}
+
+
+def as_response(script, body):
+    """What OpenAI's Responses API would answer."""
+    calls = script.turn({item["call_id"]: (item["output"], None) for item in body["input"]
+                         if item.get("type") == "function_call_output"})
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "done", "annotations": []}]}
+    return {"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": body["model"], "tools": [],
+            "tool_choice": "auto", "parallel_tool_calls": True,
+            "output": [{"type": "function_call", "id": "fc_" + number, "call_id": number, "name": "bash", "status": "completed",
+                        "arguments": json.dumps(arguments)} for number, arguments in calls] or [said]}
+
+
+def as_completion(script, body):
+    """What OpenAI's Chat Completions API would answer."""
+    calls = script.turn({message["tool_call_id"]: (message["content"], None) for message in body["messages"]
+                         if message["role"] == "tool"})
+    message = {"role": "assistant", "content": None if calls else "done"}
+    if calls:
+        message["tool_calls"] = [{"id": number, "type": "function", "function": {
+            "name": "bash", "arguments": json.dumps(arguments)}} for number, arguments in calls]
+    return {"id": "chat_1", "object": "chat.completion", "created": 1, "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}]}
+
+
+def admitted(kind, value):
+    """Whether this TypedDict of an SDK knows every key of the value. Raises if it refuses the value."""
+    import pydantic
+    pydantic.TypeAdapter(kind).validate_python(value)
+    return set(value) <= set(getattr(kind, "__annotations__", value))       # a union of them has none
+
+
+def recipe(word):
+    """The `converse` of the one recipe that holds this word."""
+    fences = re.findall(r"^```python\n(.*?)^```", RECIPES.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (program,) = [fence for fence in fences if word in fence]
+    names = {}
+    exec(program, names)
+    return names["converse"]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_interop_definitions(profile):
+    """The SDKs' own types take the definition of each style, whole, for each profile, and a strict one is strict."""
+    import jsonschema
+    import mcp.types
+    from anthropic.types import ToolParam
+    from openai.types.chat import ChatCompletionFunctionToolParam
+    from openai.types.responses import FunctionToolParam
+    from openai.types.shared_params import FunctionDefinition
+    bash = BashTool("/", profile=profile)
+    one, flat, tool = bash.definition("anthropic"), bash.definition("openai"), bash.definition("mcp")
+    assert admitted(ToolParam, one) and admitted(FunctionToolParam, flat)
+    nested = {"type": "function", "function": {key: value for key, value in flat.items() if key != "type"}}
+    assert admitted(ChatCompletionFunctionToolParam, nested) and admitted(FunctionDefinition, nested["function"])
+    dumped = mcp.types.Tool.model_validate(tool).model_dump(by_alias=True, exclude_none=True, mode="json")
+    assert dumped == json.loads(json.dumps(tool))
+    for schema in (one["input_schema"], flat["parameters"], tool["inputSchema"], tool["outputSchema"]):
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+    strict = flat["parameters"]
+    assert flat["strict"] is True and strict["additionalProperties"] is False and strict["required"] == list(strict["properties"])
+
+
+@pytest.mark.interop
+def test_interop_anthropic(tmp_path, monkeypatch):
+    """The recipe for Anthropic's SDK: the API gets our definition and our texts, flagged, in messages of its own types."""
+    import anthropic
+    from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolUseBlockParam
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script = Script()
+    answer = functools.partial(as_message, script)
+    with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
+        with anthropic.Anthropic(api_key="none", base_url=url) as client:
+            assert recipe("client.messages")(client, "the-model", "go") == "done"
+        for body in bodies:
+            assert body["tools"] == [bash.definition()] and admitted(ToolParam, body["tools"][0])
+        for message in bodies[-1]["messages"]:
+            assert admitted(MessageParam, message)
+            for block in message["content"] if isinstance(message["content"], list) else []:
+                assert admitted({"tool_use": ToolUseBlockParam, "tool_result": ToolResultBlockParam}[block["type"]], block)
+        script.check(results, "anthropic's Messages, as in the recipe: " + versions("anthropic"))
+
+
+@pytest.mark.interop
+def test_interop_openai_responses(tmp_path, monkeypatch):
+    """The recipe for OpenAI's SDK: the Responses API gets our strict definition and our texts in items of its own types."""
+    import openai
+    from openai.types.responses import FunctionToolParam, ResponseFunctionToolCallParam
+    from openai.types.responses.response_input_item_param import FunctionCallOutput
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script = Script(every_key=True)
+    answer = functools.partial(as_response, script)
+    with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            assert recipe("client.responses")(client, "the-model", "go") == "done"
+        for body in bodies:
+            assert body["tools"] == [bash.definition("openai")] and admitted(FunctionToolParam, body["tools"][0])
+        kinds = {"function_call": ResponseFunctionToolCallParam, "function_call_output": FunctionCallOutput}
+        assert all(admitted(kinds[item["type"]], item) for item in bodies[-1]["input"][1:])
+        script.check(results, "openai's Responses, as in the recipe: " + versions("openai"))
+
+
+@pytest.mark.interop
+def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
+    """Neither recipe runs a call that the limit on the answer cut short."""
+    import anthropic
+    import openai
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for kind, answer, change, word in ((anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
+                                       (openai.OpenAI, as_response, {"status": "incomplete"}, "client.responses")):
+        cut_short = functools.partial(lambda answer, change, body: {**answer(Script(), body), **change}, answer, change)
+        with quick_tool(tmp_path, monkeypatch) as (_, results), model_server(cut_short) as (url, bodies):
+            with kind(api_key="none", base_url=url) as client:
+                assert recipe(word)(client, "the-model", "go") == "" and len(bodies) == 1 and not results
+
+
+@pytest.mark.interop
+def test_interop_openai_chat(tmp_path, monkeypatch):
+    """The same over Chat Completions, where the definition is nested one deeper and each result is a message."""
+    import openai
+    from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionToolMessageParam
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script, messages = Script(every_key=True), [{"role": "user", "content": "go"}]
+    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_completion, script)) as (url, bodies):
+        flat = bash.definition("openai")
+        tool = {"type": flat.pop("type"), "function": flat}
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            while True:
+                message = client.chat.completions.create(model="gpt", tools=[tool], messages=messages).choices[0].message
+                messages.append(message)
+                if not message.tool_calls:
+                    break
+                messages += [{"role": "tool", "tool_call_id": call.id, "content": bash.call(call.function.arguments).text}
+                             for call in message.tool_calls]
+        assert message.content == "done" and all(admitted(ChatCompletionFunctionToolParam, body["tools"][0]) for body in bodies)
+        assert all(admitted(ChatCompletionToolMessageParam, one) for one in bodies[-1]["messages"] if one["role"] == "tool")
+        script.check(results, "openai's Chat Completions: " + versions("openai"))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["function", "mcp"])
+def test_interop_openai_agents(way, tmp_path, monkeypatch):
+    """The Agents SDK hands the model our strict definition as it is, or our tool of MCP, and our texts."""
+    import agents.mcp
+    import asyncio
+    import openai
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script = Script(every_key=way == "function")
+
+    async def converse(bash, url):
+        async def invoke(context, arguments):
+            return (await asyncio.to_thread(bash.call, arguments)).text
+        given = bash.definition("openai")
+        tool = agents.FunctionTool(name=given["name"], description=given["description"], params_json_schema=given["parameters"],
+                                   on_invoke_tool=invoke, strict_json_schema=given["strict"])
+        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client, contextlib.AsyncExitStack() as stack:
+            tools = {"tools": [tool]}
+            if way == "mcp":
+                server = agents.mcp.MCPServerStdio({**mcp_server(tmp_path), "env": SHORT_ENV})
+                tools = {"mcp_servers": [await stack.enter_async_context(server)]}
+            agent = agents.Agent("shell", model=agents.OpenAIResponsesModel("the-model", client), **tools)
+            return (await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))).final_output
+
+    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_response, script)) as (url, bodies):
+        assert asyncio.run(converse(bash, url)) == "done"
+        one = bash.definition("openai")
+        if way == "mcp":
+            one.update(parameters=bash.definition("mcp")["inputSchema"], strict=False)
+        assert all(body["tools"] == [one] for body in bodies)
+        script.check(results if way == "function" else None, "openai-agents, %s: %s" % (way, versions("openai-agents")))
+
+
+@pytest.mark.interop
+def test_interop_langgraph(tmp_path):
+    """An agent of LangChain, which is a graph of LangGraph: our schema as it is, our texts, and the status of an error."""
+    from langchain.agents import create_agent
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.outputs import ChatGeneration, ChatResult
+    from langchain_core.tools import StructuredTool, ToolException
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    script, bound = Script(), []
+
+    class Model(BaseChatModel):
+        _llm_type = "script"
+
+        def bind_tools(self, tools, **more):
+            bound.extend(map(convert_to_openai_tool, tools))
+            return self
+
+        def _generate(self, messages, stop=None, run_manager=None, **more):
+            calls = script.turn({message.tool_call_id: (message.content, message.status == "error")
+                                 for message in messages if isinstance(message, ToolMessage)})
+            return ChatResult(generations=[ChatGeneration(message=AIMessage("" if calls else "done", tool_calls=[
+                {"id": number, "name": "bash", "args": arguments} for number, arguments in calls]))])
+
+    with quick_tool(tmp_path) as (bash, results):
+        def run(**arguments):
+            result = bash.call(arguments)
+            if result.is_error:
+                raise ToolException(result.text)
+            return result.text
+        given = bash.definition()
+        tool = StructuredTool.from_function(run, name=given["name"], description=given["description"],
+                                            args_schema=given["input_schema"], handle_tool_error=True)
+        answer = create_agent(Model(), [tool]).invoke({"messages": [{"role": "user", "content": "go"}]})
+        assert answer["messages"][-1].content == "done"
+        assert bound and all(tool["function"] == {"name": given["name"], "description": given["description"],
+                                                  "parameters": given["input_schema"]} for tool in bound)
+        script.check(results, "langchain: " + versions("langchain", "langgraph"))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["function", "wire", "mcp"])
+def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
+    """Pydantic AI, its tool made from our schema or found over MCP: our texts, and errors as such, down to Anthropic's wire."""
+    import anthropic
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai import Agent, Tool, ToolFailed
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script, seen = Script(), []
+
+    def play(messages, info):
+        seen.extend((tool.name, tool.description, tool.parameters_json_schema) for tool in info.function_tools)
+        parts = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        calls = script.turn({part.tool_call_id: (part.content, part.outcome != "success") for part in parts})
+        return ModelResponse([ToolCallPart("bash", arguments, number) for number, arguments in calls] or [TextPart("done")])
+
+    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_message, script)) as (url, bodies):
+        def run(**arguments):
+            result = bash.call(arguments)
+            if result.is_error:
+                raise ToolFailed(result.text)
+            return result.text
+        given, model = bash.definition(), FunctionModel(play)
+        tools = {"tools": [Tool.from_schema(run, given["name"], given["description"], given["input_schema"])]}
+        if way == "mcp":
+            transport = StdioTransport(env=SHORT_ENV, **mcp_server(tmp_path))
+            tools = {"toolsets": [MCPToolset(transport, tool_error_behavior="failed")]}
+        if way == "wire":
+            client = anthropic.AsyncAnthropic(api_key="none", base_url=url)
+            provider = AnthropicProvider(anthropic_client=client)
+            model = AnthropicModel("the-model", provider=provider, settings={"max_tokens": 1000})       # more is streamed
+        assert Agent(model, **tools).run_sync("go").output == "done"
+        seen += [tuple(tool[key] for key in ("name", "description", "input_schema")) for body in bodies for tool in body["tools"]]
+        assert seen and all(one == tuple(given[key] for key in ("name", "description", "input_schema")) for one in seen)
+        script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
+
+
+@functools.lru_cache(None)
+def schema_of(name, style):
+    import jsonschema
+    key = {"anthropic": "input_schema", "openai": "parameters", "mcp": "inputSchema"}[style]
+    return jsonschema.Draft202012Validator(BashTool("/", profile=PROFILES[name]).definition(style)[key])
+
+
+def refused_keys(name, style, arguments):
+    """The keys for which the schema refuses these arguments. A null means "not given": it is asked without that key, or, the
+    strict one, which lets none be left out, with a null for each that is not required."""
+    parameters, required = PROFILES[name].parameters, PROFILES[name].required
+    given = {key: value for key, value in arguments.items() if value is not None or key not in parameters}
+    asked = {**{key: None for key in parameters if key not in required}, **given} if style == "openai" else given
+    keys = {"required": set(parameters) - set(asked), "additionalProperties": set(asked) - set(parameters)}
+    return {key for error in schema_of(name, style).iter_errors(asked) for key in (keys.get(error.validator) or [error.path[0]])}
+
+
+def unsayable_keys(name, arguments):
+    """The keys for which the tool refuses them, although the schema does not: what REQ-BASH-006.9 excepts."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    pids = {"check_pid", "kill_pid"} & set(PROFILES[name].parameters)
+    verbs = {"command"} | pids
+    keys = verbs if pids and len(verbs & set(given)) != 1 else set()
+    keys = keys | {pid for pid in pids & set(given) if isinstance(given[pid], (int, float)) and abs(given[pid]) >= 2 ** 31}
+    return keys | {"command"} if re.search("[\0\ud800-\udfff]", str(given.get("command"))) else keys
+
+
+NUMBERS = st.sampled_from([-1, 0, 1, 2, 1500, 86400000, 86400001, 2 ** 31, 2 ** 63, 10 ** 400, -10 ** 30, -0.0, 0.5, 1.0, 1.5,
+                           86400000.0, 86400000.5, 1e300, float("inf"), float("nan")])
+STRINGS = st.sampled_from([":", "", "default", "slow", "background", "fast", "Default", "a\0b", "\ud800"]) | st.text(max_size=5)
+ODD = st.one_of(NUMBERS, STRINGS, st.none(), st.booleans(), st.lists(st.sampled_from([":", 1, None]), max_size=2),
+                st.dictionaries(st.sampled_from(["command", "type"]), st.sampled_from([":", 1, None]), max_size=2))
+RIGHT = {"string": STRINGS, "integer": NUMBERS | st.integers(1, 2 ** 22)}
+NEW = st.sampled_from(["cmd", "Command", "mode", "timeout", "check_pid", "timeout_ms", "", "command "]) | st.text(max_size=3)
+
+
+@st.composite
+def almost_right(draw):
+    """A profile's name, and arguments: mostly one of its verbs, maybe more of its keys, some of an odd value, maybe new ones."""
+    name = draw(st.sampled_from(list(PROFILES)))
+    parameters = PROFILES[name].parameters
+    verb = draw(st.sampled_from(["command"] + [key for key in parameters if key != "mode"]))
+    keys = {verb} | {key for key in parameters if draw(st.integers(0, 3 if key.endswith("pid") or key == "command" else 1)) == 1}
+    keys |= set(draw(st.lists(NEW, max_size=2))) if draw(st.integers(0, 3)) == 3 else set()
+    return name, {key: draw(RIGHT[parameters[key]["type"]] if key in parameters and draw(st.integers(0, 3)) else ODD)
+                  for key in sorted(keys)}
+
+
+@pytest.mark.interop
+@settings(max_examples=1500)
+@given(asked=almost_right())
+@example(asked=("jobs", {"kill_pid": 1, "timeout": 0}))
+@example(asked=("jobs", {"check_pid": 2 ** 31}))
+def test_interop_schema_agrees(asked):
+    """What a schema refuses, the tool refuses, naming a key; what it admits, the tool admits, but for what no schema says."""
+    name, arguments = asked
+    verdict, unsayable = bash_tool.parse_arguments(arguments, PROFILES[name]), unsayable_keys(name, arguments)
+    for style in ("anthropic", "openai", "mcp"):
+        keys = refused_keys(name, style, arguments) | unsayable
+        assert isinstance(verdict, bash_tool.Rejected) == bool(keys), (style, keys, verdict)
+        if keys:
+            assert verdict.error == "invalid_arguments"
+            assert any('"%s"' % bash_tool.shown(key) in verdict.reason for key in keys), (style, keys, verdict)
+
+
+@pytest.mark.interop
+@few
+@given(asked=almost_right())
+@example(asked=("modes", {"command": ":"}))
+@example(asked=("jobs", {"check_pid": 7}))
+@example(asked=("guarded", {"command": ":", "cmd": None}))
+def test_interop_schema_agrees_with_call(asked):
+    """The same through `.call`, as a mapping and as the JSON text of one, with a command that does nothing."""
+    name, arguments = asked
+    if isinstance(arguments.get("command"), str):
+        arguments = {**arguments, "command": ":"}
+    keys = refused_keys(name, "anthropic", arguments) | unsayable_keys(name, arguments)
+    with BashTool("/", profile=PROFILES[name]) as bash:
+        for sent in (arguments, json.dumps(arguments)):
+            result = bash.call(sent)
+            if keys:
+                assert (result.status, result.error, result.is_error) == ("rejected", "invalid_arguments", True), result
+            else:
+                assert result.status in ("exited", "running") or result.error == "no_such_job", result
 
 
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
