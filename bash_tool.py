@@ -1070,7 +1070,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         kind = schema["type"]
         if not _JSON_TYPES[kind](value) and key != "mode":
             return _wrong('"%s" must be %s %s, got %s' % (key, "an" if kind == "integer" else "a", kind, _type_name(value)))
-        if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        if kind == "integer" and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
             got = "%d" % value if abs(value) < 1e15 else "a number of another size"     # a thousand digits say no more
             return _wrong('"%s" must be from %s to %s milliseconds, got %s' % (key, schema.get("minimum"), schema.get("maximum"), got))
     verbs = [verb for verb in _VERBS if verb in profile.parameters]
@@ -2429,6 +2429,7 @@ class Supervisor:
                 return self._outcome(process, text)
 
     def _spawn(self, text: CommandText) -> Process:
+        self._facts = Facts(time.monotonic())       # before: the shell may have ended when a busy machine returns from the spawn
         writers: list[int] = []
         try:
             for n in range(len(self._buffers)):
@@ -2450,7 +2451,6 @@ class Supervisor:
         finally:
             _close(*writers)
         process.pipes = {"pipe:[%d]" % os.fstat(reader).st_ino for reader in self._outputs}
-        self._facts = Facts(time.monotonic())
         for reader in self._outputs:
             self._poller.register(reader, select.POLLIN)
         for fd, event in ((text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):

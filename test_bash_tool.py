@@ -1828,6 +1828,7 @@ def agreement(validates):
 
     @given(st.sampled_from(list(PROFILES.values())).flatmap(lambda row: st.tuples(st.just(row), some_arguments(row))))
     @example((bash_tool.JOBS, {"command": ":", "timeout": 86400001}))
+    @example((MODES, {"command": ":", "mode": {}}))
     @settings(max_examples=400)
     def agree(case):
         profile, arguments = case
@@ -4940,28 +4941,27 @@ def test_interop_ssh(far_side):
     folder = "far-%d" % os.getpid()         # not a name that the account may have
     subprocess.run(["bash", "-c", install.replace(".cache", folder)], check=True)
     try:
-        for words in (["bash", "-c", "exec " + serve.replace(".cache", folder)], ["bash", "-c", sent]):
-            for death in ("goodbye", "link"):
-                with Client(command=words, timeouts=SHORT) as client:
-                    assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
-                    job = client.call("sleep 600", mode="background")
-                    say(words[-1][:60], "->", job["content"][0]["text"].replace("\n", " "))
-                    client.begin("echo $$ > %s/shell; sleep 600" % os.getcwd(), mode="slow")
-                    shell = number_in(Path("shell"))
-                    if death == "link":
-                        for pid in [pid for pid in carriers_of_words("ssh", str(far_side / "config"))]:
-                            os.kill(pid, signal.SIGKILL)
-                    else:
-                        client.process.stdin.close()
-                    assert eventually(lambda: not alive(shell)) and alive(job["structuredContent"]["pid"])
-                    assert "attached" not in str(job) and "ends with" not in job["content"][0]["text"]
-                    os.killpg(job["structuredContent"]["pid"], signal.SIGKILL)
-                    Path("shell").unlink()
+        for words, death in ((["bash", "-c", "exec " + serve.replace(".cache", folder)], "goodbye"), (["bash", "-c", sent], "link")):
+            with Client(command=words, timeouts=SHORT) as client:
+                assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
+                job = client.call("sleep 600", mode="background")
+                say(words[-1][:60], "->", job["content"][0]["text"].replace("\n", " "))
+                client.begin("echo $$ > %s/shell; sleep 600" % os.getcwd(), mode="slow")
+                shell = number_in(Path("shell"))
+                if death == "link":
+                    for pid in with_words("ssh", str(far_side / "config")):
+                        os.kill(pid, signal.SIGKILL)
+                else:
+                    client.process.stdin.close()
+                assert eventually(lambda: not alive(shell)) and alive(job["structuredContent"]["pid"])
+                assert "ends with" not in job["content"][0]["text"]         # it was taken over by a copy
+                os.killpg(job["structuredContent"]["pid"], signal.SIGKILL)
+                Path("shell").unlink()
     finally:
         shutil.rmtree(Path.home() / folder)
 
 
-def carriers_of_words(*words):
+def with_words(*words):
     """The processes with all of these in their command line."""
     return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and pid != os.getpid()
             and all(word.encode() in command_line(pid) for word in words)]
