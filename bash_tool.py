@@ -108,8 +108,8 @@ RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 Python spends minutes on a few million
-MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
-MAX_CALLS = 128             # of one client at a time: each takes five descriptors, of 1,024 as a rule
+MAX_MESSAGE_BYTES = 2 * MIB     # of a client; a command is at most some 300 KB by its description
+MAX_CALLS = 64              # of one client at a time: each takes up to ten descriptors, of 1,024 as a rule
 OUTBOX_MESSAGES = 32        # that wait to be written; who has more to say waits
 HEARTBEAT_S = 10.0          # of silence before a client is told that a call goes on; many give up after 60 s
 FLUSH_S = 1.0               # for a client that has closed its end and may still read
@@ -1804,9 +1804,14 @@ class Tree:
             environ = _read_file("%s/%d/environ" % (PROC, one.pid))
             if not environ and one.parent != 2 and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
                 self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
-            return self._mark in environ or (bool(self.pipes) and self._writes(one.pid))
+            return self._mark in environ or (bool(self.pipes) and not self._is_unborn(one) and self._writes(one.pid))
         except OSError:         # gone, or another user's
             return False
+
+    def _is_unborn(self, one: Member) -> bool:
+        """True for a child of this process that has not executed anything yet. Until then it still holds, or is just closing,
+        all that this process held at the fork: the shell of another run, say, this run's pipe."""
+        return one.parent == os.getpid() and _read_file("%s/%d/cmdline" % (PROC, one.pid)) == _read_file("%s/self/cmdline" % PROC)
 
     def _writes(self, pid: int) -> bool:
         """True if the process can write into the run's pipe: a forked copy of the host may hold the other end."""
@@ -2805,14 +2810,18 @@ class Registry:
         self.runs: set[Run] = set()
         self.closed = False
 
+    def stop(self) -> None:
+        """Asks all runs to stop, once or once more."""
+        for run in list(self.runs):
+            run.stop()
+
     def close(self) -> None:
         """Lets nobody in any more and ends who is in. An interrupt on the way is one more stop for all, raised at the end."""
         self.closed = True
         interrupt: BaseException | None = None
         while self.runs:
             try:
-                for run in list(self.runs):
-                    run.stop()
+                self.stop()
                 while not all(run.ended.wait(1.0) for run in list(self.runs)):
                     pass
             except BaseException as problem:
@@ -3428,7 +3437,9 @@ def call_message(call: Call, result: Result) -> dict[str, Any]:
 
 
 def _handle_request(id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any] | Call:
-    meta = params.get("_meta") or {}
+    meta = params.get("_meta")
+    if meta is None:
+        meta = {}
     if not isinstance(meta, dict):
         return error_message(id_, INVALID_PARAMS, "_meta must be an object, got %s" % _type_name(meta))
     if method == "initialize":          # is of the older era, whatever its `_meta` says
@@ -3510,36 +3521,61 @@ class Server:
         self._empty, self._full = queue.Empty, queue.Full
         self._ending = False        # there will be no more calls
         self._written = Turnstile()
+        self._wake, self.interrupts = os.pipe()     # takes the numbers of signals, and a 0 when nobody reads any more
+        for fd in (self._wake, self.interrupts):
+            os.set_blocking(fd, False)
 
     def serve(self) -> None:
-        """Returns when the input has ended, nobody reads the answers, or an interrupt came. By then every foreground command is
-        gone, after one more interrupt at once; jobs go on. Upholds REQ-BASH-025.9."""
+        """Returns when the input has ended, nobody reads the answers, or a signal came. By then every foreground command is
+        gone, after one more signal at once; jobs go on. Upholds REQ-BASH-025.9."""
         _thread.start_new_thread(self._write_out, ())
-        with suppress(EOFError, KeyboardInterrupt):
+        with suppress(EOFError):
             for line in self._lines():
                 self._take(line)
-        with suppress(KeyboardInterrupt):       # it stops them once more, and comes out when they have ended
-            self._tool.close()
+        closed = Turnstile()
+        signals = self._signals()[1:]       # the first has ended the reading
+        _thread.start_new_thread(self._close, (closed,))
+        while not closed.wait(0.1):
+            for _ in filter(None, signals):
+                self._tool._registry.stop()
+            signals = self._signals()
         with suppress(self._full):
             self._outbox.put((None, None), timeout=FLUSH_S)
             self._written.wait(FLUSH_S)
 
+    def _close(self, closed: Turnstile) -> None:
+        try:
+            self._tool.close()
+        finally:
+            closed.open()
+
+    def _signals(self) -> bytes:
+        try:
+            return os.read(self._wake, READ_BYTES)
+        except BlockingIOError:
+            return b""
+
+    def _poller(self, event: int) -> select.poll:
+        """Waits for an event of the input, for the end of who reads the answers, which a pipe reports unasked, and for a signal."""
+        poller = select.poll()
+        for fd, events in ((self._source, event), (self._sink, 0), (self._wake, select.POLLIN)):
+            poller.register(fd, events)
+        return poller
+
     def _lines(self) -> Iterator[bytes]:
         """The lines of the input. Of one that is too long only the beginning comes, too long by a byte."""
         line = bytearray()
-        poller = select.poll()
-        poller.register(self._source, select.POLLIN)
-        poller.register(self._sink, 0)      # a pipe that nobody reads any more is an error of its own accord
-        while self._sink not in dict(poller.poll()):
+        poller = self._poller(select.POLLIN)
+        while not dict(poller.poll()).keys() & {self._sink, self._wake}:
             chunk = os.read(self._source, READ_BYTES)
             if not chunk:
-                break
+                yield bytes(line)
+                return
             first, *others = chunk.split(b"\n")
             line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]
             for other in others:
                 yield bytes(line)
                 line = bytearray(other)
-        yield bytes(line)
 
     def _take(self, line: bytes) -> None:
         if len(line) > MAX_MESSAGE_BYTES:
@@ -3588,16 +3624,12 @@ class Server:
     def _send(self, answer: dict[str, Any], underway: Underway | None = None) -> None:
         """Puts an answer of the reader's into the outbox. While that is full nothing is read, which stops a client that sends
         and does not read; but that it has gone is still noticed: raises EOFError."""
-        while not self._written.is_open:
+        while True:
             try:
                 return self._outbox.put((underway, answer), timeout=0.2)
             except self._full:
-                poller = select.poll()
-                poller.register(self._source, getattr(select, "POLLRDHUP", 0))
-                poller.register(self._sink, 0)
-                if poller.poll(0):
-                    break
-        raise EOFError
+                if self._poller(getattr(select, "POLLRDHUP", 0)).poll(0):
+                    raise EOFError from None
 
     def _write_out(self) -> None:
         """What the writer does, until the last answer is out or nobody is there to read it."""
@@ -3605,7 +3637,7 @@ class Server:
             while self._write_next():
                 self._beat()
         except OSError:
-            pass
+            _quietly(os.write, self.interrupts, b"\0")
         finally:
             self._written.open()
 
@@ -3630,8 +3662,15 @@ class Server:
                 self._write(underway.progress(HEARTBEAT.format(seconds="%ds" % (now - underway.began))))
 
     def _write(self, message: object) -> None:
-        """In plain ASCII, for clients that split lines where Unicode does."""
-        _write_all(self._sink, json.dumps(message).encode() + b"\n")
+        """In plain ASCII, for clients that split lines where Unicode does. Somebody who shares the descriptor may have made it
+        one that does not block."""
+        line = memoryview(json.dumps(message).encode() + b"\n")
+        poller = select.poll()
+        poller.register(self._sink, select.POLLOUT)
+        while line:
+            poller.poll()
+            with suppress(BlockingIOError):
+                line = line[os.write(self._sink, line):]
 
 
 # ---- 10 Command line ------------------------------------------------------------------------------------
@@ -3722,10 +3761,15 @@ def _profile(name: str) -> Profile:
 
 
 def _serve(tool: BashTool) -> int:
+    """Serves until the client leaves or a signal comes. A handler that raised would strike in the middle of a queue, and leave that
+    locked; and the kernel may give a signal to a thread in which no handler of Python's runs. So the interpreter writes it to
+    a descriptor, and the handler does nothing."""
+    server = Server(tool)
+    signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
-    Server(tool).serve()
+            signal.signal(number, lambda *_: None)
+    server.serve()
     return 0
 
 
