@@ -2198,19 +2198,17 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
             assert text.startswith(first) and text.endswith(last) and head - len(first.encode()) < 4 and tail - len(last.encode()) < 4
 
 
-WORST = ["\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP", "x\r", "x\b", "\x1b[2K", "\x1b[Kx", "\x1b[9999Gx", "\x1b[9999Cx\r", "\x1b]0;", "\x90x",
+WORST = ["x\r", "\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP", "x\b", "\x1b[2K", "\x1b[Kx", "\x1b[9999Gx", "\x1b[9999Cx\r", "\x1b]0;", "\x90x",
          "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r"]
 
 
 def test_req_bash_008_5_linear_time():
     """THE SYSTEM SHALL make the text in a time that grows in proportion to the output."""
-    def cost(text):
-        return min(timed(lambda: bash_tool.render(text)) for _ in range(3))
-
     for worst in WORST:
-        for lead in ("", "y" * 40000):
-            small, large = (lead + worst * (size // len(worst)) for size in (40000, 320000))
-            assert cost(large) < 40 * cost(small) + 0.2, repr(worst)   # eight times the text; quadratic is sixty-four
+        small, large = (worst * (size // len(worst)) for size in (40000, 320000))
+        most_s = 40 * min(timed(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2      # for eight times the text; quadratic is sixty-four
+        for text in ("y" * 40000 + small, large, "y" * 40000 + large):
+            assert any(timed(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
     for shape in ("a", "://", "://a:", "eyJ", "eyJa.", "sk-", "-----BEGIN ", "Password=", "a:b@", "xoxb-"):
         assert timed(lambda: bash_tool.looks_secret("X", shape * (200000 // len(shape)))) < 2, shape
 
@@ -4282,10 +4280,10 @@ def test_req_bash_024_3_linear_time(name):
         bash_tool.fit(bash_tool.Captured(data, b"", len(data), data.count(b"\n")), profile)
         return time.process_time() - begun
 
-    size = 4 << 20
-    plain = max(min(seconds(b"a" * size) for _ in range(3)), 0.02)
+    size = 1 << 20
+    plain = max(min(seconds(b"a" * size) for _ in range(3)), 0.005)
     for worst in (b"\x1b]", b"\x1b[", b"\x1b[0", b"\x1b", b"\r", b"\xff", b"\n", b"\x1b]0;\x1b", b"a\r", b"\x9b0", b"\x1b[1;", b" \r\n", b"\0", b"\xe2\x82"):
-        assert min(seconds((worst * (size // len(worst) + 1))[:size]) for _ in range(2)) < 250 * plain + 2, worst
+        assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
 @needs_proc
