@@ -1281,7 +1281,7 @@ def test_req_bash_003_18_an_attached_job_says_so(python, monkeypatch):
     assert (status, output) == ("running", "x\n") and took < 10
     assert json.loads(lines[1]) == ["cancelled", "x\n\n\n[background process failed: cancelled]\n"]
     assert not alive(pid)
-    assert not [one for one in carriers("TEST_OF_BASH_TOOL_%d" % os.getpid()) if b"600" in Path("/proc/%d/cmdline" % one).read_bytes()]
+    assert not [one for one in carriers("TEST_OF_BASH_TOOL_%d_" % os.getpid()) if b"600" in Path("/proc/%d/cmdline" % one).read_bytes()]
 
 
 @given(st.lists(st.sampled_from(["echo plain", "echo err >&2", "echo dev > /dev/stderr", "echo out > /dev/stdout", "echo tee | tee /dev/stderr"]), min_size=1, max_size=8))
@@ -3140,7 +3140,7 @@ def test_t08_no_busy_waiting():
         begun = time.process_time()
         assert tool.run("exec >&- 2>&-; sleep 1.5; exit 4").exit_code == 4
         tool.run("trap '' TERM; while :; do sleep 1; done", timeout_s=0.2)
-        assert time.process_time() - begun < 0.75
+        assert time.process_time() - begun < 0.2      # it takes 0.01; who is always busy gets more, also beside seven others
 
 
 @pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
@@ -3998,7 +3998,8 @@ def test_req_bash_021_4_a_notice_and_a_file():
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
         (path,) = re.findall(r"^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$", result.text, re.MULTILINE)
         assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"] and stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        assert sorted(Path(path).read_text().split()) == sorted(2 * ["%04d" % n for n in range(1, 9001)] + ["on"])
+        numbers = "".join("%04d\n" % n for n in range(1, 9001))
+        assert Path(path).read_text().replace("on\n", "", 1) == 2 * numbers      # wherever it came in between, in the middle of a line too
         result = tool.run("seq 3000")
         assert "[stdout: Showing last 2000 of 3000 lines.]\n" in result.text and result.output_file is None
         result = tool.run("head -c 60000 /dev/zero | tr '\\0' x; echo; echo y; head -c 60000 /dev/zero | tr '\\0' x")
