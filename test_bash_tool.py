@@ -2206,17 +2206,24 @@ def test_req_bash_008_5_linear_time():
     """THE SYSTEM SHALL make the text in a time that grows in proportion to the output."""
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (40000, 320000))
-        most_s = 40 * min(timed(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2      # for eight times the text; quadratic is sixty-four
+        most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2       # for eight times the text; quadratic is sixty-four
         for text in ("y" * 40000 + small, large, "y" * 40000 + large):
-            assert any(timed(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
+            assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
     for shape in ("a", "://", "://a:", "eyJ", "eyJa.", "sk-", "-----BEGIN ", "Password=", "a:b@", "xoxb-"):
-        assert timed(lambda: bash_tool.looks_secret("X", shape * (200000 // len(shape)))) < 2, shape
+        assert busy(lambda: bash_tool.looks_secret("X", shape * (200000 // len(shape)))) < 2, shape
 
 
 def timed(act):
     begun = time.perf_counter()
     act()
     return time.perf_counter() - begun
+
+
+def busy(act):
+    """The processor time that it takes, which others on the machine do not lengthen."""
+    begun = time.thread_time()
+    act()
+    return time.thread_time() - begun
 
 
 # ---- 009 The whole output --------------------------------------------------------------------------------------
@@ -3043,7 +3050,8 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         tool = BashTool(env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
-        tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); touch ready; trap '' TERM; while :; do sleep 1; done")
+        tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
+                 "touch ready; trap '' TERM; while :; do sleep 1; done")
     """))
     with BashTool(profile=tiny(default=60, grace=0.5)) as outer:
         result = outer.run("PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment), cancel=cancelled_when("ready"))
@@ -3356,9 +3364,11 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
         stop = threading.Event()
 
         def storm():
-            for _ in range(200):
-                time.sleep(random.random() * 0.02)
+            sent, end = 0, time.monotonic() + 40
+            while sent < 200 or not (interrupts > 50 and answers) and time.monotonic() < end:    # some meet on a busy machine
+                time.sleep(random.random() * (0.02 if sent < 200 else 0.2))
                 os.kill(os.getpid(), signal.SIGINT)
+                sent += 1
             stop.set()
 
         thread = threading.Thread(target=storm)
