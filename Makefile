@@ -16,8 +16,8 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 .PHONY: test
-test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included
-	$(IN_VENV) -m pytest $(ARGS)
+test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included, in processes side by side
+	$(IN_VENV) test_bash_tool.py suite $(ARGS)
 
 .PHONY: types
 types: $(VENV)/ready    ## mypy --strict
@@ -34,7 +34,7 @@ saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur
 .PHONY: fallbacks
 fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidfd, /proc, waitid, memfd, any file
 	@set -e; for gift in pidfd proc waitid memfd files; do echo "== without $$gift"; \
-	  BASH_TOOL_WITHOUT=$$gift $(IN_VENV) -m pytest -k 'not spec and not example and not soak' $(ARGS); done
+	  BASH_TOOL_WITHOUT=$$gift $(IN_VENV) test_bash_tool.py suite -k 'not spec and not example and not soak' $(ARGS); done
 
 .PHONY: soak
 soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60

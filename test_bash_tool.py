@@ -1,6 +1,6 @@
 """The tests of bash_tool: one property a clause of SPEC.md, one saboteur a property, every example executed.
 
-    make test                  the suite
+    make test                  the suite, in BASH_TOOL_SHARES processes side by side; `pytest` alone runs it in one
     make saboteurs             each property once under its saboteur, where it must fail
     BASH_TOOL_WITHOUT=pidfd    (or proc, waitid, memfd, files) runs the suite without that gift of the platform
 
@@ -280,6 +280,7 @@ settings.register_profile("suite", deadline=None, max_examples=100, derandomize=
                           suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("sabotage" if CLAUSE_UNDER_SABOTAGE else "suite")
+SHARES = int(os.environ.get("BASH_TOOL_SHARES") or (os.cpu_count() or 1) + 1)
 few = settings(max_examples=12)     # where each example is a process
 fewer = settings(max_examples=5)    # ... that runs into a timeout
 
@@ -6034,10 +6035,53 @@ def run_saboteurs(chosen):
     return green
 
 
+# ---- The suite in shares ------------------------------------------------------------------------------------------
+
+class Share:
+    """A plugin of pytest: of the tests that all shares collect, it runs those that no other share has claimed."""
+
+    def __init__(self, claims):
+        self.claims = claims
+
+    def pytest_runtest_protocol(self, item):
+        try:
+            os.mkdir(os.path.join(self.claims, str(item.session.items.index(item))))
+        except FileExistsError:
+            return True         # another share's: nothing is left to do for it here
+        return None
+
+
+def run_suite(arguments):
+    """Runs the suite in shares side by side and shows the output of each; returns the highest of their exit codes.
+
+    Most tests wait more than they compute. Each is run by pytest alone in a process as ever: nothing is shared but the claims.
+    """
+    begun, codes = time.monotonic(), []
+    with tempfile.TemporaryDirectory(prefix="claims-") as claims, contextlib.ExitStack() as files:
+        outputs = [None, *(files.enter_context(tempfile.TemporaryFile()) for _ in range(1, SHARES))]     # the first is shown as it runs
+        shares = [subprocess.Popen([sys.executable, __file__, "share", claims, *arguments], cwd=HERE, stdin=subprocess.DEVNULL,
+                                   stdout=output, stderr=output and subprocess.STDOUT) for output in outputs]
+        signal.signal(signal.SIGINT, lambda *_: None)       # the shares get it too, and say how far they came
+        for share, output in zip(shares, outputs):
+            codes.append(abs(share.wait()))
+            if output is not None:
+                output.seek(0)
+                print(output.read().decode("utf-8", "replace"), end="", flush=True)
+        print("%d tests in %d shares, in %d s, which ended with %s" % (
+            len(os.listdir(claims)), SHARES, time.monotonic() - begun, ", ".join(map(str, codes))))
+    return max(codes)
+
+
 if __name__ == "__main__":
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):   # what a shell in the background or nohup ignores, the tests send
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     if sys.argv[1:2] == ["saboteurs"]:
         sys.exit(1 if run_saboteurs(sys.argv[2:]) else 0)
+    if sys.argv[1:2] == ["suite"]:
+        sys.exit(run_suite(sys.argv[2:]))
+    if sys.argv[1:2] == ["share"]:
+        # no percentages, which would be of all; and hypothesis was imported before pytest could rewrite its assertions
+        options = ["-o", "console_output_style=classic", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        sys.exit(pytest.main([*options, *sys.argv[3:]], plugins=[Share(sys.argv[2])]))
     sys.exit(__doc__)
