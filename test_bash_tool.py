@@ -3852,7 +3852,7 @@ def test_soak(nothing_is_left):
     """
     seconds = float(os.environ.get("BASH_TOOL_SOAK_S", "20"))
     tool = BashTool(profile=tiny(grace=0.3, drain_idle_s=0.05, drain_total_s=0.2))
-    end, counts, wrong = time.monotonic() + seconds, {}, []
+    end, counts, wrong, named = time.monotonic() + seconds, {}, [], set()
 
     def calls(seed):
         chance = random.Random(seed)
@@ -3865,6 +3865,8 @@ def test_soak(nothing_is_left):
             result = tool.run(command, timeout_s=timeout_s, cancel=cancel)
             counts[result.status] = counts.get(result.status, 0) + 1
             interfered = result.status in ("timed_out", "cancelled") and result.exit_code is None
+            if result.status == "exited":
+                named.update(pid for note in result.notes if note.startswith("still running: ") for pid in re.findall(r"\bpid (\d+) \(", note))
             if not (consistent(result) or interfered) or result.error:
                 wrong.append((command, result))
             if timer:
@@ -3893,8 +3895,8 @@ def test_soak(nothing_is_left):
     for thread in threads:
         thread.join()
     assert not wrong, wrong[0]
-    leftovers = [pid for pid in carriers(nothing_is_left)      # but stopped leftovers of normal ends, and who reads their pipes
-                 if b"sleep\x000.3" not in command_line(pid) and b"_work_detached" not in command_line(pid)]
+    leftovers = [pid for pid in carriers(nothing_is_left)      # but those of normal ends, stopped before their exec too, and who reads their pipes
+                 if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named and b"_work_detached" not in command_line(pid)]
     assert not leftovers, [command_line(pid) for pid in leftovers]
     for pid in carriers(nothing_is_left):
         os.kill(pid, signal.SIGKILL)
