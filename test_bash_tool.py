@@ -237,6 +237,10 @@ SABOTEURS_OF_FAULTS = {
 }
 
 
+# Those that make their property wait for hours; 024.3 computes for hours.
+HANGS = {"004.6", "011.1", "015.3", "015.5", "020.3", "024.3", "t04", "t06", "t35", "t37", "t44", "t52"}
+
+
 def sabotaged(clause):
     """The path of a copy of the module with the wrong change for this clause."""
     old, new = {**SABOTEURS, **SABOTEURS_OF_FAULTS}[clause]
@@ -6005,17 +6009,17 @@ def test_depends_on_nothing():
 # ---- Saboteurs ----------------------------------------------------------------------------------------------------
 
 def turns_red(number):
-    """Whether the property of this clause fails under its saboteur, and what it printed. One that hangs has failed."""
+    """Whether the property of this clause fails under its saboteur, and what it printed. Of those in HANGS, no end is a failure."""
     # plain assertions: to rewrite those of this file, for which only the exit code is read, takes longer than most properties
     test = "test_req_bash_%s_%s_" % tuple(number.split(".")) if "." in number else "test_%s_" % number
     run = subprocess.Popen([sys.executable, "-m", "pytest", "-x", "--no-header", "--assert=plain", str(HERE / "test_bash_tool.py"), "-k", test],
                            env=dict(os.environ, BASH_TOOL_SABOTAGE=number), cwd=HERE, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
-        output, _ = run.communicate(timeout=20)
+        output, _ = run.communicate(timeout=20 if number in HANGS else 150)     # what should fail may wait, on a busy machine
         return run.returncode == 1 and b" failed" in output, output.decode()
     except subprocess.TimeoutExpired:
-        return True, "no end"
+        return number in HANGS, "no end"
     finally:
         run.kill()
         run.wait()
