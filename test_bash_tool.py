@@ -1646,7 +1646,7 @@ def test_a_fork_while_jobs_start():
 def test_jobs_with_few_descriptors():
     """With hardly a descriptor left a start fails, or the job is attached; nothing leaks, and what runs is not called lost."""
     in_host("""
-        import os, resource
+        import os, resource, time
         from bash_tool import BashTool
         tool = BashTool(state_dir="state")
         job = tool.job(tool.run("sleep 600", "background").pid)
@@ -1659,6 +1659,9 @@ def test_jobs_with_few_descriptors():
             assert result.status in ("exited", "failed") and "bug" not in result.text, result
             assert job.status == "running"
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        end = time.monotonic() + 10
+        while len(os.listdir("/proc/self/fd")) > before + 1 and time.monotonic() < end:
+            time.sleep(0.01)
         assert len(os.listdir("/proc/self/fd")) <= before + 1, os.listdir("/proc/self/fd")
         assert job.kill()
     """)
@@ -3426,12 +3429,19 @@ def test_t47_the_guard_is_replaced(nothing_is_left):
         import os, signal, threading, time
         from bash_tool import BashTool
         tool = BashTool()
+
+        def command_line(pid):
+            try:
+                return open("/proc/%s/cmdline" % pid, "rb").read()
+            except OSError:     # another test's, which has ended
+                return b""
+
         threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
         while not os.path.exists("first"):
             time.sleep(0.01)
         mark = [name for name in os.environ if name.startswith("TEST_OF")][0]
         guards = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()
-                  and b"read -r _ <&4" in open("/proc/%s/cmdline" % pid, "rb").read() and os.getsid(int(pid)) != os.getsid(0)
+                  and b"read -r _ <&4" in command_line(pid) and os.path.exists("/proc/%s/fd/3" % pid) and os.getsid(int(pid)) != os.getsid(0)
                   and any(os.path.samefile("/proc/%s/fd/3" % pid, "/proc/self/fd/%s" % fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd))]
         assert len(guards) == 1, guards
         os.kill(guards[0], signal.SIGKILL)
