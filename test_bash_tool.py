@@ -4780,6 +4780,7 @@ def test_unborn_siblings_are_spared(monkeypatch):
 
     def fork_beside(*arguments, **options):
         """Stands for a shell of another run, forked while this run's pipe was open here, and not executed yet."""
+        shell = popen(*arguments, **options)
         if options.get("stdout", -1) > 2 and not forked:
             forked.append(ctypes.PyDLL(None).fork())        # as subprocess does: without the handlers of os.fork
             if not forked[0]:
@@ -4787,7 +4788,7 @@ def test_unborn_siblings_are_spared(monkeypatch):
                     with contextlib.suppress(OSError):
                         os.close(fd)
                 time.sleep(600)
-        return popen(*arguments, **options)
+        return shell
 
     monkeypatch.setattr(bash_tool.subprocess, "Popen", fork_beside)
     with BashTool(profile=tiny(grace=0.3)) as tool:
