@@ -4781,7 +4781,7 @@ def test_unborn_siblings_are_spared(monkeypatch):
     def fork_beside(*arguments, **options):
         """Stands for a shell of another run, forked while this run's pipe was open here, and not executed yet."""
         shell = popen(*arguments, **options)
-        if options.get("stdout", -1) > 2 and not forked:
+        if arguments[0][0] == "bash" and not forked:
             forked.append(ctypes.PyDLL(None).fork())        # as subprocess does: without the handlers of os.fork
             if not forked[0]:
                 for fd in range(3, options["stdout"]):      # it closes what it inherited, one after another
