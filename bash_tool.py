@@ -2991,12 +2991,13 @@ class Run:
         except BaseException as bug:            # never the caller's hang, whatever is wrong here
             outcome = Outcome("failed", error="internal", reason="bug in bash_tool: %r" % bug)
         self.final = outcome
+        if self._stopping.acquire(timeout=0.1):
+            self._own.close()
+            self._stopping.release()    # else a handler within `stop` waits for this run's end; the descriptors go with the token
         for registry in self._registries:
             registry.runs.discard(self)
         self._publish(outcome)
         self.ended.open()
-        with self._stopping:        # not before: a handler may wait for the end within `stop`
-            self._own.close()
         self._work.linger()
         self.final = self.final._replace(saved=self._work.saved())
         del self._work          # it knows `_publish`: a circle that would hold the caller's token

@@ -494,18 +494,25 @@ def adapted(arguments):
 class WireResult:
     """What came over the wire, under the names of Result."""
 
-    def __init__(self, result):
+    def __init__(self, result, merged):
         self.__dict__.update(result.get("structuredContent") or {})
         self.text = "".join(part["text"] for part in result["content"] if part["type"] == "text")
-        self.is_error = bool(result.get("isError"))
+        self.is_error, self._merged = bool(result.get("isError")), merged
 
     def __str__(self):
         return self.text
 
+    def __getattr__(self, name):
+        assert name not in bash_tool.OUTPUT_SCHEMA, "there is no %s in %s" % (name, self.text)
+        pytest.skip("a wire has no %s" % name)
+
     @property
     def stdout(self):
         """The output: what is left without the lines of the tool."""
-        return re.sub(r"\A(?:\[(?:command|output truncated|still running|system error)[^\n]*\]\n)+", "", self.text)
+        if not self._merged:
+            pytest.skip("a wire has no streams")
+        output = re.sub(r"\A(?:\[(?:command|output truncated|still running|system error|the file)[^\n]*\]\n)+", "", self.text)
+        return re.sub(r"\n\[full output[^\n]*\]\Z", "", output) if self.truncated else output
 
 
 class WireTool:
@@ -517,7 +524,9 @@ class WireTool:
         same = dataclasses.replace(profile, timeouts_s=row.timeouts_s, **{wait: getattr(row, wait) for wait in waits})
         if any(more.values()) or same != row:
             pytest.skip("a wire has no way to say this")
-        self.profile, self._cwd, self._one = profile, cwd, threading.Lock()
+        self.profile, self._cwd, self._one = profile, os.path.abspath(cwd or "."), threading.Lock()
+        if not os.path.isdir(self._cwd):
+            pytest.skip("a server starts in a directory that exists")
         self._timeouts = {**{mode: s for mode, s in profile.timeouts_s.items() if s != row.timeouts_s[mode]},
                           **{wait: getattr(profile, wait) for wait in waits if getattr(profile, wait) != getattr(row, wait)}}
 
@@ -539,7 +548,8 @@ class WireTool:
     def call(self, arguments, *, cancel=None, on_output=None):
         if cancel is not None or on_output is not None:
             pytest.skip("a wire answers no call that was cancelled")
-        return WireResult(self._ask("tools/call", **adapted(json.loads(arguments) if isinstance(arguments, str) else arguments)))
+        result = self._ask("tools/call", **adapted(json.loads(arguments) if isinstance(arguments, str) else arguments))
+        return WireResult(result, self.profile.streams is bash_tool.Streams.MERGED)
 
     def run(self, command, mode=None, *, timeout_s=None, cancel=None, on_output=None):
         if timeout_s is not None:
@@ -547,6 +557,8 @@ class WireTool:
         return self.call({"command": command, **({"mode": mode} if mode else {})}, cancel=cancel, on_output=on_output)
 
     def definition(self, style="anthropic"):
+        if style not in ("anthropic", "mcp"):
+            pytest.skip("a wire has one style")
         tool, = [tool for tool in self._ask("tools/list")["tools"] if tool["name"] == ADAPTER.get("tool", "bash")]
         return tool if style == "mcp" else {"name": tool["name"], "description": tool.get("description"), "input_schema": tool["inputSchema"]}
 
@@ -585,16 +597,22 @@ class Verdicts:
         return [clause for clause in CLAIMS.get("known failures", ()) if self.verdict(clause) != "fail"]
 
     def pytest_sessionfinish(self, session):
-        if self.unexpected_passes():
+        if os.environ.get("BASH_TOOL_SEEN"):        # a share's: the whole is put together by who started the shares
+            Path(os.environ["BASH_TOOL_SEEN"], "%d.json" % os.getpid()).write_text(json.dumps(self.seen), encoding="utf-8")
+        elif self.unexpected_passes():
             session.exitstatus = 1
 
     def pytest_terminal_summary(self, terminalreporter):
+        if not os.environ.get("BASH_TOOL_SEEN"):
+            self.report(terminalreporter.write_line)
+
+    def report(self, write):
+        """Says it, also as JSON into the file that BASH_TOOL_VERDICT names."""
         verdicts = {clause: self.verdict(clause) for clause in CLAUSES}
         count = {word: sum(verdict == word for verdict in verdicts.values()) for word in ("pass", "fail", "not claimed", "not observed")}
         report = {"server": SERVER, "count": count, "verdicts": verdicts, "known failures that pass": self.unexpected_passes()}
         if os.environ.get("BASH_TOOL_VERDICT"):
             Path(os.environ["BASH_TOOL_VERDICT"]).write_text(json.dumps(report, indent=1), encoding="utf-8")
-        write = terminalreporter.write_line
         write("The verdict on %s: %s" % (" ".join(SERVER), ", ".join("%d %s" % (n, word) for word, n in count.items())))
         for clause, verdict in verdicts.items():
             if verdict == "fail":
@@ -690,8 +708,7 @@ def test_req_bash_001_1_runs_as_bash_c(command):
     plain = plain_bash(command)
     with BashTool() as tool:
         ours = tool.run("exec 2>/dev/null\n" + command if "LINENO" not in command else command)
-    raw = dataclasses.replace(ours).stdout
-    assert raw == bash_tool.render(bash_tool.decode(plain.stdout))
+    assert ours.stdout == bash_tool.render(bash_tool.decode(plain.stdout))
     expected = plain.returncode if plain.returncode >= 0 else 128 - plain.returncode
     syntax_error = plain.returncode == 2 and ours.exit_code != 0
     assert ours.exit_code == expected or syntax_error
@@ -6079,8 +6096,9 @@ def run_suite(arguments):
     begun, codes = time.monotonic(), []
     with tempfile.TemporaryDirectory(prefix="claims-") as claims, contextlib.ExitStack() as files:
         outputs = [None, *(files.enter_context(tempfile.TemporaryFile()) for _ in range(1, SHARES))]     # the first is shown as it runs
+        seen = files.enter_context(tempfile.TemporaryDirectory(prefix="seen-"))
         shares = [subprocess.Popen([sys.executable, __file__, "share", claims, *arguments], cwd=HERE, stdin=subprocess.DEVNULL,
-                                   stdout=output, stderr=output and subprocess.STDOUT) for output in outputs]
+                                   env=dict(os.environ, BASH_TOOL_SEEN=seen), stdout=output, stderr=output and subprocess.STDOUT) for output in outputs]
         signal.signal(signal.SIGINT, lambda *_: None)       # the shares get it too, and say how far they came
         for share, output in zip(shares, outputs):
             codes.append(abs(share.wait()))
@@ -6089,6 +6107,13 @@ def run_suite(arguments):
                 print(output.read().decode("utf-8", "replace"), end="", flush=True)
         print("%d tests in %d shares, in %d s, which ended with %s" % (
             len(os.listdir(claims)), SHARES, time.monotonic() - begun, ", ".join(map(str, codes))))
+        verdicts = Verdicts()
+        for path in Path(seen).iterdir():
+            for clause, outcomes in json.loads(path.read_text(encoding="utf-8")).items():
+                verdicts.seen.setdefault(clause, {}).update(outcomes)
+        if SERVER:
+            verdicts.report(print)
+            codes.append(bool(verdicts.unexpected_passes()))
     return max(codes)
 
 
