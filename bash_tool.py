@@ -3394,8 +3394,6 @@ STATELESS_VERSIONS = ("2026-07-28",)
 META = "io.modelcontextprotocol/"
 SERVER_INFO = MappingProxyType({"name": "bash_tool", "version": __version__})
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR, UNKNOWN_VERSION = -32700, -32600, -32601, -32602, -32603, -32022
-
-
 Id = Union[str, int, float]     # 1.0 is an integer to JSON
 
 
@@ -3454,13 +3452,13 @@ def _handle_request(id_: Id, method: str, params: Mapping[str, Any], tool: Mappi
     if stateless and version not in STATELESS_VERSIONS:
         return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", requested=version,
                              supported=[*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS])
-    kept = {"ttlMs": 0, "cacheScope": "private"} if stateless or method == "server/discover" else {}
+    caching = {"ttlMs": 0, "cacheScope": "private"} if stateless or method == "server/discover" else {}
     if method == "server/discover":
-        return result_message(id_, {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}, **kept}, True)
+        return result_message(id_, {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}, **caching}, True)
     if method == "ping":
         return result_message(id_, {}, stateless)
     if method == "tools/list":
-        return result_message(id_, {"tools": [dict(tool)], **kept}, stateless)
+        return result_message(id_, {"tools": [dict(tool)], **caching}, stateless)
     if method == "tools/call":
         name, arguments, token = params.get("name"), params.get("arguments"), meta.get("progressToken")
         if name != tool["name"]:
@@ -3511,7 +3509,7 @@ class Underway:
 
 class Server:
     """Serves one client. One thread reads, one writes, and one a call waits for its command, so that nobody waits for another:
-    neither a cancel for a command, nor a command for a client that has stopped reading."""
+    neither a cancel for a command, nor a command for a client that has stopped reading. Upholds REQ-BASH-025.7 to REQ-BASH-025.18."""
 
     def __init__(self, tool: BashTool, source: int = 0, sink: int = 1) -> None:
         import queue        # only a server pays for it
