@@ -401,6 +401,7 @@ class JobRecord(NamedTuple):
     start: int = 0              # the process's, in the kernel's ticks: with `boot` it tells a process from a later owner of its number
     boot: str = ""
     status: str = "running"
+    limit_s: float = 0.0        # for `timed_out`
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
@@ -1142,7 +1143,7 @@ def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> dict[st
 
 _MARK = re.compile(RUN_PREFIX + "[0-9a-f]{32}")
 _RECORD_TYPES: dict[str, Any] = {name: list if value == () else type(value) for name, value in JobRecord._field_defaults.items()}
-_RECORD_TYPES.update(created=(int, float), exit_code=int, signal=str, error=str)
+_RECORD_TYPES.update(created=(int, float), limit_s=(int, float), exit_code=int, signal=str, error=str)
 
 
 def job_record(lines: bytes) -> JobRecord:
@@ -1162,7 +1163,8 @@ def job_record(lines: bytes) -> JobRecord:
     numbers = [one for one in known.members if isinstance(one, list) and [type(n) for n in one] == [int, int]]
     sound = _MARK.fullmatch(known.mark) and known.pid > 1 and [type(n) for n in known.keeper] in ([], [int, int])
     return known._replace(notes=[str(note) for note in known.notes], members=numbers if sound else (),
-                          keeper=known.keeper if sound else (), pid=known.pid if sound else 0)
+                          keeper=known.keeper if sound else (), pid=known.pid if sound else 0,
+                          limit_s=known.limit_s if 0 <= known.limit_s < 1e9 else 0.0)
 
 
 def next_action(facts: Facts, limits: Limits, now: float) -> tuple[Action, float]:
@@ -3161,7 +3163,7 @@ class Kept:
                 self._offset += stream.total_bytes if known.status == "running" else 0
             except OSError:             # the file is gone
                 stream = Captured(b"", b"", 0)
-        return Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, streams=(fit(stream, profile),),
+        return Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, known.limit_s, streams=(fit(stream, profile),),
                        total_bytes=stream.total_bytes, saved=saved or Saved(self.job.output_file, "", False), pid=self.job.pid,
                        notes=tuple(known.notes))
 
@@ -3352,12 +3354,16 @@ class BashTool:
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Result:
         """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
+        kept = self._kept.get(inquiry.pid)
         try:
-            kept = self._kept.get(inquiry.pid) or Kept(self.job(inquiry.pid), None, 0)
-        except LookupError:
-            live = [job for job in self.jobs() if job.status == "running"]
-            who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live) or "none"
-            return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
+            job = self.job(inquiry.pid)
+            if kept is None or kept.job.output_file != job.output_file:     # a number that was given again
+                kept = Kept(job, None, 0)
+        except LookupError:             # of one that is remembered the files may be gone
+            if kept is None:
+                live = [job for job in self.jobs() if job.status == "running"]
+                who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live) or "none"
+                return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
         self._kept[inquiry.pid] = kept
         gone = not inquiry.kill or kept.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
         outcome = kept.tell(self.profile)
