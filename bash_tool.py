@@ -108,7 +108,7 @@ RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 Python spends minutes on a few million
-MAX_MESSAGE_BYTES = 2 * MIB     # of a client; a command is at most some 300 KB by its description
+MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
 MAX_CALLS = 64              # of one client at a time: each takes up to ten descriptors, of 1,024 as a rule
 OUTBOX_MESSAGES = 32        # that wait to be written; who has more to say waits
 HEARTBEAT_S = 10.0          # of silence before a client is told that a call goes on; many give up after 60 s
@@ -3362,7 +3362,7 @@ class BashTool:
         except LookupError:             # of one that is remembered the files may be gone
             if kept is None:
                 live = [job for job in self.jobs() if job.status == "running"]
-                who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live) or "none"
+                who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live[-MAX_JOBS:]) or "none"
                 return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
         self._kept[inquiry.pid] = kept
         gone = not inquiry.kill or kept.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
