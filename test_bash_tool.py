@@ -6396,6 +6396,105 @@ def test_spec_appendix_names_tests():
         assert all(name in globals() for name in re.findall(r"test_\w+", tests)) and ("test_" in tests or "none:" in tests), fault
 
 
+def fenced(kind):
+    """The fences of SPEC.md of this kind: what stands behind the word, and the body."""
+    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, SPEC, re.MULTILINE | re.DOTALL)
+
+
+def rows_of(heading):
+    """The rows of the tables of a section of SPEC.md, as lists of cells."""
+    section = SPEC.split("\n### %s\n" % heading)[1]
+    return [re.split(r" \| ", line[2:-2]) for line in re.split(r"^##", section, flags=re.MULTILINE)[0].splitlines() if line.startswith("| ")]
+
+
+def constants(*types):
+    """What the module calls by a name in capitals, of these types."""
+    return {name: value for name, value in vars(bash_tool).items() if name.isupper() and name[0] != "_" and type(value) in types}
+
+
+def test_spec_levels():
+    """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
+    levels = {row[0]: row[2].split() for row in rows_of("1.3 Conformance")[1:]}
+    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(levels)
+    globs = [glob for level in levels.values() for glob in level]
+    assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
+    assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
+    index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
+    sections = re.findall(r"^###? (\d\.?\d*) ", SPEC, re.MULTILINE)
+    assert set(re.findall(r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| ")))) <= set(sections)
+
+
+def test_spec_profiles():
+    """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
+    head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 5]
+    assert head[1:] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
+    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {"description", "parameters", "required"}
+    for field, *cells in rows:
+        for cell, name in zip(cells, head[1:]):
+            value = getattr(getattr(bash_tool, name), field.strip("`"))
+            if field == "`streams`":
+                value = value.name.lower()
+            elif hasattr(value, "value"):
+                value = value.value
+            elif not isinstance(value, str):
+                cell, value = cell if cell == "–" else json.loads(cell), dict(value) if hasattr(value, "items") else value
+            assert cell in ("–", value), (field, name)
+
+
+def test_spec_definitions():
+    """The definitions in SPEC.md are those that the tool gives, in its order."""
+    known = {name: json.loads(body) for name, body in fenced("definition")}
+    assert set(known) == {*PROFILES, "mcp"}
+    for name, profile in PROFILES.items():
+        same, tool = known[name], bash_tool.BashTool("/", profile=profile)
+        mcp = {**known["mcp"], "inputSchema": same["input_schema"], **{key: same[key] for key in ("name", "description")}}
+        assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
+        assert json.dumps(tool.definition("mcp")["outputSchema"]) == json.dumps(mcp["outputSchema"])
+
+
+def test_spec_constants():
+    """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
+    rows = [row for heading in ("4.10 Constants", "4.13 The Model Context Protocol") for row in rows_of(heading) if re.fullmatch("`[A-Z_]+`", row[0])]
+    units = {"KIB": 1024, "MIB": 1024 ** 2}
+    assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
+    assert len(rows) == len({row[0] for row in rows})
+    told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC"}
+    for name, text in constants(str).items():
+        assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
+
+
+def test_spec_results_and_errors():
+    """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
+    fields = [name for row in rows_of("4.3 Results") if len(row) == 4 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(fields) == sorted(one.name for one in dataclasses.fields(bash_tool.Result))
+    over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 4 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
+    assert over_mcp == list(bash_tool.OUTPUT_SCHEMA)
+    ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 4} - {"`error`", "error"}
+    assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
+
+
+def test_spec_environment_and_patterns():
+    """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command line."""
+    (_, table), = fenced("environment")
+    (_, editor), = fenced("editor")
+    pairs = dict(pair.split("=", 1) for pair in table.split())
+    assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), editor)} == dict(bash_tool.NON_INTERACTIVE)
+    dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
+    assert dropped == sorted(bash_tool.DROPPED_NAMES)
+    words = SPEC.split("#### REQ-BASH-004.2\n")[1].split("```")[0]
+    for word in (*bash_tool.SECRET_WORDS, *bash_tool.SECRET_ENDINGS[:len(bash_tool.SECRET_ENDINGS) // 2], *bash_tool.LOCATION_WORDS, *bash_tool.PLAIN_NAMES):
+        assert re.search(r"\b%s\b" % word, words), word
+    assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
+    patterns = dict(fenced("pattern"))
+    assert len(patterns) == 5
+    for name, lines in patterns.items():
+        pattern = getattr(bash_tool, "_" + name).pattern
+        assert lines.replace("\n", "") == (pattern if isinstance(pattern, str) else pattern.decode()), name
+    options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCE))
+
+
 class Conversation:
     """Runs the steps of one example. The reader is the notation's definition; see SPEC.md, section 1."""
 
