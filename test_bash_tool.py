@@ -6467,7 +6467,7 @@ def test_spec_constants():
 def test_spec_results_and_errors():
     """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
     fields = [name for row in rows_of("4.3 Results") if len(row) == 4 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
-    assert sorted(fields) == sorted(one.name for one in dataclasses.fields(bash_tool.Result))
+    assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
     over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 4 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
     assert over_mcp == list(bash_tool.OUTPUT_SCHEMA)
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 4} - {"`error`", "error"}
