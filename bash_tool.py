@@ -3771,10 +3771,12 @@ def _serve(tool: BashTool) -> int:
     a descriptor, and the handler does nothing."""
     server = Server(tool)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
     server.serve()
+    for number in numbers:      # one that is not ignored gets its default back while the interpreter ends
+        signal.signal(number, signal.SIG_IGN)
     return 0
 
 

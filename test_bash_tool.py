@@ -163,7 +163,7 @@ SABOTEURS = {
     "021.6": ("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"),
     "021.7": ("self._offset += stream.total_bytes if", "self._offset += 0 if"),
     "021.8": ("return self._run.final._replace(pid=self.job.pid)", "return self._run.final._replace(pid=self.job.pid, streams=())"),
-    "021.9": ("who = \", \".join(\"%d (%s)\" % (job.pid, shown(job.command)) for job in live) or \"none\"", "who = \"none\""),
+    "021.9": ("who = \", \".join(\"%d (%s)\" % (job.pid, shown(job.command)) for job in live[-MAX_JOBS:]) or \"none\"", "who = \"none\""),
     "021.10": ('not schema.get("minimum", value) <= value <= ', "not value <= "),
     "022.1": ('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'),
     "022.2": ("text[:profile.max_output_chars], HEAD_CHARS_CUT", "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT"),
@@ -561,6 +561,8 @@ class WireTool:
         with self._one:
             if self._client is None:
                 self._client = Client(profile=self.profile.name, timeouts=self._timeouts, cwd=self._cwd)
+                self._client.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "wire", "version": "1"})
+                self._client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
             return self._client.ask(method, **params)["result"]
 
     def call(self, arguments, *, cancel=None, on_output=None):
@@ -2509,8 +2511,8 @@ def test_req_bash_012_1_in_no_argv():
 def test_req_bash_012_2_any_length(size, filler):
     """WHEN a command of any length is requested, THE SYSTEM SHALL execute it whole."""
     with BashTool() as tool:
-        result = tool.run("x=%s\necho ${#x} $#\n#%s" % (filler * size, filler))
-    assert result.text == "%d 0\n" % size
+        result = tool.run("x=%s\nLC_ALL=C\necho ${#x} $#\n#%s" % (filler * size, filler))
+    assert result.text == "%d 0\n" % (size * len(filler.encode()))
 
 
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
@@ -6268,6 +6270,94 @@ def test_interop_schema_agrees_with_call(asked):
                 assert result.status in ("exited", "running") or result.error == "no_such_job", result
 
 
+# ---- Another implementation, to judge the judge ---------------------------------------------------------------------------
+
+NAIVE = r"""
+// The naive reading of the seeds: child_process.spawn, a timer, the ends of the output. What it breaks is listed beside it.
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { mkdtempSync, openSync, closeSync, appendFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+const seconds = { default: 30, slow: 900, background: 86400, ...JSON.parse(process.env.BASH_TOOL_TIMEOUTS || "{}") };
+const MAX = 131072, SNIP = 4096, calls = new Map(), folder = mkdtempSync(tmpdir() + "/naive-");
+let files = 0;
+const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
+const size = (n) => (n % 1024 ? (n / 1024).toFixed(1) : n / 1024) + "KB";
+const answer = (text, isError) => ({ content: [{ type: "text", text }], isError });
+
+function run(command, mode, call) {
+  return new Promise((resolve) => {
+    if (mode === "background") {
+      const file = `${folder}/output-${files++}.log`, fd = openSync(file, "a");
+      const child = spawn("bash", ["-c", command], { detached: true, stdio: ["ignore", fd, fd] });
+      closeSync(fd);
+      child.on("exit", (code) => appendFileSync(file, `\n\n[background process ${code === 0 ? "completed" : `failed: exit status: ${code}`}]\n`));
+      child.unref();
+      return resolve(answer(`<pid>${child.pid}</pid>\n<output_file>${file}</output_file>\n<reminder>To stop: kill -9 -${child.pid}</reminder>`, false));
+    }
+    const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], { detached: true, stdio: ["ignore", "pipe", "ignore"] });
+    const chunks = [];
+    let over = false;
+    const end = () => { over = true; process.kill(-child.pid, "SIGKILL"); };
+    const timer = setTimeout(end, seconds[mode] * 1000);
+    call.end = end;
+    child.stdout.on("data", (chunk) => chunks.push(chunk));
+    child.on("close", (code) => {
+      clearTimeout(timer);
+      let output = Buffer.concat(chunks), text = output.toString(), notice = "";
+      if (output.length > MAX) {
+        const file = `${folder}/output-${files++}.log`;
+        writeFileSync(file, output);
+        notice = `[output truncated in middle: got ${size(output.length)}, max is ${size(MAX)}]\n`;
+        text = `${output.subarray(0, SNIP)}\n\n[snip]\n\n${output.subarray(-SNIP)}\n[full output: ${file}]`;
+      }
+      const first = over ? `[command timed out after ${seconds[mode]}s]\n` : code ? `[command failed: exit code ${code ?? -1}]\n` : "";
+      resolve(answer(first + notice + text, first !== ""));
+    });
+  });
+}
+
+const tool = { name: "bash", description: `Executes shell commands via bash -c\n\n<pwd>${process.cwd()}</pwd>`, inputSchema: {
+  type: "object", required: ["command"], properties: { command: { type: "string" }, mode: { type: "string", enum: ["default", "slow", "background"] } } } };
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params = {} } = JSON.parse(line);
+  if (method === "initialize") send({ id, result: { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "naive", version: "1" } } });
+  else if (method === "ping") send({ id, result: {} });
+  else if (method === "tools/list") send({ id, result: { tools: [tool] } });
+  else if (method === "tools/call") {
+    const call = {};
+    calls.set(id, call);
+    run(params.arguments.command, params.arguments.mode ?? "default", call).then((result) => { if (calls.delete(id)) send({ id, result }); });
+  } else if (method === "notifications/cancelled") { const call = calls.get(params.requestId); calls.delete(params.requestId); call?.end?.(); }
+  else if (id !== undefined) send({ id, error: { code: -32601, message: "unknown method" } });
+}
+process.exit(0);
+"""
+NAIVE_BREAKS = ["002.4", "007.2", "007.6"]        # among the examples of 001, 002 and 007
+
+
+@pytest.mark.interop
+def test_interop_the_judge_is_just(tmp_path):
+    """The naive reading of the seeds fails exactly the clauses that it breaks, of those that a minute can show; a clause that it holds,
+    or one missing from the list, turns the verdict red."""
+    (tmp_path / "naive.mjs").write_text(NAIVE)
+
+    def judge(known):
+        done = subprocess.run([sys.executable, "-m", "pytest", str(HERE / "test_bash_tool.py"), "-m", "wire", "-k", "example and (001 or 002 or 007)"],
+                              cwd=str(HERE), stdout=subprocess.PIPE, timeout=300, env=dict(
+                                  os.environ, BASH_TOOL_SERVER="node %s" % (tmp_path / "naive.mjs"), BASH_TOOL_VERDICT=str(tmp_path / "verdict"),
+                                  BASH_TOOL_CLAIMS=json.dumps({"known failures": known, "not claimed": ["003.*", "02*"]})))
+        return done.returncode, json.loads((tmp_path / "verdict").read_text()), done.stdout.decode()
+
+    code, verdict, said = judge(NAIVE_BREAKS)
+    say(said[-1500:])
+    assert code == 0 and [clause for clause, word in verdict["verdicts"].items() if word == "fail"] == NAIVE_BREAKS and verdict["count"]["pass"] > 8
+    assert verdict["verdicts"]["003.1"] == verdict["verdicts"]["025.1"] == "not claimed"
+    code, verdict, _ = judge([*NAIVE_BREAKS, "001.2"])
+    assert code == 1 and verdict["known failures that pass"] == ["001.2"]
+    assert judge(NAIVE_BREAKS[1:])[0] == 1
+
+
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
 
 def test_next_action_table():
@@ -6495,6 +6585,27 @@ def test_spec_environment_and_patterns():
     assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCE))
 
 
+def steps_of(body):
+    """The steps of an example: what is done, the lines below it, and those of them that are the expected text."""
+    steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
+    assert steps[0] == "" and len(steps) > 1
+    for step in steps[1:]:
+        line, *rest = step.rstrip("\n").split("\n") if step.rstrip("\n") else [step]
+        expected = [r for r in rest if not re.match(r"(! error$|\? |<- )", r)]
+        if step.endswith("\n\n") and step is not steps[-1]:
+            expected.append("")
+        yield line, rest, expected
+
+
+def dumped_examples():
+    """The examples of SPEC.md, for a runner in any language."""
+    kinds = {">": "call", "$": "shell", "-": "send"}
+    return [{"clause": number, "head": head, "black_box": on_the_wire(head, body), "steps": [
+        {kinds[line[0]]: line.partition(" ")[2], "expect": "\n".join(expected), "error": "! error" in rest,
+         "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")], "probes": [words[2:] for words in rest if words.startswith("? ")]}
+        for line, rest, expected in steps_of(body)]} for number, head, body in EXAMPLES]
+
+
 class Conversation:
     """Runs the steps of one example. The reader is the notation's definition; see SPEC.md, section 1."""
 
@@ -6614,19 +6725,13 @@ class Conversation:
             assert known[kind](), (words, path.exists() and path.stat())
 
     def run(self, body, marks=True):
-        steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
-        assert steps[0] == "" and len(steps) > 1
-        for step in steps[1:]:
-            line, *rest = step.rstrip("\n").split("\n") if step.rstrip("\n") else [step]
+        for line, rest, expected in steps_of(body):
             if line.startswith("-> "):
                 self.speak(line[3:])
                 for words in rest:
                     assert words.startswith(("<- ", "? ")), words
                     self.hear(words[3:]) if words.startswith("<- ") else self.probe(words[2:])
                 continue
-            expected = [r for r in rest if not re.match(r"(! error$|\? )", r)]
-            if step.endswith("\n\n") and step is not steps[-1]:
-                expected.append("")
             text, is_error = self.step(line)
             self.expect(text, expected)
             assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (is_error, line)
@@ -6654,6 +6759,18 @@ def test_example(number, head, body, tmp_path, monkeypatch):
         finally:
             if conversation.client is not None:
                 conversation.client.__exit__()
+
+
+def test_spec_examples_can_be_dumped():
+    """The dump holds each example whole: what it tells apart, put together again, is the example."""
+    done = subprocess.run([sys.executable, str(HERE / "test_bash_tool.py"), "--dump-examples"], stdout=subprocess.PIPE, check=True)
+    examples = json.loads(done.stdout)
+    assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
+    for each, (_, head, body) in zip(examples, EXAMPLES):
+        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
+        assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
+        for step in each["steps"]:
+            assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in body for line in step["expect"].split("\n"))
 
 
 # ---- The file itself ----------------------------------------------------------------------------------------------
@@ -6768,6 +6885,8 @@ if __name__ == "__main__":
             signal.signal(number, signal.SIG_DFL)
     if sys.argv[1:2] == ["saboteurs"]:
         sys.exit(1 if run_saboteurs(sys.argv[2:]) else 0)
+    if sys.argv[1:2] == ["--dump-examples"]:
+        sys.exit(print(json.dumps(dumped_examples(), indent=1)))
     if sys.argv[1:2] == ["suite"]:
         sys.exit(run_suite(sys.argv[2:]))
     if sys.argv[1:2] == ["share"]:
