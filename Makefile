@@ -2,6 +2,8 @@
 PYTHON  ?= python3
 VENV    ?= .venv
 MATRIX  ?= 3.9 3.10 3.11 3.12 3.13
+FLAVOURS ?= LC_ALL=C PYTHONOPTIMIZE=1 PYTHONWARNINGS=error PYTHONDEVMODE=1
+USER_PYTHON ?= /usr/bin/python3
 SECONDS ?= 600
 ARGS    ?=
 IN_VENV = $(VENV)/bin/python
@@ -56,13 +58,23 @@ interop:    ## with real sandboxes, clients, frameworks and sshd; needs bubblewr
 	$(VENV)-interop/bin/python -m pytest -m interop $(ARGS)
 
 .PHONY: matrix
-matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv
+matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv, under each of FLAVOURS, as nobody, and without each gift
 	@set -e; for v in $(MATRIX); do \
 	  py=$$(command -v python$$v || true); "$$py" -c '' 2>/dev/null || \
 	  py=$$(ls -d "$$(pyenv root 2>/dev/null)"/versions/$$v.*/bin/python 2>/dev/null | tail -n 1); \
 	  if [ -z "$$py" ]; then echo "python$$v: not found"; exit 1; fi; \
 	  echo "== $$($$py --version)"; $(MAKE) --no-print-directory test PYTHON=$$py VENV=.venv-$$v; \
 	done
+	@set -e; for flavour in $(FLAVOURS); do echo "== $$flavour"; env $$flavour $(MAKE) --no-print-directory test; done
+	@$(MAKE) --no-print-directory nobody fallbacks
+
+.PHONY: nobody
+nobody:     ## the suite as an ordinary user, when run as root
+	@set -e; if [ "$$(id -u)" != 0 ]; then echo "not root: make test is the same"; exit 0; fi; \
+	folder=$$(mktemp -d); chmod 755 $$folder; git archive HEAD | tar -x -C $$folder; chown -R nobody $$folder; \
+	echo "== as nobody, with $$($(USER_PYTHON) --version)"; cd $$folder; \
+	setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=$$folder PATH=/usr/local/bin:/usr/bin:/bin $(MAKE) test PYTHON=$(USER_PYTHON); \
+	rm -rf $$folder
 
 .PHONY: clean
 clean:      ## remove what the targets above made
