@@ -1341,6 +1341,12 @@ def _record_path(output: str) -> str:
     return output[:-len(".log")] + ".job"
 
 
+def _make_private(path: str) -> None:
+    """Makes a folder that its owner can use, whatever the umask. Raises FileExistsError, and OSError."""
+    os.mkdir(path, 0o700)
+    os.chmod(path, 0o700)
+
+
 class Folder:
     """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named. OSError where it
     cannot be made, or written to."""
@@ -1366,7 +1372,7 @@ class Folder:
         for base in _temporary_folders():
             path = os.path.join(base, self._name)
             try:
-                os.mkdir(path, 0o700)
+                _make_private(path)
             except FileExistsError:         # another thread was faster
                 pass
             except OSError as failed:
@@ -1440,10 +1446,10 @@ class Folder:
         name = "scratch-" + os.urandom(6).hex()
         try:
             path = os.path.join(self.path(), name)
-            os.mkdir(path, 0o700)
+            _make_private(path)
         except OSError:
             path = os.path.join("/dev/shm", "bash-tool-" + name)
-            os.mkdir(path, 0o700)
+            _make_private(path)
         return path
 
     def close(self) -> None:
@@ -3687,7 +3693,7 @@ def _user_folder() -> str:
     """One private folder per user, so that a later call finds the files of an earlier one. Raises OSError if it is not ours."""
     path = os.path.join(next(_temporary_folders()), "bash-tool-of-%d" % os.getuid())
     try:
-        os.mkdir(path, 0o700)
+        _make_private(path)
     except FileExistsError:
         info = os.lstat(path)
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:

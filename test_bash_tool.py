@@ -3287,7 +3287,7 @@ def test_t14_hoppers(nothing_is_left, new_session):
     assert result.status == "timed_out" and result.notes == () and not carriers(nothing_is_left)
     beats = Path("beat").stat().st_size
     time.sleep(0.5)     # a scan sees a hopper as seldom as the sweep does, so its heart must have stopped
-    assert Path("beat").stat().st_size == beats > 50
+    assert Path("beat").stat().st_size == beats > 10
 
 
 @needs_proc
