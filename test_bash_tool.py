@@ -264,7 +264,7 @@ def sabotaged(clause):
 
 
 CLAUSE_UNDER_SABOTAGE = os.environ.get("BASH_TOOL_SABOTAGE")
-TOOL = sabotaged(CLAUSE_UNDER_SABOTAGE) if CLAUSE_UNDER_SABOTAGE else HERE / "bash_tool.py"
+TOOL = sabotaged(CLAUSE_UNDER_SABOTAGE) if CLAUSE_UNDER_SABOTAGE else Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))
 
 
 def load_tool():
@@ -296,7 +296,7 @@ needs_proc = pytest.mark.skipif(WITHOUT == "proc", reason="SPEC.md, Fallbacks: w
 settings.register_profile("suite", deadline=None, max_examples=100, derandomize=bool(os.environ.get("CI")),
                           suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
-settings.load_profile("sabotage" if CLAUSE_UNDER_SABOTAGE else "suite")
+settings.load_profile("sabotage" if CLAUSE_UNDER_SABOTAGE or "BASH_TOOL_MUTANT" in os.environ else "suite")
 SHARES = int(os.environ.get("BASH_TOOL_SHARES") or (os.cpu_count() or 1) + 1)
 few = settings(max_examples=12)     # where each example is a process
 fewer = settings(max_examples=5)    # ... that runs into a timeout
@@ -6879,6 +6879,286 @@ def run_suite(arguments):
     return max(codes)
 
 
+# ---- Mutants: `make mutation` ---------------------------------------------------------------------------------------
+# mutmut makes them; they are run here, as files: what mutmut itself runs is one file that holds all of them and imports mutmut,
+# which a detached copy (python -I -S) cannot. Of its changes to a string only the XX is taken, not those of the case. What is
+# mutated is each function, and in sections 4 and 5 the tables and patterns too. A mutant is run against those tests that enter
+# its function, in any process, the most specific first, in namespaces of its own, because one that takes everybody for a member
+# of its tree would kill everybody. What no test kills is explained here, or `make mutation` fails.
+
+PURE = {"2", "3", "4", "5"} | {"9." + name for name in ("_id", "error_message", "result_message", "call_message", "_handle_request", "handle")}
+UNKILLED = {
+}
+
+
+class Mutant:
+    """A change of one place. Its key says where, by the text around it, so that it outlives a change elsewhere."""
+
+    def __init__(self, section, function, begin, end, text):
+        old = SOURCE[begin:end]
+        same = len(os.path.commonprefix([old, text]))
+        while same and (old[same - 1].isalnum() or old[same - 1] == "_"):
+            same -= 1
+        rest = len(os.path.commonprefix([old[same:][::-1], text[same:][::-1]]))
+        while rest and (old[-rest].isalnum() or old[-rest] == "_"):
+            rest -= 1
+        stop = len(old) - rest
+        self.section, self.function, self.begin, self.source = section, function, begin, SOURCE[:begin] + text + SOURCE[end:]
+        around = [SOURCE[max(0, begin + same - 24):begin + same], old[same:stop], text[same:len(text) - rest], SOURCE[begin + stop:begin + stop + 16]]
+        self.key = "%s: %s{%s => %s}%s" % (function, *(re.sub(r"\s+", " ", part) for part in around))
+
+
+def mutants(wanted):
+    """Those of these sections, or functions of a section ("9.handle"), in the order of the file."""
+    import libcst
+    from libcst.metadata import MetadataWrapper, PositionProvider
+    from mutmut.mutation.file_mutation import MutationVisitor
+    from mutmut.mutation.mutators import mutation_operators
+    from mutmut.mutation.pragma_handling import IgnoredCode
+    lines = [0, *itertools.accumulate(map(len, SOURCE.splitlines(True)))]
+    sections = [(SOURCE.count("\n", 0, found.start()) + 1, found[1]) for found in re.finditer(r"(?m)^# ---- (\d+) ", SOURCE)]
+    functions, tables = functions_and_tables()
+    module = MetadataWrapper(libcst.parse_module(SOURCE))
+    visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
+    module.visit(visitor)
+    places, found = module.resolve(PositionProvider), {}
+    for mutation in visitor.mutations:
+        place = places[mutation.original_node]
+        row = place.start.line
+        section = max((one for one in sections if one[0] <= row), default=(0, "0"), key=lambda one: one[0])[1]
+        function = next((name for first, last, name in functions if first <= row <= last), None)
+        if function is None and section in ("4", "5"):
+            function = next((name for first, last, name in tables if first <= row <= last), None)
+        if function is None or not wanted & {section, "%s.%s" % (section, function)}:
+            continue
+        begin, end = lines[row - 1] + place.start.column, lines[place.end.line - 1] + place.end.column
+        text = libcst.Module([]).code_for_node(mutation.mutated_node).strip()
+        if isinstance(mutation.original_node, libcst.SimpleString) and "XX" not in text:
+            continue
+        one = Mutant(section, function, begin, end, text)
+        found.setdefault(one.source, one)
+    return sorted(found.values(), key=lambda one: one.begin)
+
+
+def functions_and_tables():
+    """The first and last line and the name of each function or method, and of each assignment at the top level."""
+    functions, tables = [], []
+    for node in ast.parse(SOURCE).body:
+        if isinstance(node, ast.FunctionDef):
+            functions.append((node.lineno, node.end_lineno, node.name))
+        elif isinstance(node, ast.ClassDef):
+            functions += [(method.lineno, method.end_lineno, node.name + "." + method.name)
+                          for method in node.body if isinstance(method, ast.FunctionDef)]
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            tables.append((node.lineno, node.end_lineno, getattr(target, "id", "")))
+    return functions, tables
+
+
+def telling(hits):
+    """The module, so changed that each function which is entered says so in a file, whatever process it is in."""
+    tree = ast.parse(SOURCE)
+    for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef):
+                name = node.name if owner is tree else owner.name + "." + node.name
+                node.body.insert(1 if ast.get_docstring(node) else 0, ast.parse("_entered(%r)" % name).body[0])
+    tree.body[2:2] = ast.parse(textwrap.dedent("""
+        import os as _os
+        _seen = set()
+        def _entered(name):
+            if name not in _seen:
+                _seen.add(name)
+                try:
+                    fd = _os.open(%r, _os.O_WRONLY | _os.O_APPEND)
+                    _os.write(fd, name.encode() + b"\\n")
+                    _os.close(fd)
+                except OSError:
+                    pass
+        """ % str(hits))).body
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+class Chosen:
+    """A plugin of pytest: runs these tests in this order. With `hits` it writes there which test runs, and for how long."""
+
+    def __init__(self, tests=None, hits=None):
+        self.tests, self.hits = tests, hits
+
+    def pytest_collection_modifyitems(self, items):
+        if self.tests is not None:
+            by_id = {item.nodeid.partition("::")[2]: item for item in items}
+            items[:] = [by_id[test] for test in self.tests]
+
+    def _note(self, line):
+        if self.hits:
+            with open(self.hits, "a") as file:
+                file.write(line + "\n")
+
+    def pytest_runtest_setup(self, item):
+        if self.hits:
+            getattr(sys.modules["bash_tool"], "_seen", set()).clear()
+            self._note("== " + item.nodeid.partition("::")[2])
+
+    def pytest_runtest_logreport(self, report):
+        self._note("-- %s" % report.duration)
+
+
+def confined(within_s, source, arguments, chosen):
+    """Begins a run of pytest with this module, in namespaces of its own that end with it; returns its process and its folder.
+    Its exit code is pytest's; 96: it is no python, 99: no end."""
+    import ctypes
+    folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+    (folder / "bash_tool.py").write_text(source, encoding="utf-8")
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid, folder
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(1, signal.SIGKILL)       # PR_SET_PDEATHSIG
+        os.setsid()
+        user = os.getuid()
+        if libc.unshare(0x20020000 | (0x10000000 if user else 0)):      # CLONE_NEWPID, CLONE_NEWNS, CLONE_NEWUSER
+            raise OSError(ctypes.get_errno(), "unshare")
+        if user:
+            Path("/proc/self/uid_map").write_text("0 %d 1" % user)
+        init = os.fork()
+        if init:
+            end = time.monotonic() + within_s
+            while time.monotonic() < end:
+                done, status = os.waitpid(init, os.WNOHANG)
+                if done:
+                    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 98)
+                time.sleep(0.01)
+            os.kill(init, signal.SIGKILL)
+            os.waitpid(init, 0)
+            os._exit(99)
+        libc.prctl(1, signal.SIGKILL)
+        if libc.mount(None, b"/", None, 0x44000, None) or libc.mount(b"proc", b"/proc", b"proc", 0, None):      # MS_REC | MS_PRIVATE
+            raise OSError(ctypes.get_errno(), "mount")
+        runner = os.fork()
+        if runner:
+            while True:
+                done, status = os.wait()
+                if done == runner:
+                    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 98)
+        os.setsid()
+        try:
+            compile(source, "mutant", "exec")
+        except SyntaxError:
+            os._exit(96)
+        sys.modules.pop("test_bash_tool", None)
+        os.environ.update(BASH_TOOL_MUTANT=str(folder / "bash_tool.py"), CI="1")
+        os.chdir(HERE)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(folder / "output", os.O_WRONLY | os.O_CREAT), 1)
+        os.dup2(1, 2)
+        os._exit(pytest.main(["--assert=plain", "--tb=line", "--basetemp", str(folder / "tests"), "-W", "ignore::pytest.PytestAssertRewriteWarning",
+                              "-m", "not interop and not soak", *arguments, str(HERE / "test_bash_tool.py")], plugins=[chosen]))
+    except BaseException as problem:
+        os.write(2, ("%r\n" % problem).encode())
+        os._exit(97)
+
+
+def side_by_side(runs, at_once):
+    """Begins each of the runs, given as (name, arguments of confined), so many at once; yields name, exit code and folder as they end."""
+    runs, underway = iter(runs), {}
+    while True:
+        for name, arguments in itertools.islice(runs, at_once - len(underway)):
+            pid, folder = confined(*arguments)
+            underway[pid] = name, folder
+        if not underway:
+            return
+        pid, status = os.wait()
+        name, folder = underway.pop(pid)
+        yield name, os.waitstatus_to_exitcode(status), folder
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def who_enters(at_once):
+    """Of each test, how long it takes and which functions it enters. Kept until a file changes."""
+    kept = Path(sys.prefix) / "bash_tool_tests.json"
+    about = [SOURCE, Path(__file__).read_text(encoding="utf-8").partition("\nUNKILLED")[0]]
+    with contextlib.suppress(OSError, ValueError):
+        told, tests = json.loads(kept.read_text())
+        if told == about or os.environ.get("BASH_TOOL_MUTATION_STALE"):
+            return tests
+    print("which test enters which function: the suite once", flush=True)
+    with tempfile.TemporaryDirectory(prefix="claims-") as claims:
+        files = [Path(claims + "-%d.hits" % n) for n in range(at_once)]
+
+        class Claimed(Chosen, Share):
+            def __init__(self, hits):
+                Chosen.__init__(self, None, hits)
+                Share.__init__(self, claims)
+
+        for file in files:
+            file.write_text("")
+        for _ in side_by_side([(file, (3600, telling(file), [], Claimed(file))) for file in files], at_once):
+            pass
+    tests, test = {}, None
+    for file in files:
+        for line in file.read_text().splitlines():
+            if line.startswith("== "):
+                test = tests.setdefault(line[3:], [0.0, []])
+            elif line.startswith("-- "):
+                test[0] += float(line[3:])
+            elif test:
+                test[1] += [] if line in test[1] else [line]
+        file.unlink()
+    kept.write_text(json.dumps([about, tests]))
+    return tests
+
+
+def run_mutation(arguments):
+    """python test_bash_tool.py mutation [sections: 4 5 9.handle] [sample=N] [seed=N] [seconds=N of tests a mutant] [jobs=N] [key=PART]."""
+    options = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    wanted = {argument for argument in arguments if "=" not in argument} or PURE
+    at_once, most_s = int(options.get("jobs", os.cpu_count() or 1)), float(options.get("seconds", 20))
+    chosen = [one for one in mutants(wanted) if options.get("key", "") in one.key]
+    if "sample" in options:
+        chosen = random.Random(int(options.get("seed", 1))).sample(chosen, min(len(chosen), int(options["sample"])))
+    tests, begun = who_enters(at_once), time.monotonic()
+    functions = {name: SOURCE.splitlines()[first - 1:last] for first, last, name in functions_and_tables()[0]}
+
+    def relevant(one):
+        word = re.compile(r"\b%s\b" % re.escape(one.function))
+        names = {one.function} if one.function in functions else {name for name, lines in functions.items() if word.search("\n".join(lines))}
+        able = sorted((test for test in tests if names & set(tests[test][1])), key=lambda test: (tests[test][0] + 0.02) * len(tests[test][1]))
+        until = [sum(tests[test][0] for test in able[:n + 1]) for n in range(len(able))]
+        return [test for test, sum_s in zip(able, until) if sum_s <= most_s] or able[:1]
+
+    def runs():
+        for one in chosen:
+            able = relevant(one)
+            yield one, (10 + 4 * sum(tests[test][0] for test in able), one.source, ["-x"], Chosen(able))
+
+    counts, unexplained = {}, []
+    for one, code, folder in side_by_side(runs(), at_once):
+        if code == 96:
+            continue
+        how = {0: "survived", 5: "survived", 1: "killed", 98: "killed", 99: "timed out", 97: "not run"}.get(code, "killed")
+        row = counts.setdefault(one.section, dict.fromkeys(("killed", "timed out", "survived", "explained", "not run"), 0))
+        if how == "survived" and one.key in UNKILLED:
+            how = "explained"
+        elif how in ("survived", "not run"):
+            unexplained.append(one)
+            print("%s: line %d, %s" % (how, SOURCE.count("\n", 0, one.begin) + 1, one.key), flush=True)
+        if options.get("log"):
+            with open(options["log"], "a") as log:
+                output = (folder / "output").read_text(errors="replace") if (folder / "output").exists() else ""
+                log.write("%s\t%s\t%d\t%s\t%s\n" % (how, one.section, code, one.key, re.findall(r"(?m)^FAILED .*", output)))
+        row[how] += 1
+    total = 0
+    for section, row in sorted(counts.items()):
+        total = sum(row.values())
+        dead = row["killed"] + row["timed out"]
+        print("section %s: %d mutants, %s; %.1f %% killed" % (section, total, ", ".join("%d %s" % (n, how) for how, n in row.items()), 100 * dead / total))
+    print("%d mutants that nothing explains, in %d s" % (len(unexplained), time.monotonic() - begun))
+    return len(unexplained)
+
+
 if __name__ == "__main__":
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):   # what a shell in the background or nohup ignores, the tests send
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -6887,6 +7167,8 @@ if __name__ == "__main__":
         sys.exit(1 if run_saboteurs(sys.argv[2:]) else 0)
     if sys.argv[1:2] == ["--dump-examples"]:
         sys.exit(print(json.dumps(dumped_examples(), indent=1)))
+    if sys.argv[1:2] == ["mutation"]:
+        sys.exit(1 if run_mutation(sys.argv[2:]) else 0)
     if sys.argv[1:2] == ["suite"]:
         sys.exit(run_suite(sys.argv[2:]))
     if sys.argv[1:2] == ["share"]:
