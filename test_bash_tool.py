@@ -14,6 +14,7 @@ import doctest
 import fcntl
 import fnmatch
 import functools
+import gc
 import importlib.util
 import itertools
 import json
@@ -2207,6 +2208,8 @@ OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x
 @example("你好世界啊\r你好地球")
 @example("abc\b\bxy")
 @example("long frame\r\x1b[Kend")
+@example("abcdef\r\x1b[2Cx\x1b[Cy\x1b[2Gz\x1b[9Cend")
+@example("abcdef\x1b[4D\x1b[K\x1b[5Dx\x1b[2K\x1b[Gy")
 def test_req_bash_008_2_overwritten_is_gone(text):
     """WHERE text is rendered, THE SYSTEM SHALL show of overwritten characters only those that a terminal would be left with."""
     assert bash_tool.render(text) == terminal(text)
@@ -4046,9 +4049,10 @@ def test_req_bash_021_3_the_last_whole_lines():
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     reached = set()
 
-    @given(st.lists(st.sampled_from(["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff"]), max_size=40).map(
+    @given(st.lists(st.sampled_from(["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]), max_size=40).map(
         lambda parts: "".join(parts).encode("utf-8", "surrogateescape")), st.sampled_from([1, 3, 50]), st.sampled_from([3, 10, 20]))
     @settings(max_examples=400)
+    @example(b"\x80whole", 50, 10)
     @example(b"xa\n" + b"\x1b[31m" * 3 + b"bcd", 50, 10)        # what is left of the line that was cut would fit
     def agrees_with_the_naive_twin(data, lines, most):
         rolling = 2 * most
@@ -4058,7 +4062,7 @@ def test_req_bash_021_3_the_last_whole_lines():
             buffer.add(data[n:n + 5])
         fitted = bash_tool.keep_tail(buffer.captured(), profile)
         record = fitted.record
-        assert (fitted.text, fitted.cut) == tail_naively(data, lines, most, rolling)
+        assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
         assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode()) and record.truncated == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
@@ -4241,6 +4245,7 @@ def test_req_bash_022_2_a_head_of_characters():
         fitted = bash_tool.fit(buffer.captured(), profile)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         assert fitted.text == (text if len(text) <= most else "".join([text[n] for n in range(most)]) + "\n[truncated]")
+        assert fitted.got_bytes == len(data)
         reached.add((fitted.cut, len(text) == most, len(data) > 4 * most + 4))
 
     agrees_with_the_naive_twin()
@@ -4299,7 +4304,7 @@ def test_req_bash_023_2_a_head_of_bytes():
             while len(expected.encode()) > most:
                 expected = expected[:-1]
             expected += "\n... (output truncated)"
-        assert fitted.text == expected
+        assert fitted.text == expected and fitted.got_bytes == len(data)
         reached.add((fitted.cut, len(data) > most + 4))
 
     agrees_with_the_naive_twin()
@@ -6356,6 +6361,202 @@ def test_interop_the_judge_is_just(tmp_path):
     code, verdict, _ = judge([*NAIVE_BREAKS, "001.2"])
     assert code == 1 and verdict["known failures that pass"] == ["001.2"]
     assert judge(NAIVE_BREAKS[1:])[0] == 1
+# ---- The pure functions, to the letter: what no clause says alone -----------------------------------------------------
+
+def test_words_for_sizes_and_values():
+    """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80 characters."""
+    K = 1024
+    for count, text in ((0, "0B"), (1, "1B"), (1023, "1023B"), (K, "1KB"), (K + 1, "1.0KB"), (3 * K // 2, "1.5KB"), (K * K - 1, "1024.0KB"),
+                        (K * K, "1MB"), (5 * K * K // 2, "2.5MB"), (K ** 3 - K * K, "1023MB"), (K ** 3, "1GB"), (5 * K ** 3 // 2, "2.5GB"), (3 * K ** 4, "3072GB")):
+        assert bash_tool.size_text(count) == text
+    for seconds, text in ((30.0, "30s"), (900.0, "900s"), (0.7, "0.7s"), (1.23456, "1.235s"), (0.0004, "0s"), (999999.0, "999999s"),
+                          (1e6, "1000000s"), (1000000.5, "1000000s"), (86400000.0, "86400000s")):
+        assert bash_tool.seconds_text(seconds) == text
+    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé" and bash_tool.printable(7) == "7" and bash_tool.printable("\0", "?") == "?"
+    assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
+    assert bash_tool.shown("x" * 80) == "x" * 80 and bash_tool.shown("x" * 81) == "x" * 79 + "…" and bash_tool.shown("x" * 999) == "x" * 79 + "…"
+    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"] and bash_tool.last_bytes("a", 9) == "a"
+    assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"m", "é".encode(), "😀".encode(), b"\xe2\x82", b"\xff", b"\x1b", b"\x1b[3", b"\x1b]0;t", b"\x07", b"\\", b"\r", b"\r\n", b" "]),
+                max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
+@example(b"\x1b[" + b"1;" * 600, 300, 0)
+@example(b"\x1b[" + b"1;" * 400, 300, 0)
+@example(b"\x1b[31", 2, 0)
+def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
+    """Of a stream that goes on, what a later byte could make part of a character, of a sequence or of a line end waits; wherever the stream was split."""
+    held = 0
+    for n in range(1, min(len(data), 1024) + 1):
+        end = data[-n:]
+        lead = end[0]
+        more = {2: 0xc2 <= lead <= 0xdf, 3: 0xe0 <= lead <= 0xef, 4: 0xf0 <= lead <= 0xf4}
+        half = any(fits and n < length and all(0x80 <= byte <= 0xbf for byte in end[1:]) for length, fits in more.items())
+        half |= end in (b"\r", b"\x1b", b"\x1b[", b"\x1b]")
+        half |= end[:2] == b"\x1b[" and end[2:].lstrip(b"0123456789:;<=>?").lstrip(b" !\"#$%&'()*+,-./") == b""
+        half |= end[:2] == b"\x1b]" and not set(end[2:-1]) & set(b"\x07\x1b\n") and end[-1:] not in (b"\x07", b"\n")
+        held = n if half else held
+    stream = bash_tool.Captured(data[:in_head], data[in_head:], len(data) + 7, newlines)
+    left = bash_tool.without_unfinished(stream)
+    kept = data[:len(data) - held]
+    assert left == bash_tool.Captured(kept[:in_head], kept[in_head:], len(data) + 7 - held, newlines)
+
+
+def test_what_is_kept_of_a_stream():
+    """Enough of each end, whatever it turns out to be, and no more."""
+    for name, kept in (("MODES", (65536, 65536)), ("JOBS", (0, 102400)), ("STREAMS", (120004, 0)), ("GUARDED", (262148, 0))):
+        assert bash_tool.kept_bytes(getattr(bash_tool, name)) == kept
+    assert bash_tool.kept_bytes(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
+
+
+def test_profiles_that_cannot_be():
+    """A row that no run could keep to is refused with the reason; what is just possible is not."""
+    enough = {"timeouts_s": {"default": 0.0}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0, "max_output_bytes": 1, "max_output_lines": 1,
+              "max_output_chars": 1, "rolling_bytes": 1, "snip_size": 0}
+    for row in (MODES, JOBS, STREAMS, GUARDED):
+        dataclasses.replace(row, **enough)
+    dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
+    dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
+    dataclasses.replace(STREAMS, max_output_bytes=8, snip_size=9, rolling_bytes=7)     # which it does not look at
+    timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
+    for row, changes, reason in (
+            (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
+            (MODES, timeouts(slow=-0.5), "seconds must be finite and not negative, got -0.5"),
+            (MODES, timeouts(slow=float("inf")), "seconds must be finite and not negative, got inf"),
+            (MODES, timeouts(slow=float("nan")), "seconds must be finite and not negative, got nan"),
+            *((MODES, {name: -1}, "seconds must be finite and not negative, got -1") for name in ("grace_s", "drain_idle_s", "drain_total_s")),
+            *((GUARDED, {name: 0}, "limits must be positive") for name in ("max_output_bytes", "max_output_lines", "max_output_chars", "rolling_bytes")),
+            (GUARDED, {"snip_size": -1}, "limits must be positive"),
+            (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
+            (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
+            (JOBS, timeouts(background=1.0), "an answer in this format cannot say that a command was started in the background"),
+            (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
+            (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes")):
+        with pytest.raises(ValueError) as refused:
+            dataclasses.replace(row, **changes)
+        assert str(refused.value) == reason
+
+
+def answers():
+    """Outcomes, and what each profile says of them."""
+    fitted, outcome, saved, cut = bash_tool.Fitted, bash_tool.Outcome, bash_tool.Saved, bash_tool.Cut
+    a, e, part, none = fitted("hi\n", 3, False), fitted("err\n", 4, False), fitted("part", 4, False), fitted("", 0, False)
+    whole, partly, lost = saved("/o", "", False), saved("/o\n", "full", False), saved(None, "EROFS", False)
+    snipped, long = fitted("a\n\n[snip]\n\nb", 200000, True), "x" * 100
+    lines, bytes_ = fitted("2\n3", 6, True, cut(3, 6, 2, 3, True, "lines", False)), fitted("zz", 9, True, cut(1, 9, 1, 2, True, "bytes", True))
+    word = fitted("w", 1, False, cut(1, 1, 1, 1, False, None, False))
+    counted = lambda most: fitted("\n".join(map(str, range(most))), 9, False)
+    job = {"pid": 7, "saved": whole}
+    told = "<pid>7</pid>\n<output_file>/o</output_file>"
+    stop = "\n<reminder>To stop: kill -9 -7</reminder>"
+    middle = "[output truncated in middle: got 195.3KB, max is 128KB]\n"
+    return (
+        (outcome("exited", 0, streams=(a,)), {"modes": "hi\n", "streams": '{"stdout": "hi\\n", "stderr": "", "exitCode": 0}',
+                                               "guarded": "Exit code: 0\nhi\n", "jobs": sections("hi\n", "", 0)}),
+        (outcome("exited", 3, streams=(a, e), notes=("one", "two")), {
+            "modes": "[command failed: exit code 3]\n[one]\n[two]\nhi\n", "jobs": sections("hi\n", "err\n", 3) + "\n[one]\n[two]",
+            "streams": '{"stdout": "hi\\n", "stderr": "err\\n", "exitCode": 3, "notes": ["one", "two"]}',
+            "guarded": "Exit code: 3\nSTDOUT:\nhi\n\nSTDERR:\nerr\n[one]\n[two]"}),
+        (outcome("exited", 3, streams=(part,), notes=("one",)), {"modes": "[command failed: exit code 3]\n[one]\npart", "guarded": "Exit code: 3\npart\n[one]"}),
+        (outcome("exited", 143, "SIGTERM", streams=(part,)), {
+            "modes": "[command failed: exit code 143 (SIGTERM)]\npart", "streams": '{"stdout": "part", "stderr": "", "exitCode": 143}',
+            "guarded": "Exit code: -1\npart", "jobs": sections("part", "", "143 (SIGTERM)")}),
+        (outcome("exited", 137), {
+            "modes": "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n", "streams": '{"exitCode": 137}',
+            "guarded": "Exit code: 137\n", "jobs": sections("", "", "137 (SIGKILL)")}),
+        (outcome("exited", 200), {"modes": "[command failed: exit code 200]\n", "jobs": sections("", "", 200)}),
+        (outcome("exited", None), {"modes": "", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
+        (outcome("timed_out", limit_s=1.5, streams=(part,), command=long), {
+            "modes": "[command timed out after 1.5s]\npart", "guarded": "Command timed out after 1.5s\npart",
+            "streams": '{"stdout": "part", "stderr": "", "error": "bash \'%s\': timed out after 1.5s"}' % long[:80],
+            "jobs": sections("part", "", "none (timed out after 1.5s)")}),
+        (outcome("cancelled", notes=("n",)), {
+            "modes": "[command cancelled]\n[n]\n", "guarded": "Cancelled\n[n]", "streams": '{"error": "bash \'\': cancelled", "notes": ["n"]}',
+            "jobs": sections("", "", "none (cancelled)") + "\n[n]"}),
+        (outcome("failed", reason="no shell", command="ls"), {
+            "modes": "[system error: no shell]", "guarded": "Failed to execute: no shell", "streams": '{"error": "bash \'ls\': no shell"}',
+            "jobs": "[system error: no shell]"}),
+        (outcome("failed", reason="no shell", streams=(part, e), notes=("n",)), {
+            "modes": "[system error: no shell]\n[n]\npart", "guarded": "Failed to execute: no shell\nSTDOUT:\npart\nSTDERR:\nerr\n[n]",
+            "jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\nerr\n\n[n]"}),
+        (outcome("failed", reason="no shell", streams=(none, e)), {"jobs": "[system error: no shell]\n\nstdout:\n\n\nstderr:\nerr\n"}),
+        (outcome("failed", reason="no shell", streams=(part, none)), {"jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\n"}),
+        (outcome("rejected", reason="not so", notes=("n",)), {
+            "modes": "[system error: not so]\n[n]", "guarded": "not so\n[n]", "streams": '{"error": "not so", "notes": ["n"]}', "jobs": "[system error: not so]\n[n]"}),
+        (outcome("lost", reason="gone", streams=(part,)), {
+            "modes": "[system error: gone]\npart", "guarded": "gone\npart", "streams": '{"stdout": "part", "stderr": "", "error": "bash \'\': gone"}',
+            "jobs": sections("part", "", "unknown")}),
+        (outcome("exited", 0, streams=(snipped,), saved=whole), {"modes": middle + "a\n\n[snip]\n\nb\n[full output: /o]"}),
+        (outcome("exited", 0, streams=(snipped._replace(text="b\n"),), saved=partly), {"modes": middle + "b\n[full output may be incomplete: /o\ufffd (full)]"}),
+        (outcome("exited", 1, streams=(snipped,), saved=lost), {
+            "modes": "[command failed: exit code 1]\n" + middle + "a\n\n[snip]\n\nb\n[full output was not saved: EROFS]"}),
+        (outcome("exited", 0, streams=(snipped,)), {"modes": middle + "a\n\n[snip]\n\nb"}),
+        (outcome("exited", 0, streams=(part,), saved=whole), {"modes": "part"}),
+        (outcome("exited", 0, streams=(part,), saved=whole._replace(capped=True), notes=("n",)), {
+            "modes": "[n]\n[the file with the full output ends at 64MB: the rest was read but not saved]\npart"}),
+        (outcome("running", notes=("n",), **job), {
+            "modes": "[n]\n" + told + stop, "jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n\nFull output: /o]\n[n]"}),
+        (outcome("running", limit_s=120.0, streams=(part,), **job), {"modes": "[command still running after 120s, as a job]\n" + told + stop + "\npart"}),
+        (outcome("exited", 3, streams=(a,), **job), {
+            "modes": "[command failed: exit code 3]\n" + told + "\nhi\n", "jobs": "[Process 7 exited with code 3.\n\noutput:\nhi\n\n\nFull output: /o]"}),
+        (outcome("exited", 0, **job), {"modes": told + stop, "jobs": "[Process 7 exited with code 0.\n\nstdout:\n\n\nstderr:\n\n\nFull output: /o]"}),
+        (outcome("lost", error="lost", reason="r", **job), {"modes": "[system error: r]\n" + told + stop}),
+        (outcome("failed", error="x", reason="r", pid=7, saved=partly), {"modes": "[system error: r]\n<pid>7</pid>\n<output_file>/o\ufffd</output_file>"}),
+        (outcome("exited", 0, streams=(lines, bytes_), saved=whole), {
+            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output: /o]", "zz\n[stderr: Showing last 2 bytes of line 1. Full output: /o]", 0)}),
+        (outcome("exited", 0, streams=(lines, word), saved=partly), {
+            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output file may be incomplete: /o\ufffd (full)]", "w", 0)}),
+        (outcome("exited", 0, streams=(word, lines), saved=lost), {
+            "jobs": sections("w", "2\n3\n[stderr: Showing last 2 of 3 lines. Full output was not saved: EROFS]", 0)}),
+        (outcome("exited", 0, streams=(bytes_,)), {"jobs": sections("zz\n[stdout: Showing last 2 bytes of line 1.]", "", 0)}),
+        (outcome("running", limit_s=2.0, streams=(counted(501), counted(101)), notes=("n",), **job), {
+            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout (last 500 lines):\n%s\n\nstderr (last 100 lines):\n%s\n\n"
+                    "Full output: /o\nUse check_pid or kill_pid to manage.]\n[n]" % ("\n".join(map(str, range(1, 501))), "\n".join(map(str, range(1, 101))))}),
+        (outcome("running", limit_s=2.0, streams=(counted(500), bytes_), pid=7), {
+            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout:\n%s\n\nstderr (last 1 lines):\nzz\n\n"
+                    "Use check_pid or kill_pid to manage.]" % "\n".join(map(str, range(500)))}),
+        (outcome("running", streams=(lines,), **job), {
+            "jobs": "[Process 7 still running.\n\nNew output since last check (3 lines):\n2\n3\n[output: Showing last 2 of 3 lines.]\n\nFull output: /o]"}),
+        (outcome("running", pid=7), {"jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n]"}),
+        (outcome("exited", 143, "SIGTERM", streams=(lines, word), notes=("n",), **job), {
+            "jobs": "[Process 7 exited with code 143 (SIGTERM).\n\nstdout (last 2 lines):\n2\n3\n\nstderr:\nw\n\nFull output: /o]\n[n]"}),
+        (outcome("exited", None, streams=(word, none), pid=7), {"jobs": "[Process 7 ended, exit code unknown.\n\nstdout:\nw\n\nstderr:\n\n]"}),
+        (outcome("timed_out", limit_s=3.0, streams=(word,), pid=7), {"jobs": "[Process 7 ended, exit code none (timed out after 3s).\n\noutput:\nw\n]"}),
+    )
+
+
+def test_answers_to_the_letter():
+    """What each profile says of each way in which a run can end or go on, to programs too."""
+    for outcome, texts in answers():
+        for name, text in texts.items():
+            row = PROFILES[name]
+            result = bash_tool.present(outcome, row)
+            assert (result.text, str(result)) == (text, text)
+            streams = (*outcome.streams, bash_tool.Fitted("", 0, False), bash_tool.Fitted("", 0, False))
+            bad = outcome.status not in ("exited", "running") or name in ("modes", "jobs") and outcome.exit_code not in (0, None)
+            capped = bool(outcome.saved and outcome.saved.capped)
+            notes = (*outcome.notes, "the file with the full output ends at 64MB: the rest was read but not saved") if capped else outcome.notes
+            details = json.loads(text) if name == "streams" else {
+                "exit_code": -1 if outcome.signal or outcome.exit_code is None else outcome.exit_code, "success": outcome.exit_code == 0} if name == "guarded" else {
+                one: stream.record._asdict() for one, stream in zip(("stdout", "stderr"), streams) if stream.record}
+            fields = dict(text=text, is_error=bad, status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal, stdout=streams[0].text,
+                          stderr=streams[1].text, truncated=streams[0].cut or streams[1].cut, total_bytes=0, pid=outcome.pid,
+                          output_file=outcome.saved.path if outcome.saved else None, duration_s=0.0, error=outcome.error, notes=list(notes), details=details)
+            assert result.to_dict() == fields and result.notes == notes and json.dumps(fields)
+            assert result.to_dict()["details"] is not result.details
+    said = bash_tool.present(bash_tool.Outcome("exited", 0, total_bytes=7, duration_s=2.5), MODES)
+    assert (said.total_bytes, said.duration_s, said.output_file) == (7, 2.5, None)
+
+
+def test_completion_notes_to_the_letter():
+    """How a job ended, as its output file says it."""
+    outcome = bash_tool.Outcome
+    for ended, how in ((outcome("exited", 0), "completed"), (outcome("exited", 3), "failed: exit status: 3"),
+                       (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"), (outcome("exited", 143), "failed: exit status: 143"),
+                       (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"), (outcome("cancelled"), "failed: cancelled"),
+                       (outcome("lost", reason="gone"), "error: gone"), (outcome("exited"), "error: exit status unknown")):
+        assert bash_tool.completion_note(ended, "") == "\n\n[background process %s]\n" % how
+        assert bash_tool.completion_note(ended, "pid 7 (x)") == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
 
 
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
@@ -6903,9 +7104,14 @@ class Mutant:
         while rest and (old[-rest].isalnum() or old[-rest] == "_"):
             rest -= 1
         stop = len(old) - rest
-        self.section, self.function, self.begin, self.source = section, function, begin, SOURCE[:begin] + text + SOURCE[end:]
+        self.section, self.function, self.place = section, function, (begin, end, text)
         around = [SOURCE[max(0, begin + same - 24):begin + same], old[same:stop], text[same:len(text) - rest], SOURCE[begin + stop:begin + stop + 16]]
+        self.line = SOURCE.count("\n", 0, begin) + 1
         self.key = "%s: %s{%s => %s}%s" % (function, *(re.sub(r"\s+", " ", part) for part in around))
+
+    def source(self):
+        begin, end, text = self.place
+        return SOURCE[:begin] + text + SOURCE[end:]
 
 
 def mutants(wanted):
@@ -6935,9 +7141,8 @@ def mutants(wanted):
         text = libcst.Module([]).code_for_node(mutation.mutated_node).strip()
         if isinstance(mutation.original_node, libcst.SimpleString) and "XX" not in text:
             continue
-        one = Mutant(section, function, begin, end, text)
-        found.setdefault(one.source, one)
-    return sorted(found.values(), key=lambda one: one.begin)
+        found.setdefault((begin, end, text), Mutant(section, function, begin, end, text))
+    return [found[place] for place in sorted(found)]
 
 
 def functions_and_tables():
@@ -7120,6 +7325,8 @@ def run_mutation(arguments):
     if "sample" in options:
         chosen = random.Random(int(options.get("seed", 1))).sample(chosen, min(len(chosen), int(options["sample"])))
     tests, begun = who_enters(at_once), time.monotonic()
+    gc.collect()
+    gc.freeze()             # what a fork would copy piece by piece
     functions = {name: SOURCE.splitlines()[first - 1:last] for first, last, name in functions_and_tables()[0]}
 
     def relevant(one):
@@ -7132,7 +7339,7 @@ def run_mutation(arguments):
     def runs():
         for one in chosen:
             able = relevant(one)
-            yield one, (10 + 4 * sum(tests[test][0] for test in able), one.source, ["-x"], Chosen(able))
+            yield one, (10 + 4 * sum(tests[test][0] for test in able), one.source(), ["-x"], Chosen(able))
 
     counts, unexplained = {}, []
     for one, code, folder in side_by_side(runs(), at_once):
@@ -7144,7 +7351,7 @@ def run_mutation(arguments):
             how = "explained"
         elif how in ("survived", "not run"):
             unexplained.append(one)
-            print("%s: line %d, %s" % (how, SOURCE.count("\n", 0, one.begin) + 1, one.key), flush=True)
+            print("%s: line %d, %s" % (how, one.line, one.key), flush=True)
         if options.get("log"):
             with open(options["log"], "a") as log:
                 output = (folder / "output").read_text(errors="replace") if (folder / "output").exists() else ""
