@@ -6559,6 +6559,136 @@ def test_completion_notes_to_the_letter():
         assert bash_tool.completion_note(ended, "pid 7 (x)") == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
 
 
+def test_refusals_to_the_letter():
+    """What a model reads that sent something wrong, and the edges of what is right."""
+    command = "expected a JSON object such as {\"command\": \"ls\"}, got "
+    for arguments, reason in (
+            ("{", "not a JSON object (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
+            ("[" * 100000, "not a JSON object (too deeply nested)"), ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
+            ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"), ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
+            (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
+            ("[1]", command + "array"), ("7", command + "integer"), ('"x"', command + "string"), ("null", command + "null"), ("true", command + "boolean"),
+            (b"1.5", command + "number"), ("1" * 1000, command + "integer"), (None, command + "null"), ((1,), command + "tuple"),
+            ({"a" * 90: 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
+             'unknown key "%s…", "b", "c", "d", "e"; allowed: "command", "mode"' % ("a" * 79)),
+            ({"command": 7}, '"command" must be a string, got integer'), ({"command": {}}, '"command" must be a string, got object'),
+            ({"command": None}, '"command" is required: the shell command to execute, a string'),
+            ({}, '"command" is required: the shell command to execute, a string'),
+            ({"command": "x", "mode": 7}, '"mode" must be one of "default", "slow", "background", got integer'),
+            ({"command": "x", "mode": "fa\nst"}, '"mode" must be one of "default", "slow", "background", got "fa st"'),
+            ({"command": "a\0b\0"}, '"command" holds a NUL character (at index 1), which no shell can take'),
+            ({"command": "ab\ud800\udfff"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
+            ({"command": "\udfff"}, '"command" holds a lone surrogate (U+DFFF at index 0), which is no text')):
+        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
+    one_of, number, pid = 'exactly one of "command", "check_pid", "kill_pid" is required, got ', '"timeout" must be from 1 to 86400000 milliseconds, got ', " must be a process ID, got a number of another size"
+    for arguments, reason in (
+            ({}, one_of + "none"), ({"command": "x", "kill_pid": 1}, one_of + '"command", "kill_pid"'),
+            ({"check_pid": "1"}, '"check_pid" must be an integer, got string'), ({"check_pid": True}, '"check_pid" must be an integer, got boolean'),
+            ({"kill_pid": 1.5}, '"kill_pid" must be an integer, got number'), ({"check_pid": 2 ** 31}, '"check_pid"' + pid), ({"kill_pid": -2 ** 31}, '"kill_pid"' + pid),
+            ({"command": "x", "timeout": 0.0}, number + "0"), ({"command": "x", "timeout": 86400001}, number + "86400001"),
+            ({"command": "x", "timeout": 10 ** 15 - 1}, number + "999999999999999"), ({"command": "x", "timeout": 10 ** 15}, number + "a number of another size"),
+            ({"command": "x", "timeout": 1 - 10 ** 15}, number + "-999999999999999"), ({"command": "x", "timeout": -10 ** 400}, number + "a number of another size"),
+            ({"command": "x", "mode": "default"}, 'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"')):
+        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
+    for arguments, row, meant in (
+            ('{"command": "é", "mode": "slow"}', MODES, bash_tool.Request("é", "slow")), ('{"command": "é"}'.encode(), GUARDED, bash_tool.Request("é", "default")),
+            ({"check_pid": 2.0}, JOBS, bash_tool.Inquiry(2, False)), ({"kill_pid": 2 ** 31 - 1}, JOBS, bash_tool.Inquiry(2 ** 31 - 1, True)),
+            ({"check_pid": 1 - 2 ** 31}, JOBS, bash_tool.Inquiry(1 - 2 ** 31, False)), ({"command": "", "timeout": 1}, JOBS, bash_tool.Request("", "default", 0.001)),
+            ({"command": "x", "timeout": 86400000.0, "check_pid": None}, JOBS, bash_tool.Request("x", "default", 86400.0))):
+        assert bash_tool.parse_arguments(arguments, row) == meant
+        assert not isinstance(meant, bash_tool.Inquiry) or type(bash_tool.parse_arguments(arguments, row).pid) is int
+
+
+def test_definitions_to_the_letter():
+    """What a model and its client are told: how a mode's limit reads, where a directory stands, what each style adds."""
+    for limit, text in ((59.0, "59s"), (60.0, "1min"), (61.0, "61s"), (90.0, "90s"), (120.0, "2min"), (0.5, "0.5s"), (86400.0, "1440min")):
+        row = dataclasses.replace(MODES, timeouts_s={"default": limit, "quick": 1.0})
+        assert bash_tool.define(row, "/", "anthropic")["input_schema"]["properties"]["mode"] == {
+            "type": "string", "enum": ["default", "quick"],
+            "description": "Execution mode: default (%s timeout), slow (15min timeout), background (detached)" % text}
+    assert bash_tool.define(MODES, "/a\n{b}", "mcp")["description"] == bash_tool.DESCRIPTION_MODES[:-len("{cwd}</pwd>")] + "/a\ufffd{b}</pwd>"
+    properties = {name: dict(schema) for name, schema in JOBS.parameters.items()}
+    told = {"name": "bash", "description": JOBS.description}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    assert bash_tool.define(JOBS, "/", "anthropic") == {**told, "input_schema": schema}
+    output = bash_tool.define(JOBS, "/", "mcp")["outputSchema"]
+    assert bash_tool.define(JOBS, "/", "mcp") == {
+        **told, "title": "Bash", "inputSchema": schema, "outputSchema": output,
+        "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}}
+    text, whole, flag, number = ({"type": kind} for kind in ("string", "integer", "boolean", "number"))
+    maybe = lambda kind: {"type": [kind, "null"]}
+    assert {name: {"type": one["type"]} for name, one in output["properties"].items()} == {
+        "text": text, "status": text, "exit_code": maybe("integer"), "signal": maybe("string"), "truncated": flag, "total_bytes": whole,
+        "pid": maybe("integer"), "output_file": maybe("string"), "duration_s": number, "error": maybe("string")}
+    assert {name: one["description"] for name, one in output["properties"].items() if "description" in one} == {
+        "text": "What the model reads: the output, and how the command ended", "exit_code": "null where the command did not end by itself",
+        "pid": "of a job", "error": "a stable id where something other than the command went wrong"}
+    assert output["properties"]["status"]["enum"] == ["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
+    assert (output["type"], output["required"], output["additionalProperties"]) == ("object", list(output["properties"]), False)
+    nullable = {name: dict(one, type=[one["type"], "null"]) for name, one in properties.items()}
+    assert bash_tool.define(JOBS, "/", "openai") == {"type": "function", **told, "strict": True, "parameters": {
+        "type": "object", "required": list(properties), "properties": nullable, "additionalProperties": False}}
+    mode = bash_tool.define(MODES, "/", "openai")["parameters"]["properties"]["mode"]
+    assert mode["type"] == ["string", "null"] and mode["enum"] == ["default", "slow", "background", None]
+    with pytest.raises(ValueError) as refused:
+        bash_tool.define(MODES, "/", "google")
+    assert str(refused.value) == 'style must be "anthropic", "openai" or "mcp", got \'google\''
+
+
+def test_messages_to_the_letter():
+    """What each message of the protocol asks for or is answered with."""
+    tool, version = {"name": "bash", "x": 1}, "io.modelcontextprotocol/protocolVersion"
+    info = {"name": "bash_tool", "version": bash_tool.__version__}
+    error = lambda code, message, id_=1, **more: {"jsonrpc": "2.0", "id": id_, "error": dict(code=code, message=message, **more)}
+    plain = lambda id_=1, **result: {"jsonrpc": "2.0", "id": id_, "result": result}
+    stateless = lambda **result: plain(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info}, **result)
+    request = lambda method, **params: {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    wrong = lambda id_: error(-32600, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a string or an integer', id_)
+    new, odd, old = {version: "2026-07-28"}, {version: "2025-11-25"}, ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
+    cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
+    started = lambda version: plain(protocolVersion=version, capabilities={"tools": {}}, serverInfo=info)
+    kept = {"ttlMs": 0, "cacheScope": "private"}
+    for message, meant in (
+            *((value, error(-32600, "a message must be an object, got " + kind, None)) for value, kind in (
+                (None, "null"), ([], "array"), ("x", "string"), (1, "integer"), (True, "boolean"), (1.5, "number"))),
+            ({}, wrong(None)), ({"result": 1}, None), ({"error": 1}, None), ({"method": "ping", "result": 1}, wrong(None)), (bare(id=1), wrong(1)),
+            ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, wrong(1)), ({"id": 1, "method": "ping"}, wrong(1)), (bare(id=True, method="ping"), wrong(None)),
+            (bare(id=1.5, method="ping"), wrong(None)), (bare(id=None, method="ping"), wrong(None)), (bare(id="a", method=7), wrong("a")),
+            (bare(id=[], method="ping"), wrong(None)), (bare(id=0, method="ping"), plain(0)), (bare(id="", method="ping", params=None), plain("")),
+            (bare(id=2.0, method="ping"), plain(2.0)), (bare(id="a", method="ping", params=[]), error(-32602, "params must be an object, got array", "a")),
+            (bare(method="ping"), None), (bare(method="tools/call", params={"name": "bash", "requestId": 1}), None),
+            (cancel({"requestId": "q"}), bash_tool.Withdrawal("q")), (cancel({"requestId": 0}), bash_tool.Withdrawal(0)), (cancel({"requestId": True}), None),
+            (cancel({}), None), (cancel([]), None), (cancel(None), None), (cancel({"requestId": "q"}, "notifications/other"), None),
+            (request("ping"), plain()), (request("ping", _meta=None), plain()), (request("ping", _meta=new), stateless()),
+            (request("ping", _meta=[]), error(-32602, "_meta must be an object, got array")),
+            (request("ping", _meta={version: 7}), error(-32602, "the protocol version must be a string, got integer")),
+            (request("ping", _meta=odd), error(-32022, "unsupported protocol version", data={"requested": "2025-11-25", "supported": ["2026-07-28", *old]})),
+            *((request("initialize", protocolVersion=one), started(one)) for one in old), (request("initialize"), started(old[0])),
+            (request("initialize", protocolVersion="2026-07-28", _meta={version: 7}), started(old[0])), (request("initialize", protocolVersion=[]), started(old[0])),
+            *((request("server/discover", _meta=meta), stateless(supportedVersions=["2026-07-28"], capabilities={"tools": {}}, **kept)) for meta in (new, {})),
+            (request("tools/list"), plain(tools=[tool])), (request("tools/list", _meta=new), stateless(tools=[tool], **kept)),
+            (request("no/such\n"), error(-32601, "unknown method: no/such ")), (request("tools/call", name="x\n"), error(-32602, 'unknown tool: "x "; there is "bash"')),
+            (request("tools/call"), error(-32602, 'unknown tool: "None"; there is "bash"')),
+            (request("tools/call", name="bash", arguments=[]), error(-32602, "arguments must be an object, got array")),
+            (request("tools/call", name="bash", arguments=0), error(-32602, "arguments must be an object, got integer")),
+            (request("tools/call", name="bash", _meta={"progressToken": 1.5}), error(-32602, "progressToken must be a string or an integer, got number")),
+            (request("tools/call", name="bash"), bash_tool.Call(1, {}, None, False)),
+            (request("tools/call", name="bash", arguments=None, _meta={"progressToken": None}), bash_tool.Call(1, {}, None, False)),
+            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": 0}), bash_tool.Call(1, {"a": 1}, 0, False)),
+            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": "t", **new}), bash_tool.Call(1, {"a": 1}, "t", True))):
+        assert bash_tool.handle(message, tool) == meant, message
+        assert type(bash_tool.handle(message, tool)) is type(meant)
+    listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
+    assert listed == tool and listed is not tool
+    result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
+    fields = {"text": "t", "status": "exited", "exit_code": 3, "signal": "S", "truncated": True, "total_bytes": 7, "pid": 8, "output_file": "/f",
+              "duration_s": 2.5, "error": "x"}
+    said = {"content": [{"type": "text", "text": "t"}], "structuredContent": fields, "isError": True}
+    assert bash_tool.call_message(bash_tool.Call(1, {}, None, False), result) == plain(**said)
+    assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result) == stateless(**said)
+
+
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
 
 def test_next_action_table():
