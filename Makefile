@@ -6,6 +6,7 @@ FLAVOURS ?= LC_ALL=C PYTHONOPTIMIZE=1 PYTHONWARNINGS=error PYTHONDEVMODE=1
 USER_PYTHON ?= /usr/bin/python3
 SECONDS ?= 600
 ARGS    ?=
+SECTIONS ?=
 IN_VENV = $(VENV)/bin/python
 
 .PHONY: help
@@ -32,6 +33,15 @@ spec: $(VENV)/ready     ## only the executed examples of SPEC.md, and what ties 
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur
 	$(IN_VENV) test_bash_tool.py saboteurs $(ARGS)
+
+$(VENV)-mutation/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-mutation
+	$(VENV)-mutation/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test,mutation]'
+	touch $@
+
+.PHONY: mutation
+mutation: $(VENV)-mutation/ready    ## the pure sections mutated; what survives must be explained; make mutation SECTIONS='6 7' ARGS='sample=150'
+	$(VENV)-mutation/bin/python test_bash_tool.py mutation $(SECTIONS) $(ARGS)
 
 .PHONY: fallbacks
 fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidfd, /proc, waitid, memfd, any file

@@ -2,6 +2,7 @@
 
     make test                  the suite, in BASH_TOOL_SHARES processes side by side; `pytest` alone runs it in one
     make saboteurs             each property once under its saboteur, where it must fail
+    make mutation              the pure sections with one small change at a time, which a test must notice
     BASH_TOOL_WITHOUT=pidfd    (or proc, waitid, memfd, files) runs the suite without that gift of the platform
 
 Real processes, real descriptors, tiny timeouts. Claims about the machine are polled for, never slept for.
@@ -784,6 +785,7 @@ def test_req_bash_001_3_keeps_both_ends():
     def agrees_with_the_naive_twin(data, most, snip):
         fitted = bash_tool.keep_ends(captured(data, most), dataclasses.replace(MODES, max_output_bytes=most, snip_size=snip))
         assert fitted.text == ends_naively(data, most, snip)
+        assert fitted.got_bytes == max(len(data), len(bash_tool.render(data.decode("utf-8", "replace")).encode()) if len(data) <= most else 0)
         reached.add((len(data) > most, fitted.cut, len(data) - most if abs(len(data) - most) < 2 else None))
 
     agrees_with_the_naive_twin()
@@ -4063,6 +4065,7 @@ def test_req_bash_021_3_the_last_whole_lines():
         fitted = bash_tool.keep_tail(buffer.captured(), profile)
         record = fitted.record
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
+        assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
         assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode()) and record.truncated == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
@@ -6689,6 +6692,74 @@ def test_messages_to_the_letter():
     assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result) == stateless(**said)
 
 
+def test_environments_to_the_letter():
+    """What passes, what is forced, what is dropped without a word, and what is withheld with one."""
+    forced = dict(bash_tool.NON_INTERACTIVE)
+    for environ, keep, passes, withheld in (
+            ({}, (), {"LANG": "C.UTF-8"}, ()), ({"LANG": ""}, (), {"LANG": "C.UTF-8"}, ()), ({"LC_TIME": "C"}, (), {"LANG": "C.UTF-8", "LC_TIME": "C"}, ()),
+            *(({name: "C"}, (), {name: "C"}, ()) for name in ("LANG", "LC_ALL", "LC_CTYPE")),
+            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y", "X": "1"}, (), {"LANG": "C", "X": "1"}, ("A_TOKEN", "B_TOKEN")),
+            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("A_*", "nobody"), {"LANG": "C", "A_TOKEN": "y"}, ("B_TOKEN",)),
+            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("b_token", "A_TOKE", "B_TOKEN"), {"LANG": "C", "B_TOKEN": "x"}, ("A_TOKEN",)),
+            ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
+            ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
+            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "1", "MY_BASH_TOOL_RUN_KEY": "2"}, (), {"LANG": "C", "BASH_TOOL_RUN_KEY": "1"}, ("MY_BASH_TOOL_RUN_KEY",)),
+            ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
+        assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
+    host = {"BASH_TOOL_RUN_a": "1", "BASH_TOOL_RUN_b": "2", "HOME": "/"}
+    assert bash_tool.complete_env({"PAGER": "less", "BASH_TOOL_RUN_b": "3", "X": "4"}, host) == {
+        **forced, "PAGER": "less", "BASH_TOOL_RUN_a": "1", "BASH_TOOL_RUN_b": "3", "X": "4"}
+    for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
+        with pytest.raises(ValueError, match="^env maps strings to strings$"):
+            bash_tool.complete_env(wrong, {})
+
+
+def test_secrets_to_the_letter():
+    """Word by word, the last one first; a place and a public key are none; a secret's shape counts under any name."""
+    secret = lambda name, value="x": bash_tool.looks_secret(name, value)
+    for word in "KEY KEYS AUTH PASS PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
+        assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower()) and secret("my" + word.capitalize()) and secret(word + "_2")
+        assert not secret(word + "LESS") and not secret("MON" + word)
+    for word in "PASSWORD PASSWD PASSPHRASE SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY PRIVATEKEY".split():
+        assert all(secret(name) for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", word + "_2")) and not secret(word + "ED")
+    for place in "FILE PATH DIR SOCK".split():
+        assert not secret("API_KEY_" + place) and not secret("apiKey" + place.capitalize()) and secret(place + "_KEY")
+    assert not secret("PWD") and not secret("OLDPWD") and secret("MY_PWD") and secret("pwd")
+    for public in ("PUBLIC", "PUB"):
+        assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower()) and secret(public + "_TOKEN") and secret(public + "_PASS")
+    for value in ("db://me:pw@host", "see db://:p@h/x", "-----BEGIN PRIVATE KEY", "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd",
+                  "x Password=abcd", "Pwd=abcd", "hooks.slack.com/services/T", *("gh%s_" % one + "a" * 36 for one in "pousr"), "github_pat_" + "a" * 22,
+                  "glpat-" + "-" * 20, "npm_" + "a" * 36, "hf_" + "a" * 30, "AIza" + "-" * 35, "AKIA" + "A" * 16, "ASIA" + "0" * 16,
+                  *("xox%s-" % one + "a" * 10 for one in "abeoprs"), *(one + "_" + "a" * 10 for one in ("sk_live", "sk_test", "rk_live", "rk_test")),
+                  "sk-" + "a" * 20, "SG." + "a" * 16 + "." + "b" * 16, "pypi-" + "a" * 16, "dop_v1_" + "0f" * 16, "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8):
+        assert secret("X", value) and secret("PWD", "a " + value) and secret("X_FILE", value), value
+        if value[-1] in "abc0-f" and not value.endswith("KEY-----"):
+            assert not secret("X", value[:-1]), value       # one character less is none
+    for value in ("db://me@host", "db:/me:pw@host", "db://me:pw/@host", "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "aghp_" + "a" * 36, "-sk-" + "a" * 20):
+        assert not secret("X", value), value
+
+
+def test_records_to_the_letter():
+    """Of a record each line counts for itself, the last word of each kind, where it has the right form; without a whole identity it names no process."""
+    mark, read = bash_tool.RUN_PREFIX + "0f" * 16, lambda *lines: bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
+    whole = {"command": "c", "mark": mark, "created": 1.5, "pid": 77, "start": 5, "boot": "b", "status": "exited", "exit_code": 3, "signal": "S", "error": "e",
+             "reason": "r", "notes": ["n", 1], "members": [[3, 4], [5, 6]], "keeper": [7, 8], "note": "w", "at": 9, "noted": True}
+    expected = bash_tool.JobRecord(**dict(whole, notes=["n", "1"]))
+    assert read(whole) == expected == read(*({name: value} for name, value in whole.items())) and set(whole) == set(expected._fields)
+    assert bash_tool.job_record(b"") == bash_tool.JobRecord(notes=[], members=()) == bash_tool.job_record(b"\n[]\n7\nnull\n{\n\xff\n")
+    assert bash_tool.job_record(json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b"[" * 100000) == expected._replace(pid=78)
+    assert read(whole, {"created": 2}).created == 2 and read(whole, {"what": 1}) == expected
+    for name, wrong in (("command", 1), ("mark", None), ("created", "1"), ("pid", "77"), ("pid", 77.0), ("pid", True), ("start", False), ("exit_code", True),
+                        ("exit_code", None), ("signal", 9), ("error", []), ("notes", "n"), ("members", {}), ("keeper", 7), ("at", True), ("noted", 1)):
+        assert read(whole, {name: wrong}) == expected, name
+    assert read(whole, {"members": [[3, 4], [3], [3, True], "34", [3, 4, 5], [3.0, 4], [5, 6]]}).members == [[3, 4], [5, 6]]
+    nobody = expected._replace(pid=0, members=(), keeper=())
+    for name, wrong in (("mark", mark + "0"), ("mark", mark[:-1]), ("mark", "x" + mark), ("mark", mark[:-1] + "g"), ("mark", ""), ("pid", 1), ("pid", 0), ("pid", -7),
+                        ("keeper", [7]), ("keeper", [7, True]), ("keeper", [7, 8, 9])):
+        assert read(whole, {name: wrong}) == nobody._replace(mark=wrong if name == "mark" else mark), (name, wrong)
+    assert read(whole, {"pid": 2}).pid == 2 and read(whole, {"keeper": []}) == expected._replace(keeper=[])
+
+
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
 
 def test_next_action_table():
@@ -6710,15 +6781,17 @@ def test_next_action_table():
                 if not stopping:
                     over = exited is not None and (eof or now >= min(max(output, exited) + 1, exited + 3))
                     expected = Action.FINISH if over else Action.KEEP if exited is None and keepable and now >= 10 else Action.WAIT
+                    again = min(max(output, exited) + 1, exited + 3) if exited is not None else 18 if kept else 10
                 elif term is None:
                     expected = Action.TERM
+                    again = (18 if kept else 10) if not stops else now
                 elif exited is not None and not survivors:
-                    expected = Action.FINISH
+                    expected, again = Action.FINISH, now
                 elif kill is None:
-                    expected = Action.KILL if stops > 1 or now >= term + 5 else Action.WAIT
+                    expected, again = Action.KILL if stops > 1 or now >= term + 5 else Action.WAIT, term + 5
                 else:
-                    expected = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT
-                assert action is expected, (facts, now)
+                    expected, again = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT, kill + bash_tool.UNKILLABLE_S
+                assert (action, until) == (expected, again), (facts, now)
                 assert action is not Action.WAIT or until > now or eof
     assert seen == set(Action)
 
