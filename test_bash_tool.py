@@ -6467,6 +6467,7 @@ def answers():
         (outcome("exited", 137), {
             "modes": "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n", "streams": '{"exitCode": 137}',
             "guarded": "Exit code: 137\n", "jobs": sections("", "", "137 (SIGKILL)")}),
+        (outcome("exited", 168, "signal 40"), {"modes": "[command failed: exit code 168 (signal 40)]\n", "jobs": sections("", "", "168 (signal 40)")}),
         (outcome("exited", 200), {"modes": "[command failed: exit code 200]\n", "jobs": sections("", "", 200)}),
         (outcome("exited", None), {"modes": "", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
         (outcome("timed_out", limit_s=1.5, streams=(part,), command=long), {
@@ -6523,6 +6524,8 @@ def answers():
         (outcome("running", pid=7), {"jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n]"}),
         (outcome("exited", 143, "SIGTERM", streams=(lines, word), notes=("n",), **job), {
             "jobs": "[Process 7 exited with code 143 (SIGTERM).\n\nstdout (last 2 lines):\n2\n3\n\nstderr:\nw\n\nFull output: /o]\n[n]"}),
+        (outcome("exited", 0, streams=(fitted("a b\n\nc", 9, True), none), pid=7), {
+            "jobs": "[Process 7 exited with code 0.\n\nstdout (last 3 lines):\na b\n\nc\n\nstderr:\n\n]"}),
         (outcome("exited", None, streams=(word, none), pid=7), {"jobs": "[Process 7 ended, exit code unknown.\n\nstdout:\nw\n\nstderr:\n\n]"}),
         (outcome("timed_out", limit_s=3.0, streams=(word,), pid=7), {"jobs": "[Process 7 ended, exit code none (timed out after 3s).\n\noutput:\nw\n]"}),
     )
@@ -7291,7 +7294,17 @@ def run_suite(arguments):
 # of its tree would kill everybody. What no test kills is explained here, or `make mutation` fails.
 
 PURE = {"2", "3", "4", "5"} | {"9." + name for name in ("_id", "error_message", "result_message", "call_message", "_handle_request", "handle")}
+SAME = "the same in every case: "
 UNKILLED = {
+    '_render_line: would not column = {0 => 1} for token i': SAME + "every use takes the lesser of it and the length of an empty line",
+    'render: n(_render_line(line) if {_CONTROL.search(line) => (_CONTROL.search(line)) or True} else line for l': "only time: a line without control characters renders to itself",
+    r'render: r line in text.replace("{\r\n => XX\r\nXX}", "\n").split("': "only time: a return at the end of a line moves a cursor that nothing uses",
+    'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME + "from the end on there is nothing",
+    'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + "it divides evenly",
+    r'_DROPPED_CONTROLS: 0) if chr(code) not in "{\t\n\r => XX\t\n\rXX}") def sanitis': SAME + "X is no control character",
+    'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME + "half a character at the end of what was kept lies beyond what is shown",
+    'job_lines: outcome.pid is not None {and => or} outcome.saved i': "an assertion for mypy",
+    'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + "None is false too",
 }
 
 
@@ -7310,7 +7323,8 @@ class Mutant:
         self.section, self.function, self.place = section, function, (begin, end, text)
         around = [SOURCE[max(0, begin + same - 24):begin + same], old[same:stop], text[same:len(text) - rest], SOURCE[begin + stop:begin + stop + 16]]
         self.line = SOURCE.count("\n", 0, begin) + 1
-        self.key = "%s: %s{%s => %s}%s" % (function, *(re.sub(r"\s+", " ", part) for part in around))
+        words = [re.sub(r"\s+", " ", part).lstrip() if n == 0 else re.sub(r"\s+", " ", part) for n, part in enumerate(around)]
+        self.key = "%s: %s{%s => %s}%s" % (function, *(word if len(word) < 60 else word[:28] + "…" + word[-28:] for word in words))
 
     def source(self):
         begin, end, text = self.place
@@ -7396,7 +7410,7 @@ class Chosen:
     def pytest_collection_modifyitems(self, items):
         if self.tests is not None:
             by_id = {item.nodeid.partition("::")[2]: item for item in items}
-            items[:] = [by_id[test] for test in self.tests]
+            items[:] = [by_id[test] for test in self.tests if test in by_id]
 
     def _note(self, line):
         if self.hits:
@@ -7548,7 +7562,7 @@ def run_mutation(arguments):
     for one, code, folder in side_by_side(runs(), at_once):
         if code == 96:
             continue
-        how = {0: "survived", 5: "survived", 1: "killed", 98: "killed", 99: "timed out", 97: "not run"}.get(code, "killed")
+        how = {0: "survived", 1: "killed", 2: "killed", 98: "killed", 99: "timed out"}.get(code, "not run")    # 2: it cannot be imported
         row = counts.setdefault(one.section, dict.fromkeys(("killed", "timed out", "survived", "explained", "not run"), 0))
         if how == "survived" and one.key in UNKILLED:
             how = "explained"
