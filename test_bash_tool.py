@@ -3489,8 +3489,7 @@ def test_t47_the_guard_is_replaced(nothing_is_left):
         os.kill(guards[0], signal.SIGKILL)
         while os.path.exists("/proc/%d" % guards[0]) and open("/proc/%d/stat" % guards[0]).read().split()[2] != "Z":
             pass
-        assert tool.run("echo hi").text == "hi\\n"
-        os._exit(0)
+        os._exit(tool.run("echo hi").text != "hi\\n")
     """)
     assert eventually(lambda: not alive(number_in("first")))
 
