@@ -19,6 +19,7 @@ import gc
 import importlib.util
 import itertools
 import json
+import math
 import os
 import pty
 import random
@@ -6744,7 +6745,7 @@ def test_secrets_to_the_letter():
 def test_records_to_the_letter():
     """Of a record each line counts for itself, the last word of each kind, where it has the right form; without a whole identity it names no process."""
     mark, read = bash_tool.RUN_PREFIX + "0f" * 16, lambda *lines: bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
-    whole = {"command": "c", "mark": mark, "created": 1.5, "pid": 77, "start": 5, "boot": "b", "status": "exited", "exit_code": 3, "signal": "S", "error": "e",
+    whole = {"command": "c", "mark": mark, "created": 1.5, "pid": 77, "start": 5, "boot": "b", "status": "exited", "limit_s": 0.5, "exit_code": 3, "signal": "S", "error": "e",
              "reason": "r", "notes": ["n", 1], "members": [[3, 4], [5, 6]], "keeper": [7, 8], "note": "w", "at": 9, "noted": True}
     expected = bash_tool.JobRecord(**dict(whole, notes=["n", "1"]))
     assert read(whole) == expected == read(*({name: value} for name, value in whole.items())) and set(whole) == set(expected._fields)
@@ -6752,13 +6753,14 @@ def test_records_to_the_letter():
     assert bash_tool.job_record(json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b"[" * 100000) == expected._replace(pid=78)
     assert read(whole, {"created": 2}).created == 2 and read(whole, {"what": 1}) == expected
     for name, wrong in (("command", 1), ("mark", None), ("created", "1"), ("pid", "77"), ("pid", 77.0), ("pid", True), ("start", False), ("exit_code", True),
-                        ("exit_code", None), ("signal", 9), ("error", []), ("notes", "n"), ("members", {}), ("keeper", 7), ("at", True), ("noted", 1)):
+                        ("exit_code", None), ("limit_s", "1"), ("signal", 9), ("error", []), ("notes", "n"), ("members", {}), ("keeper", 7), ("at", True), ("noted", 1)):
         assert read(whole, {name: wrong}) == expected, name
     assert read(whole, {"members": [[3, 4], [3], [3, True], "34", [3, 4, 5], [3.0, 4], [5, 6]]}).members == [[3, 4], [5, 6]]
     nobody = expected._replace(pid=0, members=(), keeper=())
     for name, wrong in (("mark", mark + "0"), ("mark", mark[:-1]), ("mark", "x" + mark), ("mark", mark[:-1] + "g"), ("mark", ""), ("pid", 1), ("pid", 0), ("pid", -7),
                         ("keeper", [7]), ("keeper", [7, True]), ("keeper", [7, 8, 9])):
         assert read(whole, {name: wrong}) == nobody._replace(mark=wrong if name == "mark" else mark), (name, wrong)
+    assert read(whole, {"limit_s": 7}).limit_s == 7 and {read(whole, {"limit_s": wrong}).limit_s for wrong in (-1, 10 ** 9, math.inf, math.nan)} == {0.0}
     assert read(whole, {"pid": 2}).pid == 2 and read(whole, {"keeper": []}) == expected._replace(keeper=[])
 
 
