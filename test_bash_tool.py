@@ -6573,6 +6573,7 @@ def test_refusals_to_the_letter():
             ("[" * 100000, "not a JSON object (too deeply nested)"), ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
             ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"), ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
             (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
+            ('{"command": "ls"}'.encode("utf-16"), "not a JSON object ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)"),
             ("[1]", command + "array"), ("7", command + "integer"), ('"x"', command + "string"), ("null", command + "null"), ("true", command + "boolean"),
             (b"1.5", command + "number"), ("1" * 1000, command + "integer"), (None, command + "null"), ((1,), command + "tuple"),
             ({"a" * 90: 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
@@ -6596,6 +6597,9 @@ def test_refusals_to_the_letter():
             ({"command": "x", "timeout": 1 - 10 ** 15}, number + "-999999999999999"), ({"command": "x", "timeout": -10 ** 400}, number + "a number of another size"),
             ({"command": "x", "mode": "default"}, 'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"')):
         assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
+    two = dataclasses.replace(JOBS, parameters={name: JOBS.parameters[name] for name in ("command", "check_pid")})
+    for arguments, got in (({}, "none"), ({"command": "x", "check_pid": 1}, '"command", "check_pid"')):
+        assert bash_tool.parse_arguments(arguments, two).reason == 'invalid arguments: exactly one of "command", "check_pid" is required, got ' + got
     for arguments, row, meant in (
             ('{"command": "é", "mode": "slow"}', MODES, bash_tool.Request("é", "slow")), ('{"command": "é"}'.encode(), GUARDED, bash_tool.Request("é", "default")),
             ({"check_pid": 2.0}, JOBS, bash_tool.Inquiry(2, False)), ({"kill_pid": 2 ** 31 - 1}, JOBS, bash_tool.Inquiry(2 ** 31 - 1, True)),
@@ -6728,6 +6732,7 @@ def test_secrets_to_the_letter():
     for place in "FILE PATH DIR SOCK".split():
         assert not secret("API_KEY_" + place) and not secret("apiKey" + place.capitalize()) and secret(place + "_KEY")
     assert not secret("PWD") and not secret("OLDPWD") and secret("MY_PWD") and secret("pwd")
+    assert all(map(secret, ("myKEY", "KEY2", "X2KEY", "MY_PaT", "MY_APIkey_2"))) and not secret("MYKEY")
     for public in ("PUBLIC", "PUB"):
         assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower()) and secret(public + "_TOKEN") and secret(public + "_PASS")
     for value in ("db://me:pw@host", "see db://:p@h/x", "-----BEGIN PRIVATE KEY", "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd",
@@ -6738,8 +6743,14 @@ def test_secrets_to_the_letter():
         assert secret("X", value) and secret("PWD", "a " + value) and secret("X_FILE", value), value
         if value[-1] in "abc0-f" and not value.endswith("KEY-----"):
             assert not secret("X", value[:-1]), value       # one character less is none
-    for value in ("db://me@host", "db:/me:pw@host", "db://me:pw/@host", "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "aghp_" + "a" * 36, "-sk-" + "a" * 20):
+    for value in ("db://me@host", "db:/me:pw@host", "db://me:pw/@host", "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "sk-" + "é" * 20, "aghp_" + "a" * 36, "-sk-" + "a" * 20):
         assert not secret("X", value), value
+
+
+def test_exit_statuses_to_the_letter():
+    """A code as it is; a signal as 128 and its number, by its name where it has one."""
+    assert [bash_tool.status_of(code) for code in (0, 1, 255, -1, -9, -40)] == [
+        (0, None), (1, None), (255, None), (129, "SIGHUP"), (137, "SIGKILL"), (168, "signal 40")]
 
 
 def test_records_to_the_letter():
