@@ -7316,6 +7316,7 @@ UNKILLED = {
     r'_DROPPED_CONTROLS: 0) if chr(code) not in "{\t\n\r => XX\t\n\rXX}") def sanitis': SAME + "X is no control character",
     'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME + "half a character at the end of what was kept lies beyond what is shown",
     'job_lines: outcome.pid is not None {and => or} outcome.saved i': "an assertion for mypy",
+    '_handle_request: { "capabilities": {"tools": {…": dict(SERVER_INFO)}, False => "capabilities": {"tools": {}…o": dict(SERVER_INFO)}, None}) version = ': SAME + "None is false too",
     'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + "None is false too",
 }
 
@@ -7516,7 +7517,7 @@ def who_enters(at_once):
     about = [SOURCE, Path(__file__).read_text(encoding="utf-8").partition("\nUNKILLED")[0]]
     with contextlib.suppress(OSError, ValueError):
         told, tests = json.loads(kept.read_text())
-        if told == about or os.environ.get("BASH_TOOL_MUTATION_STALE"):
+        if told == about:
             return tests
     print("which test enters which function: the suite once", flush=True)
     with tempfile.TemporaryDirectory(prefix="claims-") as claims:
@@ -7546,11 +7547,17 @@ def who_enters(at_once):
 
 
 def run_mutation(arguments):
-    """python test_bash_tool.py mutation [sections: 4 5 9.handle] [sample=N] [seed=N] [seconds=N of tests a mutant] [jobs=N] [key=PART]."""
+    """python test_bash_tool.py mutation [sections: 4 5 9.handle] [sample=N] [seed=N] [seconds=N of tests a mutant] [jobs=N] [log=FILE] [again=FILE, a log].
+
+    Returns how many mutants survive that nothing explains."""
     options = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
     wanted = {argument for argument in arguments if "=" not in argument} or PURE
     at_once, most_s = int(options.get("jobs", os.cpu_count() or 1)), float(options.get("seconds", 20))
-    chosen = [one for one in mutants(wanted) if options.get("key", "") in one.key]
+    chosen = mutants(wanted)
+    if "again" in options:
+        with open(options["again"]) as log:
+            survived = {line.split("\t")[3] for line in log if line.startswith(("survived", "not run"))}
+        chosen = [one for one in chosen if one.key in survived]
     if "sample" in options:
         chosen = random.Random(int(options.get("seed", 1))).sample(chosen, min(len(chosen), int(options["sample"])))
     tests, begun = who_enters(at_once), time.monotonic()
