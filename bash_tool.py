@@ -418,7 +418,7 @@ class JobRecord(NamedTuple):
 class Result:
     """The answer to one call. `text` is what the model reads; the rest says the same to programs.
 
-    `status` is one of `exited`, `timed_out`, `cancelled`, `running`, `rejected`, `failed`. `exit_code` is None where the
+    `status` is one of `exited`, `timed_out`, `cancelled`, `running`, `rejected`, `failed`, and of a job also `lost`. `exit_code` is None where the
     command did not end by itself. `signal` names the signal that ended the shell (`exit_code` is then 128 + its number).
     `error` is a stable id where something other than the command went wrong. Merged streams stand in `stdout`.
     """
@@ -504,7 +504,7 @@ MODES = Profile(
     parameters=MappingProxyType({
         "command": {"type": "string", "description": "Shell command to execute via bash -c"},
         "mode": {"type": "string", "enum": ["default", "slow", "background"],
-                 "description": "Execution mode: default ({default} timeout), slow ({slow} timeout), background (detached)"}}),
+                 "description": "Execution mode: {modes}"}}),
     required=("command",),
     timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}),
     streams=Streams.MERGED, cleaning=Cleaning.RENDERED, truncation=Truncation.ENDS, saving=Saving.WHEN_CUT, format=Format.BRACKETS,
@@ -514,7 +514,7 @@ JOBS = Profile(
     name="jobs", description=DESCRIPTION_JOBS,
     parameters=MappingProxyType({
         "command": {"type": "string", "description": "The bash command to execute"},
-        "timeout": {"type": "integer", "description": "Timeout in ms before auto-backgrounding (default: 120000)",
+        "timeout": {"type": "integer", "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
                     "minimum": 1, "maximum": MAX_TIMEOUT_MS},
         "check_pid": {"type": "integer", "description": "Check on a backgrounded process, return new output"},
         "kill_pid": {"type": "integer", "description": "Kill a backgrounded process, return final output"}}),
@@ -980,24 +980,30 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable
 
 
+def _mode(name: str, limit_s: float) -> str:
+    limit = "%gmin" % (limit_s / 60) if limit_s >= 60 and limit_s % 60 == 0 else seconds_text(limit_s)
+    return "%s (%s)" % (name, "detached" if name == "background" else limit + " timeout")
+
+
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to 006.9."""
-    limits = {mode: "%gmin" % (limit / 60) if limit >= 60 and limit % 60 == 0 else seconds_text(limit)
-              for mode, limit in {**MODES.timeouts_s, **profile.timeouts_s}.items()}
+    limits = {"{modes}": ", ".join(_mode(*item) for item in profile.timeouts_s.items()), "{default_ms}": "%d" % (1000 * profile.timeouts_s["default"])}
     properties = {name: dict(schema) for name, schema in profile.parameters.items()}
+    for schema, (word, text) in itertools.product(properties.values(), limits.items()):
+        schema["description"] = schema["description"].replace(word, text)
     if "mode" in properties:
-        properties["mode"].update(enum=list(profile.timeouts_s), description=properties["mode"]["description"].format(**limits))
-    schema: dict[str, Any] = {"type": "object", **({"required": list(profile.required)} if profile.required else {}),
+        properties["mode"]["enum"] = list(profile.timeouts_s)
+    arguments: dict[str, Any] = {"type": "object", **({"required": list(profile.required)} if profile.required else {}),
                               "properties": properties, "additionalProperties": False}
     told = {"name": "bash", "description": profile.description.replace("{cwd}", printable(cwd))}
     if style == "anthropic":
-        return {**told, "input_schema": schema}
+        return {**told, "input_schema": arguments}
     if style == "openai":       # its strict form knows no key that may be left out
-        schema.update(required=list(properties), properties={
+        arguments.update(required=list(properties), properties={
             name: value if name in profile.required else _or_null(value) for name, value in properties.items()})
-        return {"type": "function", **told, "parameters": schema, "strict": True}
+        return {"type": "function", **told, "parameters": arguments, "strict": True}
     if style == "mcp":
-        return {**told, "title": "Bash", "inputSchema": schema,
+        return {**told, "title": "Bash", "inputSchema": arguments,
                 "outputSchema": {"type": "object", "required": list(OUTPUT_SCHEMA), "properties": dict(OUTPUT_SCHEMA),
                                  "additionalProperties": False},
                 "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False,
@@ -3538,13 +3544,13 @@ class Server:
 
     def serve(self) -> None:
         """Returns when the input has ended, nobody reads the answers, or a signal came. By then every foreground command is
-        gone, after one more signal at once; jobs go on. Upholds REQ-BASH-025.9."""
+        gone; a signal while they are ended skips the grace. Jobs go on. Upholds REQ-BASH-025.9."""
         _thread.start_new_thread(self._write_out, ())
         with suppress(EOFError):
             for line in self._lines():
                 self._take(line)
         closed = Turnstile()
-        signals = self._signals()[1:]       # the first has ended the reading
+        signals = self._signals()[1:]       # the first, if there is one, has ended the reading
         _thread.start_new_thread(self._close, (closed,))
         while not closed.wait(0.1):
             for _ in filter(None, signals):
@@ -3590,7 +3596,7 @@ class Server:
 
     def _take(self, line: bytes) -> None:
         if len(line) > MAX_MESSAGE_BYTES:
-            self._send(error_message(None, INVALID_REQUEST, "a message may have %s" % size_text(MAX_MESSAGE_BYTES)))
+            self._send(error_message(None, INVALID_REQUEST, "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)))    # its id may be anywhere
         elif line.strip():
             try:
                 message = load_json(line)
@@ -3634,7 +3640,7 @@ class Server:
 
     def _send(self, answer: dict[str, Any], underway: Underway | None = None) -> None:
         """Puts an answer of the reader's into the outbox. While that is full nothing is read, which stops a client that sends
-        and does not read; but that it has gone is still noticed: raises EOFError."""
+        and does not read; but that it has gone, or has closed its end, is still noticed: raises EOFError."""
         while True:
             try:
                 return self._outbox.put((underway, answer), timeout=0.2)
@@ -3746,6 +3752,7 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser.add_argument("--cwd", metavar="DIR", help="where the command runs")
     parser.add_argument("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
     parser.add_argument("--deny", action="append", default=[], metavar="TEXT", help="refuse commands that hold TEXT; may be repeated")
+    parser.add_argument("--keep-env", action="append", default=[], metavar="NAME", help="pass a variable though it looks secret; may be repeated")
     parser.add_argument("--follow", action="store_true", help="show live output on stderr")
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
@@ -3755,8 +3762,10 @@ def _options(argv: Sequence[str] | None) -> Any:
     options = parser.parse_args(argv)
     if options.profile not in PROFILES:
         parser.error("BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES)))
-    if (options.command is None) != bool(options.schema or options.version or options.jobs or options.mcp):
-        parser.error("no command given" if options.command is None else "a command goes with none of --schema, --mcp, --jobs, --version")
+    if sum((options.command is not None, options.schema is not None, options.mcp, options.jobs, options.version)) != 1:
+        parser.error("give one of COMMAND, --schema, --mcp, --jobs, --version")
+    if options.mcp and (options.timeout is not None or options.mode != "default" or options.follow or options.json):
+        parser.error("--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets the limits of --mcp")
     return options
 
 
@@ -3797,7 +3806,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
 
     def _interrupted(number: int, _: object) -> None:
         cancel.cancel()
-        if cancel.count > 2:        # even the writing stalls: the guard ends the command
+        if cancel.count > 2:        # even the writing stalls: the next one ends this process, and its guard the command
             signal.signal(number, signal.SIG_DFL)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -3842,7 +3851,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         profile = _profile(options.profile)
         if not options.mcp:
             profile = replace(profile, on_timeout=OnTimeout.KILL)   # nobody would be there to ask about a job that is kept
-        with BashTool(options.cwd, profile=profile, deny=options.deny, state_dir=state_dir) as tool:
+        with BashTool(options.cwd, profile=profile, deny=options.deny, keep_env=options.keep_env, state_dir=state_dir) as tool:
             if options.mcp:
                 return _serve(tool)
             if options.schema:

@@ -183,6 +183,7 @@ SABOTEURS = {
     "006.9": ('<= value <= schema.get("maximum", value):', "<= value:"),
     "017.6": ("timeouts_s={mode: given.get(mode, limit_s) for", "timeouts_s={mode: limit_s for"),
     "017.7": ("deny=options.deny, ", ""),
+    "017.8": ("keep_env=options.keep_env, ", ""),
     "025.1": ('result = {"resultType": "complete", **result, ', "result = {**result, "),
     "025.2": ("if stateless and version not in STATELESS_VERSIONS:", "if False:"),
     "025.3": ("version if version in HANDSHAKE_VERSIONS else", "HANDSHAKE_VERSIONS[0] if version in HANDSHAKE_VERSIONS else"),
@@ -1880,6 +1881,10 @@ def test_req_bash_006_1_schema():
                                 "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)"}}}
     with pytest.raises(ValueError):
         BashTool().definition("nonsense")
+    changed = BashTool(profile=dataclasses.replace(MODES, timeouts_s={"default": 60, "build": 600})).definition()["input_schema"]["properties"]["mode"]
+    assert (changed["enum"], changed["description"]) == (["default", "build"], "Execution mode: default (1min timeout), build (10min timeout)")
+    changed = BashTool(profile=dataclasses.replace(bash_tool.JOBS, timeouts_s={"default": 7})).definition()["input_schema"]["properties"]["timeout"]
+    assert changed["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
 
 
 def test_req_bash_006_2_mode_may_be_omitted():
@@ -2847,8 +2852,20 @@ def test_req_bash_017_7_deny():
     done = cli("--deny", "one", "--deny", "two", "touch two")
     assert (done.returncode, done.stdout) == (125, b"[system error: Command blocked by safety policy: contains 'two']") and not Path("two").exists()
     assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
+    for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
+        assert cli("--mcp", *extra).returncode == 125       # nothing that was said is ignored
     with Client("--deny", "touch") as client:
         assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
+
+
+def test_req_bash_017_8_keep_env():
+    """WHERE `--keep-env` is given, THE SYSTEM SHALL pass the variables that it names although they look secret."""
+    env = dict(os.environ, A_TOKEN="one", B_TOKEN="two", C_KEY_ID="three")
+    for keep, shown in (([], "///"), (["A_TOKEN"], "one///"), (["A_TOKEN", "C_*"], "one//three/"), (["*"], "one/two/three/")):
+        options = [word for name in keep for word in ("--keep-env", name)]
+        assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode() == shown
+    with Client("--keep-env", "A_TOKEN", env=env) as client:
+        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"] == "one\n"
 
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
@@ -6615,9 +6632,10 @@ def test_definitions_to_the_letter():
         row = dataclasses.replace(MODES, timeouts_s={"default": limit, "quick": 1.0})
         assert bash_tool.define(row, "/", "anthropic")["input_schema"]["properties"]["mode"] == {
             "type": "string", "enum": ["default", "quick"],
-            "description": "Execution mode: default (%s timeout), slow (15min timeout), background (detached)" % text}
+            "description": "Execution mode: default (%s timeout), quick (1s timeout)" % text}
     assert bash_tool.define(MODES, "/a\n{b}", "mcp")["description"] == bash_tool.DESCRIPTION_MODES[:-len("{cwd}</pwd>")] + "/a\ufffd{b}</pwd>"
     properties = {name: dict(schema) for name, schema in JOBS.parameters.items()}
+    properties["timeout"]["description"] = "Timeout in ms before auto-backgrounding (default: 120000)"
     told = {"name": "bash", "description": JOBS.description}
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     assert bash_tool.define(JOBS, "/", "anthropic") == {**told, "input_schema": schema}
@@ -6862,9 +6880,9 @@ def test_readme_is_true(tmp_path):
             conversation.run(transcript, marks=False)
     for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
         server = json.loads(configuration)["mcpServers"]["bash"]
-        words = [str(TOOL) if word == "bash_tool.py" else word for word in (server["command"], *server["args"])]
+        words = [{"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL)}.get(word, word) for word in (server["command"], *server["args"])]
         with Client(command=words, env=dict(os.environ, **server["env"])) as client:
-            assert client.call("pwd")["content"][0]["text"] == "/\n" and client.call("mkfs --help")["isError"]
+            assert client.call("pwd; echo $GH_TOKEN")["content"][0]["text"] == "/\nfor commands\n" and client.call("mkfs --help")["isError"]
             assert "default (1min timeout)" in json.dumps(client.ask("tools/list"))
 
 
