@@ -88,6 +88,7 @@ DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms la
 DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer than this
 LEAVING_S = 0.1             # a process that has closed its output is gone by then, or it stays
 UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's, is reported
+CHASES = 4                  # of who was born while the list of processes was gone through, and while the last chase was
 QUIET_PASSES = 10           # scans that must see nobody while the machine forks; one that is not disturbed is enough
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
@@ -1798,16 +1799,21 @@ class Tree:
             time.sleep(0.01)
 
     def _newcomers(self) -> Iterator[Member]:
-        """Every live process that is not older than the first, the highest number first, most likely the youngest. An
-        older one cannot be of the run, so most of the machine costs one small read each."""
+        """Every live process that is not older than the first, the highest number first, most likely the youngest, and then who was
+        born meanwhile: who forks and exits all the time is never in a list for long. An older one cannot be of the run, so
+        most of the machine costs one small read each."""
+        youngest = _last_pid()
         try:
             entries, self.blind = os.listdir(PROC) if PROC else [], False
         except OSError:         # the host has no descriptor left
             entries, self.blind = [], True
-        for pid in sorted(map(int, filter(str.isdigit, entries)), reverse=True):
-            one = _member(pid)
-            if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
-                yield one
+        born: Iterable[int] = sorted(map(int, filter(str.isdigit, entries)), reverse=True)
+        for _ in range(CHASES):
+            for pid in born:
+                one = _member(pid)
+                if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
+                    yield one
+            youngest, born = _last_pid(), range(_last_pid(), youngest, -1)      # empty where the numbers began anew
 
     def _is_member(self, one: Member) -> bool:
         if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
