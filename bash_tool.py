@@ -59,6 +59,7 @@ import sys
 import time
 from collections import deque
 from contextlib import closing, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -88,7 +89,7 @@ DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms la
 DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer than this
 LEAVING_S = 0.1             # a process that has closed its output is gone by then, or it stays
 UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's, is reported
-CHASES = 4                  # of who was born while the list of processes was gone through, and while the last chase was
+CHASES = 3                  # after who was born while the list of processes was gone through, and during the chase before
 QUIET_PASSES = 10           # scans that must see nobody while the machine forks; one that is not disturbed is enough
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
@@ -989,13 +990,13 @@ def _mode(name: str, limit_s: float) -> str:
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to 006.9."""
     limits = {"{modes}": ", ".join(_mode(*item) for item in profile.timeouts_s.items()), "{default_ms}": "%d" % (1000 * profile.timeouts_s["default"])}
-    properties = {name: dict(schema) for name, schema in profile.parameters.items()}
+    properties = {name: deepcopy(dict(schema)) for name, schema in profile.parameters.items()}     # hosts change what they are given
     for schema, (word, text) in itertools.product(properties.values(), limits.items()):
         schema["description"] = schema["description"].replace(word, text)
     if "mode" in properties:
         properties["mode"]["enum"] = list(profile.timeouts_s)
     arguments: dict[str, Any] = {"type": "object", **({"required": list(profile.required)} if profile.required else {}),
-                              "properties": properties, "additionalProperties": False}
+                                 "properties": properties, "additionalProperties": False}
     told = {"name": "bash", "description": profile.description.replace("{cwd}", printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
@@ -1005,7 +1006,7 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
         return {"type": "function", **told, "parameters": arguments, "strict": True}
     if style == "mcp":
         return {**told, "title": "Bash", "inputSchema": arguments,
-                "outputSchema": {"type": "object", "required": list(OUTPUT_SCHEMA), "properties": dict(OUTPUT_SCHEMA),
+                "outputSchema": {"type": "object", "required": list(OUTPUT_SCHEMA), "properties": deepcopy(dict(OUTPUT_SCHEMA)),
                                  "additionalProperties": False},
                 "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False,
                                 "openWorldHint": True}}
@@ -1264,9 +1265,15 @@ def _read_file(path: str) -> bytes:
 
 
 def _write_all(fd: int, data: bytes | memoryview) -> None:
+    """Writes all of it. Somebody who shares the descriptor may have made it one that does not block."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view):]
+        try:
+            view = view[os.write(fd, view):]
+        except BlockingIOError:
+            poller = select.poll()
+            poller.register(fd, select.POLLOUT)
+            poller.poll()
 
 
 # This file, for copies of it that outlive this process. It may have been edited since it was loaded, or be no file at all.
@@ -1711,6 +1718,14 @@ def _last_pid() -> int:
         return 0
 
 
+def _is_process(pid: int) -> bool:
+    """False for the number of a thread, which /proc answers to as well, though it lists none."""
+    try:
+        return b"\nTgid:\t%d\n" % pid in _read_file("%s/%d/status" % (PROC, pid))
+    except OSError:
+        return False
+
+
 def _command_line(pid: int) -> str:
     try:
         line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
@@ -1798,22 +1813,27 @@ class Tree:
                 return members
             time.sleep(0.01)
 
-    def _newcomers(self) -> Iterator[Member]:
-        """Every live process that is not older than the first, the highest number first, most likely the youngest, and then who was
-        born meanwhile: who forks and exits all the time is never in a list for long. An older one cannot be of the run, so
-        most of the machine costs one small read each."""
+    def _numbers(self) -> Iterator[int]:
+        """The number of every process, the highest first, most likely the youngest; then of who was born meanwhile: who forks
+        and exits all the time is in no list for long."""
         youngest = _last_pid()
         try:
             entries, self.blind = os.listdir(PROC) if PROC else [], False
         except OSError:         # the host has no descriptor left
             entries, self.blind = [], True
-        born: Iterable[int] = sorted(map(int, filter(str.isdigit, entries)), reverse=True)
+        yield from sorted(map(int, filter(str.isdigit, entries)), reverse=True)
         for _ in range(CHASES):
-            for pid in born:
-                one = _member(pid)
-                if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
-                    yield one
-            youngest, born = _last_pid(), range(_last_pid(), youngest, -1)      # empty where the numbers began anew
+            last = _last_pid()
+            yield from filter(_is_process, range(last, youngest, -1))       # empty where the numbers began anew
+            youngest = last
+
+    def _newcomers(self) -> Iterator[Member]:
+        """Every live process that is not older than the first. An older one cannot be of the run, so most of the machine costs
+        one small read each."""
+        for pid in self._numbers():
+            one = _member(pid)
+            if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
+                yield one
 
     def _is_member(self, one: Member) -> bool:
         if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
@@ -3557,7 +3577,7 @@ class Server:
                 self._take(line)
         closed = Turnstile()
         signals = self._signals()[1:]       # the first, if there is one, has ended the reading
-        _thread.start_new_thread(self._close, (closed,))
+        _thread.start_new_thread(self._close_tool, (closed,))
         while not closed.wait(0.1):
             for _ in filter(None, signals):
                 self._tool._registry.stop()
@@ -3566,7 +3586,12 @@ class Server:
             self._outbox.put((None, None), timeout=FLUSH_S)
             self._written.wait(FLUSH_S)
 
-    def _close(self, closed: Turnstile) -> None:
+    def close(self) -> None:
+        """Gives back the descriptors, after `serve`; those of a writer that nobody reads end with the process."""
+        if self._written.is_open:
+            _close(self._wake, self.interrupts)
+
+    def _close_tool(self, closed: Turnstile) -> None:
         try:
             self._tool.close()
         finally:
@@ -3659,9 +3684,10 @@ class Server:
         try:
             while self._write_next():
                 self._beat()
-        except OSError:
+        except OSError:         # nobody reads any more
+            pass
+        finally:                # the reader must not go on without a writer
             _quietly(os.write, self.interrupts, b"\0")
-        finally:
             self._written.open()
 
     def _write_next(self) -> bool:
@@ -3685,15 +3711,8 @@ class Server:
                 self._write(underway.progress(HEARTBEAT.format(seconds="%ds" % (now - underway.began))))
 
     def _write(self, message: object) -> None:
-        """In plain ASCII, for clients that split lines where Unicode does. Somebody who shares the descriptor may have made it
-        one that does not block."""
-        line = memoryview(json.dumps(message).encode() + b"\n")
-        poller = select.poll()
-        poller.register(self._sink, select.POLLOUT)
-        while line:
-            poller.poll()
-            with suppress(BlockingIOError):
-                line = line[os.write(self._sink, line):]
+        """In plain ASCII, for clients that split lines where Unicode does."""
+        _write_all(self._sink, json.dumps(message).encode() + b"\n")
 
 
 # ---- 10 Command line ------------------------------------------------------------------------------------
@@ -3798,6 +3817,8 @@ def _serve(tool: BashTool) -> int:
     server.serve()
     for number in numbers:      # one that is not ignored gets its default back while the interpreter ends
         signal.signal(number, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)
+    server.close()
     return 0
 
 

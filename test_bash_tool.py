@@ -235,6 +235,8 @@ SABOTEURS_OF_FAULTS = {
     "t44": ("                self.stop()\n                self.start() ", "                self.start() "),
     "t46": ("line * self.LINE)", "0)"),
     "t47": ("and not _ready(self._lifeline, 0.0)", ""),
+    "t14_who-1": ("        for _ in range(CHASES):", "        for _ in ():"),
+    "t14_who-2": ("filter(_is_process, range(last, youngest, -1))", "range(last, youngest, -1)"),
     "unborn": ("and not self._is_unborn(one) and self._writes", "and self._writes"),
     "t48": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "t49": ("start_new_session=True)     # no", "start_new_session=True, restore_signals=False)     # no"),
@@ -1959,6 +1961,12 @@ def test_req_bash_006_6_same_bytes():
             changed = BashTool("/", profile=profile).definition(style)
             changed.get("outputSchema", changed.get("parameters"))["properties"].clear()
             assert json.dumps(BashTool("/", profile=profile).definition(style)) == before
+            changed = BashTool("/", profile=profile).definition(style)
+            for schema in (*changed.get("parameters", changed.get("inputSchema"))["properties"].values(), *changed.get("outputSchema", {"properties": {}})["properties"].values()):
+                for value in schema.values():
+                    value.append("more") if isinstance(value, list) else None
+                schema["description"] = "changed"
+            assert json.dumps(BashTool("/", profile=profile).definition(style)) == before
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
 
 
@@ -3288,6 +3296,25 @@ def test_t14_what_proves_that_nobody_lives(monkeypatch):
             monkeypatch.setattr(tree, "members", lambda: members)
             proofs = [tree.gone(killing=False) for _ in range(scans)]
             assert proofs == ([False] * scans if members else [False] * (scans - 1) + [True])
+
+
+@needs_proc
+def test_t14_who_was_born_during_the_scan(monkeypatch):
+    """A member that no list holds is found by its number, once per process: a thread has a number too."""
+    program = "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)"
+    mark = bash_tool.RUN_PREFIX + "0" * 32
+    process = subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ, **{mark: "1"}))
+    try:
+        assert eventually(lambda: len(os.listdir("/proc/%d/task" % process.pid)) == 2)
+        youngest = max(map(int, os.listdir("/proc/%d/task" % process.pid)))     # the thread, unless the numbers began anew between the two
+        listdir, last = os.listdir, iter([process.pid - 1, *[youngest] * 100])
+        monkeypatch.setattr(bash_tool, "_last_pid", lambda: next(last))
+        monkeypatch.setattr(bash_tool.os, "listdir", lambda path: [] if path == bash_tool.PROC else listdir(path))
+        assert [one.pid for one in bash_tool.Tree(2 ** 22, 0, mark).members()] == [process.pid]
+    finally:
+        monkeypatch.undo()
+        process.kill()
+        process.wait()
 
 
 HOPPER = """
@@ -5434,11 +5461,13 @@ def test_a_cancel_among_many_calls():
 @pytest.mark.parametrize("numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join)
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
-    for pings in (0, 3000):
+    for full in (False, True):
         with Client(stderr=subprocess.PIPE) as client:
             client.ask("ping")
-            if pings:
-                client.send(*[request("ping", n) for n in range(pings // 10)])
+            stdin, line = client.process.stdin.fileno(), json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+            os.set_blocking(stdin, False)
+            while full and select.select([], [stdin], [], 1.0)[1]:      # until it reads no more
+                os.write(stdin, line)
             for number in numbers:
                 client.process.send_signal(getattr(signal, "SIG" + number))
             assert client.process.wait(timeout=20) == 0 and client.process.stderr.read() == b""
@@ -5459,6 +5488,13 @@ def test_a_sink_that_does_not_block():
             assert {json.loads(lines.readline())["id"] for _ in range(2)} == {1, 2}
             server.stdin.close()
             assert server.wait(timeout=20) == 0 and not lines.read()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        shell = subprocess.Popen([sys.executable, str(TOOL), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs)
+        theirs.close()
+        with ours.makefile("rb") as lines:      # the command line too
+            assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3
     with open("/dev/full", "wb") as full:
         server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=full)
     server.stdin.write(json.dumps(request("ping")).encode() + b"\n")
