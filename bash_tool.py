@@ -990,7 +990,7 @@ def _mode(name: str, limit_s: float) -> str:
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to 006.9."""
     limits = {"{modes}": ", ".join(_mode(*item) for item in profile.timeouts_s.items()), "{default_ms}": "%d" % (1000 * profile.timeouts_s["default"])}
-    properties = {name: deepcopy(dict(schema)) for name, schema in profile.parameters.items()}     # hosts change what they are given
+    properties = {name: dict(schema) for name, schema in profile.parameters.items()}
     for schema, (word, text) in itertools.product(properties.values(), limits.items()):
         schema["description"] = schema["description"].replace(word, text)
     if "mode" in properties:
@@ -2428,7 +2428,7 @@ class Supervisor:
         self._process: Process | None = None
         self._outputs: dict[int, int] = {}      # the read ends that are open, and which stream each is of
         self._poller = select.poll()
-        self._facts = Facts(time.monotonic())
+        self._facts = Facts(time.monotonic())       # before the spawn: when that returns, on a busy machine, the shell may have ended
         self._stop: Stop | None = None
         self._line: int | None = None           # of the guard's ledger
         self._limit_s = plan.limits.timeout_s
@@ -2474,7 +2474,6 @@ class Supervisor:
                 return self._outcome(process, text)
 
     def _spawn(self, text: CommandText) -> Process:
-        self._facts = Facts(time.monotonic())       # before: the shell may have ended when a busy machine returns from the spawn
         writers: list[int] = []
         try:
             for n in range(len(self._buffers)):

@@ -5275,7 +5275,7 @@ def test_req_bash_025_10_live_output(writes):
 def test_req_bash_025_11_heartbeat():
     """WHERE a call bears a progress token, WHILE its command is silent, THE SYSTEM SHALL send a notification every ten seconds."""
     assert bash_tool.HEARTBEAT_S == 10
-    with Client(module=variant("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6") / "bash_tool.py") as client:
+    with Client(module=variant("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6") / "bash_tool.py", timeouts={"grace_s": 3}) as client:
         client.begin("sleep 2.1", token="t")
         notes = []
         while "id" not in (message := client.receive()):
@@ -5285,6 +5285,13 @@ def test_req_bash_025_11_heartbeat():
         client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
         while "id" not in (message := client.receive()):
             assert set(message["params"]["message"]) == {"x", "\n"}
+        withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
+        number_in(Path("deaf"))
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.request("ping")
+        while "id" not in client.receive():
+            pass                # what was on its way
+        assert client.call("sleep 1.5")["isError"] is False and alive(number_in(Path("deaf")))      # ... and not a word of it any more
         assert client.call("sleep 1")["isError"] is False          # nobody asked: the answer is the next message
 
 
