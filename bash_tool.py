@@ -3798,7 +3798,8 @@ def _profile(name: str) -> Profile:
     limits. Raises ValueError for what makes no sense."""
     row, given = PROFILES[name], load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
     waits = ("grace_s", "drain_idle_s", "drain_total_s")
-    if not isinstance(given, dict) or not all(key in (*row.timeouts_s, *waits) and type(value) in (int, float) for key, value in given.items()):
+    if not isinstance(given, dict) or not all(
+            key in (*row.timeouts_s, *waits) and type(value) in (int, float) and 0 <= value < 1e9 for key, value in given.items()):
         raise ValueError("BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted((*row.timeouts_s, *waits)))
     return replace(row, timeouts_s={mode: given.get(mode, limit_s) for mode, limit_s in row.timeouts_s.items()},
                    **{wait: given[wait] for wait in waits if wait in given})

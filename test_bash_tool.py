@@ -2853,7 +2853,8 @@ def test_req_bash_017_6_environment():
     short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
     assert cli("trap '' TERM; sleep 600 & wait; wait", env=short).stdout == b"[command timed out after 0.3s]\n"
     for name, value in (("PROFILE", "nobody"), ("TIMEOUTS", "soon"), ("TIMEOUTS", '{"default": "1"}'), ("TIMEOUTS", '{"slowly": 1}'),
-                        ("TIMEOUTS", '{"default": -1}'), ("TIMEOUTS", '{"default": true}'), ("TIMEOUTS", "[]"), ("TIMEOUTS", '{"default": NaN}')):
+                        ("TIMEOUTS", '{"default": -1}'), ("TIMEOUTS", '{"default": true}'),
+                        ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)), ("TIMEOUTS", "[]"), ("TIMEOUTS", '{"default": NaN}')):
         for arguments in ((":",), ("--mcp",)):
             done = cli(*arguments, env=dict(os.environ, **{"BASH_TOOL_" + name: value}))
             assert (done.returncode, done.stdout) == (125, b"") and done.stderr and b"Traceback" not in done.stderr
