@@ -1014,6 +1014,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         supervisor = supervisor_of(job)
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
+        assert {os.readlink("/proc/%d/fd/%d" % (supervisor, fd)) for fd in range(3)} == {"/dev/null"}
         shown = Path("/proc/%d/cmdline" % supervisor).read_bytes() + Path("/proc/%d/environ" % supervisor).read_bytes()
         assert b"600.125" not in shown and "python" not in Path("/proc/%d/comm" % supervisor).read_text()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
@@ -1327,6 +1328,9 @@ def test_req_bash_003_18_an_attached_job_says_so(python, monkeypatch):
     pid = number_in("me")
     assert re.fullmatch(r"\[this job ends with the program that started it: no detached copy of bash_tool took it over \([^\n]+\)\]\n"
                         r"<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (pid, path, pid), text)
+    reasons = {"/bin/false": "/bin/false ended without an answer", os.path.abspath("cat"): "it did not answer within 2s",
+               "edited": "the file bash_tool was loaded from has changed"}
+    assert "took it over (%s" % reasons.get(python, "") in text
     assert (status, output) == ("running", "x\n") and took < 10
     assert json.loads(lines[1]) == ["cancelled", "x\n\n\n[background process failed: cancelled]\n"]
     assert not alive(pid)
@@ -2143,6 +2147,8 @@ def test_req_bash_007_5_a_lost_status_is_unknown(host):
         for n in range(8):
             result = tool.run("echo hi; exit 7")
             print(result.status, result.error, result.exit_code, result.stdout.strip(), result.is_error)
+            assert result.error is None or result.text == ("[system error: the command has ended, but its exit status is unknown: "
+                                                           "the host program reaped it or ignores SIGCHLD]\\nhi\\n"), result
         print(tool.run("sleep 60 & sleep 60", timeout_s=0.3).status)
     """)
     answers = in_host(program).splitlines()
@@ -5425,6 +5431,72 @@ def test_what_is_said_of_a_job():
         assert (known.command, known.pid, known.start, known.boot) == ("sleep 600 # what", job.pid, bash_tool._member(job.pid).start, bash_tool._boot())
         (note,) = tool.run("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done").notes
         assert " (sh -c echo > begun; sleep 600; : toX)" in note
+        (leftover,) = [one for one in tool.jobs() if one.pid != job.pid]
+        tool.run("env -i setsid sleep 600.5 & env -i setsid sleep 600.5 & sleep 0.3")       # which nothing but the record tells from strangers
+        (blank,) = [one for one in tool.jobs() if one.pid not in (job.pid, leftover.pid)]
+        both = blank.look().members
+        assert len(both) == 2 and all(alive(pid) for pid, _ in both) and blank.kill() and not any(alive(pid) for pid, _ in both)
+        job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
+        assert eventually(lambda: os.path.getsize(job.output_file) == 6)
+        assert [job.told(n) for n in range(7)] == [0, 1, 2, 3, 3, 5, 6]
+        assert job.captured(0, 3) == bash_tool.Captured(b"", "é\n".encode(), 6, 2) and job.captured(3, 9) == bash_tool.Captured(b"", "é\n".encode(), 3, 1)
+        known = job.look()
+        assert job.kill() and (job.look().at, job.look().noted) == (6, True)
+        job = background(tool, "sleep 600")
+        os.unlink(bash_tool._record_path(job.output_file))
+        assert job.status == "running" and alive(job.pid)       # the processes are left to ask
+        failed = BashTool(shell="no-such-shell")
+        assert failed.run("x", "background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
+    os.mkdir("gone")
+    with BashTool("gone", profile=keeping(0.5)) as tool:
+        os.rmdir("gone")
+        result = tool.run("sleep 600")
+        assert result.notes and tuple(tool.job(result.pid).look().notes) == result.notes[:1]
+
+
+def test_files_that_are_not_to_be_had(monkeypatch):
+    """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts as noted."""
+    spool = bash_tool.Spool(bash_tool.Folder("/proc/none"))
+    assert spool.spill() == bash_tool.Saved(None, "No such file or directory", False)
+    with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
+        assert "ended at its timeout, because it could not be recorded as a job (No such file or directory)" in tool.run("sleep 600").notes
+    plan, saved = a_plan(), bash_tool.Saved(os.path.abspath("output"), "", False)
+    with contextlib.closing(bash_tool.Record.create(saved, plan)) as record:
+        record.settle(bash_tool.Outcome("exited", 0))       # its output is no file
+        assert record.read().noted and record.read().at == -1
+        really = bash_tool._open_regular
+
+        def for_reading_alone(path, flags):
+            if flags & os.O_ACCMODE != os.O_RDONLY:
+                raise PermissionError(13, "Permission denied", path)
+            return really(path, flags)
+
+        monkeypatch.setattr(bash_tool, "_open_regular", for_reading_alone)
+        with contextlib.closing(bash_tool.Record.open(saved.path)) as other:
+            assert other.read() == record.read() and other.output == saved.path
+
+
+def test_what_a_fork_and_a_guard_give_back():
+    """A forked child holds none of the pipes that are being handed on; a guard that is closed holds no descriptor."""
+    reading, writing = os.pipe()
+    bash_tool._not_for_forks.add(writing)
+    try:
+        child = os.fork()
+        if not child:
+            with contextlib.suppress(OSError):
+                os.fstat(writing)
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        bash_tool._not_for_forks.discard(writing)
+        os.close(reading)
+        os.close(writing)
+    before, guard = descriptors(), bash_tool.Guard()
+    guard.leave(guard.enter(bash_tool.RUN_PREFIX + "0" * 32))
+    assert descriptors() != before
+    guard.close()
+    assert descriptors() == before
 
 
 def test_unborn_siblings_are_spared(monkeypatch):
