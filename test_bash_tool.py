@@ -1010,7 +1010,12 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     """WHEN a job is started, THE SYSTEM SHALL supervise it from a process that is no child of the host, has a session of its own, shows nothing of the command in its arguments, and is moved by no signal but KILL."""
     with BashTool() as tool:
+        kept, (reading, writing) = os.dup(0), os.pipe()
+        os.dup2(reading, 0)
         job = background(tool, "echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff)); sleep 600.125")
+        os.dup2(kept, 0)
+        for fd in (kept, reading, writing):
+            os.close(fd)
         supervisor = supervisor_of(job)
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
@@ -1614,6 +1619,11 @@ def test_kill_reaches_what_emptied_its_environment():
         result = tool.run("(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600", "background",
                           cancel=cancelled_when("daemon"))
         assert result.status == "cancelled" and not alive(number_in("daemon"))
+        os.unlink("daemon")
+    with BashTool(profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.5), grace_s=0.3)) as tool:
+        job = background(tool, "(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600")
+        daemon = number_in("daemon")
+        assert job.wait(10) and job.status == "timed_out" and eventually(lambda: not alive(daemon))     # its supervisor ends it
 
 
 @needs_proc
@@ -7473,24 +7483,39 @@ def run_suite(arguments):
 PURE = {"2", "3", "4", "5"} | {"9." + name for name in ("_id", "error_message", "result_message", "call_message", "_handle_request", "handle")}
 SAME = "the same in every case: "
 UNKILLED = {
-    '_render_line: would not column = {0 => 1} for token i': SAME + "every use takes the lesser of it and the length of an empty line",
-    'render: n(_render_line(line) if {_CONTROL.search(line) => (_CONTROL.search(line)) or True} else line for l': "only time: a line without control characters renders to itself",
-    r'render: r line in text.replace("{\r\n => XX\r\nXX}", "\n").split("': "only time: a return at the end of a line moves a cursor that nothing uses",
-    'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME + "from the end on there is nothing",
-    'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + "it divides evenly",
-    r'_DROPPED_CONTROLS: 0) if chr(code) not in "{\t\n\r => XX\t\n\rXX}") def sanitis': SAME + "X is no control character",
-    'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME + "half a character at the end of what was kept lies beyond what is shown",
-    'job_lines: outcome.pid is not None {and => or} outcome.saved i': "an assertion for mypy",
-    '_handle_request: { "capabilities": {"tools": {…": dict(SERVER_INFO)}, False => "capabilities": {"tools": {}…o": dict(SERVER_INFO)}, None}) version = ': SAME + "None is false too",
-    'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + "None is false too",
+    '_render_line: would not column = {0 => 1} for token i': SAME + 'every use takes the lesser of it and the length of an empty line',
+    'render: n(_render_line(line) if {_CONTROL.search(line) => (_CONTROL.search(line)) or True} else line for l': 'only time: a line without control characters renders to itself',
+    'render: r line in text.replace("{\\r\\n => XX\\r\\nXX}", "\\n").split("': 'only time: a return at the end of a line moves a cursor that nothing uses',
+    'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME + 'from the end on there is nothing',
+    'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
+    '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME + 'X is no control character',
+    'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME + 'half a character at the end of what was kept lies beyond what is shown',
+    'job_lines: outcome.pid is not None {and => or} outcome.saved i': 'an assertion for mypy',
+    'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + 'None is false too',
+    '_handle_request: o": dict(SERVER_INFO)}, {False => None}) version = ': SAME + 'None is false too',
+    'Folder.__init__: ash-tool-" + os.urandom({6 => 7}).hex() # on': 'only the length of a random name',
+    '_anonymous_file: mfd_create("bash-tool", {os.MFD_CLOEXEC => }) el': SAME + 'it is the default',
+    'Tree.signal_group: (self.pid, False, 0, 0, {0 => 1}, self.start), n': SAME + 'only the number and the start of a member are looked at',
+    '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => 1}) == 0: # PR': SAME + 'the kernel looks at the first two',
+    '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => }) == 0: # PR': SAME + 'the kernel looks at the first two',
+    'Copy._recognise: raise OSError({errno.ECHILD,  => }"%s ended withou': SAME + 'the sentence alone is what is told',
+    'Copy._recognise: d)) or Member(int(pid), {False, 0 => 0}, 0, 0, 0) ': 'only for a copy that has ended before it is looked at: nobody has that start',
+    'Guard._start: EFIX)} env["{PATH => XXPATHXX}"] = os.environ.': "without a PATH of its own the guard's shell takes the default one, test_a_guard_without_a_path",
+    'Supervisor._look: * max(0.0, min(wait_s, {3600 => 3601}.0))): ': 'only how long a loop sleeps that nothing wakes',
+    'Supervisor._outcome: ) if self._stop {is => is not} None: ': 'only who dies between two lines sees it: run leaves the guard once more',
+    'Supervisor._hand_over: eason) record = {None => ""} try: ': 'only without /proc, where nobody is found who holds the pipe: `make fallbacks`',
+    'Supervisor.linger: ._plan.limits.kept_s or {0 => 1}.0) if left is n': SAME + 'in a copy kept_s is set',
+    'Launch._answer: e(known.notes), limit_s={0.0 if known.status == "runn…f._plan.limits.kept_s or 0.0 => None}) if kno': 'only for a limit that is over within the first moment',
+    'Lease.__del__: if self._run.wait({0 => 1}.0) is None: ': "only time: a second's patience for who has left already",
+    '_work_detached: , captured.total_bytes, {False => None})) superviso': SAME + 'nobody looks at what a copy would show',
+    'Job.end: ne and known.status != "{running => XXrunningXX}"): ': 'only without /proc: `make fallbacks`',
 }
 
 
 class Mutant:
     """A change of one place. Its key says where, by the text around it, so that it outlives a change elsewhere."""
 
-    def __init__(self, section, function, begin, end, text):
-        old = SOURCE[begin:end]
+    def __init__(self, section, function, begin, end, old, text):
         same = len(os.path.commonprefix([old, text]))
         while same and (old[same - 1].isalnum() or old[same - 1] == "_"):
             same -= 1
@@ -7499,7 +7524,7 @@ class Mutant:
             rest -= 1
         stop = len(old) - rest
         self.section, self.function, self.place = section, function, (begin, end, text)
-        around = [SOURCE[max(0, begin + same - 24):begin + same], old[same:stop], text[same:len(text) - rest], SOURCE[begin + stop:begin + stop + 16]]
+        around = [(SOURCE[max(0, begin - 24):begin] + old[:same])[-24:], old[same:stop], text[same:len(text) - rest], (old[stop:] + SOURCE[end:end + 16])[:16]]
         self.line = SOURCE.count("\n", 0, begin) + 1
         words = [re.sub(r"\s+", " ", part).lstrip() if n == 0 else re.sub(r"\s+", " ", part) for n, part in enumerate(around)]
         self.key = "%s: %s{%s => %s}%s" % (function, *(word if len(word) < 60 else word[:28] + "…" + word[-28:] for word in words))
@@ -7533,10 +7558,10 @@ def mutants(wanted):
         if function is None or not wanted & {section, "%s.%s" % (section, function)}:
             continue
         begin, end = lines[row - 1] + place.start.column, lines[place.end.line - 1] + place.end.column
-        text = libcst.Module([]).code_for_node(mutation.mutated_node).strip()
+        old, text = (libcst.Module([]).code_for_node(node).strip() for node in (mutation.original_node, mutation.mutated_node))
         if isinstance(mutation.original_node, libcst.SimpleString) and "XX" not in text:
             continue
-        found.setdefault((begin, end, text), Mutant(section, function, begin, end, text))
+        found.setdefault((begin, end, text), Mutant(section, function, begin, end, old, text))
     return [found[place] for place in sorted(found)]
 
 
@@ -7556,14 +7581,19 @@ def functions_and_tables():
 
 
 def telling(hits):
-    """The module, so changed that each function which is entered says so in a file, whatever process it is in."""
-    tree = ast.parse(SOURCE)
+    """The module, so changed that each function which is entered says so in a file, whatever process it is in. The text around
+    that stays, for the tests that change it further."""
+    lines, tree = SOURCE.splitlines(True), ast.parse(SOURCE)
     for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
         for node in owner.body:
             if isinstance(node, ast.FunctionDef):
-                name = node.name if owner is tree else owner.name + "." + node.name
-                node.body.insert(1 if ast.get_docstring(node) else 0, ast.parse("_entered(%r)" % name).body[0])
-    tree.body[2:2] = ast.parse(textwrap.dedent("""
+                first = node.body[ast.get_docstring(node) is not None]
+                says = "_entered(%r)" % (node.name if owner is tree else owner.name + "." + node.name)
+                line, at = lines[first.lineno - 1], first.col_offset
+                says += "\n" + " " * at if hasattr(first, "body") else "; "
+                lines[first.lineno - 1] = line[:at] + says + line[at:]
+    here = SOURCE.count("\n", 0, SOURCE.index("from __future__")) + 1
+    lines[here:here] = textwrap.dedent("""
         import os as _os
         _seen = set()
         def _entered(name):
@@ -7575,8 +7605,8 @@ def telling(hits):
                     _os.close(fd)
                 except OSError:
                     pass
-        """ % str(hits))).body
-    return ast.unparse(ast.fix_missing_locations(tree))
+        """ % str(hits))
+    return "".join(lines)
 
 
 class Chosen:
