@@ -1010,12 +1010,7 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     """WHEN a job is started, THE SYSTEM SHALL supervise it from a process that is no child of the host, has a session of its own, shows nothing of the command in its arguments, and is moved by no signal but KILL."""
     with BashTool() as tool:
-        kept, (reading, writing) = os.dup(0), os.pipe()
-        os.dup2(reading, 0)
         job = background(tool, "echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff)); sleep 600.125")
-        os.dup2(kept, 0)
-        for fd in (kept, reading, writing):
-            os.close(fd)
         supervisor = supervisor_of(job)
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
@@ -7500,6 +7495,8 @@ UNKILLED = {
     '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => }) == 0: # PR': SAME + 'the kernel looks at the first two',
     'Copy._recognise: raise OSError({errno.ECHILD,  => }"%s ended withou': SAME + 'the sentence alone is what is told',
     'Copy._recognise: d)) or Member(int(pid), {False, 0 => 0}, 0, 0, 0) ': 'only for a copy that has ended before it is looked at: nobody has that start',
+    'Copy._spawn: en.values()), stdin={subprocess.DEVNULL => None}, stdout=subproc': SAME + "a shell without job control gives what it starts with & /dev/null",
+    'Copy._spawn: , *given.values()), {stdin=subprocess.DEVNULL, stdout => stdout}=subprocess.DEVN': SAME + "a shell without job control gives what it starts with & /dev/null",
     'Guard._start: EFIX)} env["{PATH => XXPATHXX}"] = os.environ.': "without a PATH of its own the guard's shell takes the default one, test_a_guard_without_a_path",
     'Supervisor._look: * max(0.0, min(wait_s, {3600 => 3601}.0))): ': 'only how long a loop sleeps that nothing wakes',
     'Supervisor._outcome: ) if self._stop {is => is not} None: ': 'only who dies between two lines sees it: run leaves the guard once more',
