@@ -3539,6 +3539,12 @@ def test_t47_the_guard_is_replaced(nothing_is_left):
             except OSError:     # another test's, which has ended
                 return b""
 
+        def is_over(pid):
+            try:
+                return open("/proc/%d/stat" % pid).read().split()[2] == "Z"
+            except OSError:     # reaped
+                return True
+
         threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
         while not os.path.exists("first"):
             time.sleep(0.01)
@@ -3548,7 +3554,7 @@ def test_t47_the_guard_is_replaced(nothing_is_left):
                   and any(os.path.samefile("/proc/%s/fd/3" % pid, "/proc/self/fd/%s" % fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd))]
         assert len(guards) == 1, guards
         os.kill(guards[0], signal.SIGKILL)
-        while os.path.exists("/proc/%d" % guards[0]) and open("/proc/%d/stat" % guards[0]).read().split()[2] != "Z":
+        while not is_over(guards[0]):
             pass
         os._exit(tool.run("echo hi").text != "hi\\n")
     """)
