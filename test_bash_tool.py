@@ -5487,6 +5487,13 @@ def test_files_that_are_not_to_be_had(monkeypatch):
             assert other.read() == record.read() and other.output == saved.path
 
 
+def test_a_bug_is_told_as_one(monkeypatch):
+    """What goes wrong in the tool itself is the answer, with its reason."""
+    monkeypatch.setattr(bash_tool.Supervisor, "_run", lambda supervisor: 1 / 0)
+    result = BashTool().run("echo x")
+    assert (result.error, result.text) == ("internal", "[system error: bug in bash_tool: ZeroDivisionError('division by zero')]")
+
+
 def test_what_a_fork_and_a_guard_give_back():
     """A forked child holds none of the pipes that are being handed on; a guard that is closed holds no descriptor."""
     reading, writing = os.pipe()
@@ -7505,6 +7512,7 @@ UNKILLED = {
     'Copy._spawn: , *given.values()), {stdin=subprocess.DEVNULL, stdout => stdout}=subprocess.DEVN': SAME + "a shell without job control gives what it starts with & /dev/null",
     'Guard._start: EFIX)} env["{PATH => XXPATHXX}"] = os.environ.': "without a PATH of its own the guard's shell takes the default one, test_a_guard_without_a_path",
     'Supervisor._look: * max(0.0, min(wait_s, {3600 => 3601}.0))): ': 'only how long a loop sleeps that nothing wakes',
+    'Supervisor._spawn: lf._poller.register(fd, {event => }) return': SAME + "an end of a pipe is ready for nothing else",
     'Supervisor._outcome: ) if self._stop {is => is not} None: ': 'only who dies between two lines sees it: run leaves the guard once more',
     'Supervisor._hand_over: eason) record = {None => ""} try: ': 'only without /proc, where nobody is found who holds the pipe: `make fallbacks`',
     'Supervisor.linger: ._plan.limits.kept_s or {0 => 1}.0) if left is n': SAME + 'in a copy kept_s is set',
