@@ -52,6 +52,10 @@ fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidf
 soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60
 	BASH_TOOL_SOAK_S=$(SECONDS) $(IN_VENV) -m pytest -m soak -s $(ARGS)
 
+.PHONY: bench
+bench:      ## what it costs, as ratios against the floor; some eight minutes; make bench ARGS=--json
+	$(PYTHON) bench_bash_tool.py $(ARGS)
+
 $(VENV)-interop/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-interop
 	$(VENV)-interop/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test,interop]'

@@ -103,6 +103,7 @@ HEAD_BYTES = 256 * KIB      # 004 leaves it open
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
+FLOOD_PIPE_BYTES = 256 * KIB    # a sixth faster; more gains nothing, and is taken from the 64 MiB of all pipes of a user
 LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
@@ -356,10 +357,8 @@ class Plan(NamedTuple):
     fit: Callable[[Captured], Fitted]
 
 
-@dataclass
 class Facts:
     """What is known of a run; times on the monotonic clock, None for what has not happened."""
-    started_s: float
     exited_s: float | None = None
     output_s: float = 0.0       # the last byte, or the exit if that came later
     at_eof: bool = False
@@ -368,6 +367,9 @@ class Facts:
     term_s: float | None = None
     kill_s: float | None = None
     survivors: bool = True      # somebody of the run besides the shell may live; looked at only after TERM
+
+    def __init__(self, started_s: float) -> None:
+        self.started_s = started_s
 
 
 class Saved(NamedTuple):
@@ -1238,6 +1240,7 @@ def _own_proc() -> str | None:
 PROC = _own_proc()      # what a platform may lack; see SPEC.md, "Fallbacks"
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 HAS_WAITID = hasattr(os, "waitid")
+F_SETPIPE_SZ = 1031     # of Linux; fcntl names it since 3.10, and elsewhere it is EINVAL
 
 # What the shell is told in its argv: to read its text, to give up that stdin, and to evaluate the text. The variable is the
 # one in which `bash -c` itself keeps its text; a TMOUT of the host's would end the reading.
@@ -1603,7 +1606,7 @@ class LiveText:
 
 def _anonymous_file(data: bytes) -> int | None:
     """A descriptor of a file without a name that holds the data, in memory if possible; None where there is no room."""
-    for base in (None, *_temporary_folders()):
+    for base in itertools.chain((None,), _temporary_folders()):
         fd = None
         try:
             if base is None:
@@ -1754,8 +1757,9 @@ class Tree:
     variable, by their parents, by the pipe that they can write to, and by having been found before; a start time tells
     each from a later owner of its number."""
 
-    def __init__(self, pid: int, start: int, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
-        self.pid, self.start = pid, start       # of the first process, in the kernel's ticks; 0 where that is not known
+    def __init__(self, pid: int, start: int | None, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
+        """`pid`, `start`: of the first process; None for a child of ours, whose number is nobody else's until its reap."""
+        self.pid, self._start = pid, start
         self._mark = mark.encode() + b"=1"
         if not _MARK.fullmatch(mark):           # an empty one would be everybody's
             raise ValueError("no run's variable: %r" % mark)
@@ -1766,6 +1770,15 @@ class Tree:
         self.foster = 0                         # who gets the orphans, where that is not the machine's first process
         self._killed = False
         self._quiet_passes = 0                  # scans in a row that saw nobody
+
+    @property
+    def start(self) -> int:
+        """When the first process began, in the kernel's ticks; 0 where that is not known. Of a child it is read when somebody
+        asks: few commands come to that, and the one read is 3 % of what a short one takes."""
+        if self._start is None:
+            first = None if self.exited() and not self.pinned else _member(self.pid)
+            self._start = first.start if first else 0
+        return self._start
 
     @classmethod
     def of_job(cls, known: JobRecord) -> "Tree":
@@ -1925,8 +1938,7 @@ class Process(Tree):
                 start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
         except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan, cwd) from None
-        first = _member(self._popen.pid)
-        super().__init__(self._popen.pid, first.start if first else 0, plan.mark)
+        super().__init__(self._popen.pid, None, plan.mark)
         self.pinned = True
         self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
         self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
@@ -2622,6 +2634,8 @@ class Supervisor:
                 self._spool.forget() if self._plan.saving is Saving.NEVER else self._spool.spill()
             if len(chunk) < READ_BYTES and self._facts.exited_s is None:
                 break           # the pipe is most likely empty: the next poll knows
+        else:                   # a flood
+            _quietly(fcntl.fcntl, fd, F_SETPIPE_SZ, FLOOD_PIPE_BYTES)
 
     def _close_output(self, fd: int) -> None:
         del self._outputs[fd]
@@ -3767,7 +3781,8 @@ def _options(argv: Sequence[str] | None) -> Any:
             self.exit(EXIT_CODES["failed"], "%s: %s\n" % (self.prog, message))
 
     parser = _Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
-                    epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.")
+                    epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.",
+                    formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100))   # else shutil is asked for one: 2 ms a command
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
     parser.add_argument("--profile", choices=sorted(PROFILES), default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),
                         help="how to speak (default: BASH_TOOL_PROFILE, else modes)")

@@ -6971,7 +6971,9 @@ def test_next_action_table():
             for now in (3.9, 4.9, 5.0, 5.5, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0):
                 if now < max(t for t in (exited, term, kill, 0.0) if t is not None) or (kept and kept_s is None):
                     continue
-                facts = Facts(0.0, exited, max(output, exited or 0), eof, kept, stops, term, kill, survivors)
+                facts = Facts(0.0)
+                facts.exited_s, facts.output_s, facts.at_eof, facts.kept = exited, max(output, exited or 0), eof, kept
+                facts.stops, facts.term_s, facts.kill_s, facts.survivors = stops, term, kill, survivors
                 action, until = bash_tool.next_action(facts, limits, now)
                 seen.add(action)
                 keepable = kept_s is not None and not kept
@@ -7032,6 +7034,28 @@ def test_spec_docstring_is_the_clause(number):
 
 
 @needs_proc
+def test_the_benchmark_judges():
+    """A target is missed beyond the noise alone, noise is half the distance of the quartiles, and a miss is the exit status."""
+    judge = textwrap.dedent("""
+        import bench_bash_tool as bench
+        def row(target, *values, **more):
+            bench.FIGURES[:] = [bench.Figure("x", target, "", lambda: iter(values), **more)]
+            return bench.judged(bench.FIGURES[0])["verdict"]
+        assert row(1.0, 0.9, 1.0, 9.0) == row(1.0, 1.0) == row(1.0, 1.0, at_least=True) == "met" and row(None, 7.0) == ""
+        assert row(1.0, 1.0, 1.1, 1.2) == row(1.0, 0.8, 0.9, 1.0, at_least=True) == "met within the noise"
+        assert row(1.0, 1.1) == row(1.0, 1.1, 1.11, 1.12) == row(1.0, 0.9, at_least=True) == row(1.0, 1.3, instead=1.2) == "MISSED"
+        assert row(1.0, 1.1, instead=1.2, because="of this") == "not to be had" and bench.main() == 0
+        row(1.0, 1.1)
+        sys.exit(10 * bench.main())
+        """)
+    done = subprocess.run([sys.executable, "-c", "import sys\nsys.argv[1:] = []" + judge], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 10 and b"(of this); 1.20 holds\n" in done.stdout and b"MISSED" in done.stdout
+    done = subprocess.run([sys.executable, "bench_bash_tool.py", "--json", "--quick", "cleaning", "MiB"], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
+    told = json.loads(done.stdout)
+    assert [row["figure"] for row in told["figures"]] == ["ending: the same with 0.2 s of cleaning up"] and told["machine"]
+    assert 0 < told["figures"][0]["value"] < 5000       # 7 ms, if nobody else is at work here
+
+
 def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcript is what the tool says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
