@@ -2942,6 +2942,7 @@ class Launch(Supervisor):
         except OSError as problem:
             self._notes.append(NOTE_ATTACHED.format(reason=_reason(problem)))
             self._live = None
+            self._facts.started_s = time.monotonic()        # the wait for the copy was not the command's
             super().run()
             return self._answer(record)
         self._spool.close()

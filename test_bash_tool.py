@@ -1331,7 +1331,8 @@ def test_req_bash_003_18_an_attached_job_says_so(python, monkeypatch):
     reasons = {"/bin/false": "/bin/false ended without an answer", os.path.abspath("cat"): "it did not answer within 2s",
                "edited": "the file bash_tool was loaded from has changed"}
     assert "took it over (%s" % reasons.get(python, "") in text
-    assert (status, output) == ("running", "x\n") and took < 10
+    looked_s = took - (2 if python == os.path.abspath("cat") else 0)       # as for any other: who fails at once is answered as failed
+    assert (status, output) == ("running", "x\n") and 0.3 <= looked_s < 8
     assert json.loads(lines[1]) == ["cancelled", "x\n\n\n[background process failed: cancelled]\n"]
     assert not alive(pid)
     assert not [one for one in carriers("TEST_OF_BASH_TOOL_%d_" % os.getpid()) if b"600" in Path("/proc/%d/cmdline" % one).read_bytes()]
