@@ -408,6 +408,8 @@ class Client:
         env = options.pop("env", None) or dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}))
         if SERVER and (module or arguments):
             pytest.skip("a wire has no way to say this")
+        if not_claimed({"modes": "001.1", "jobs": "021.1", "streams": "022.1", "guarded": "023.1"}[profile]):
+            pytest.skip("not claimed: the profile %s" % profile)
         words = command or SERVER or [sys.executable, str(module or TOOL), "--mcp"]
         self.process = subprocess.Popen([*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options)
         self.number, self._buffer = 0, b""
@@ -502,7 +504,7 @@ def no_leak(calls, rounds=3):
 
 SERVER = shlex.split(os.environ.get("BASH_TOOL_SERVER", ""))
 ADAPTER = json.loads(os.environ.get("BASH_TOOL_ADAPTER", "{}"))     # {"tool": NAME, "arguments": {… "{command}" …}}, for other servers
-CLAIMS = json.loads(os.environ.get("BASH_TOOL_CLAIMS", "{}"))       # {"not claimed": [GLOB …], "known failures": [CLAUSE …]}
+CLAIMS = json.loads(os.environ.get("BASH_TOOL_CLAIMS", "{}"))       # {"levels": [LEVEL …], "not claimed": [GLOB …], "known failures": [CLAUSE …]}
 
 
 def adapted(arguments):
@@ -649,7 +651,13 @@ class Verdicts:
 
 
 def not_claimed(clause):
-    return any(fnmatch.fnmatch(clause, glob) for glob in CLAIMS.get("not claimed", ()))
+    """Whether the server leaves the clause out: by its number, or with all the levels that it stands in."""
+    held = [glob for level in CLAIMS.get("levels", LEVELS) for glob in LEVELS[level]]
+    return any(fnmatch.fnmatch(clause, glob) for glob in CLAIMS.get("not claimed", ())) or not any(fnmatch.fnmatch(clause, glob) for glob in held)
+
+
+def has_jobs():
+    return not not_claimed("003.1")
 
 
 @pytest.fixture(autouse=True)
@@ -1945,7 +1953,7 @@ def test_req_bash_006_4_rejects_by_name():
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
     assert (result.text, result.status, result.is_error) == (
-        '[system error: invalid arguments: "mode" must be one of "default", "slow", "background", got integer]', "rejected", True)
+        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]' % (', "background"' * has_jobs()), "rejected", True)
     assert not Path("made").exists()
 
 
@@ -5194,7 +5202,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_025_6_structured_content(name):
     """WHEN a call is answered, THE SYSTEM SHALL give structured content that conforms to the output schema of its definition and holds the text."""
-    background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" else []
+    background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" and has_jobs() else []
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
         pids = []
@@ -5255,7 +5263,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 def test_req_bash_025_9_goodbye(goodbye):
     """WHEN the input ends or the server is interrupted, THE SYSTEM SHALL end the foreground commands, leave the jobs alone, and end itself."""
     with Client(timeouts={"grace_s": 60}) as client:
-        job = client.call("sleep 600", mode="background")["structuredContent"]["pid"]
+        jobs = [client.call("sleep 600", mode="background")["structuredContent"]["pid"]] if has_jobs() else []
         for n in range(3):
             client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
         client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
@@ -5270,8 +5278,9 @@ def test_req_bash_025_9_goodbye(goodbye):
         assert eventually(lambda: not any(map(alive, pids)))
         assert alive(number_in(Path("deaf")))
         client.process.send_signal(signal.SIGTERM)          # the grace would be a minute
-        assert client.process.wait(timeout=20) == 0 and not alive(number_in(Path("deaf"))) and alive(job)
-        os.killpg(job, signal.SIGKILL)
+        assert client.process.wait(timeout=20) == 0 and not alive(number_in(Path("deaf"))) and all(map(alive, jobs))
+        for job in jobs:
+            os.killpg(job, signal.SIGKILL)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
@@ -5608,7 +5617,7 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
     """THE SYSTEM SHALL give to nothing that it starts the standard input or the standard output that it speaks to a client on."""
     with Client() as client:
         wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
-        job = client.call("echo $$ > group; sleep 600", mode="background")["structuredContent"]["pid"]
+        jobs = [client.call("echo $$ > group; sleep 600", mode="background")["structuredContent"]["pid"]] if has_jobs() else []
         client.call("sleep 600 & disown; echo left")
         client.begin("echo $$ > shell; sleep 600")
         number_in(Path("shell"))
@@ -5621,8 +5630,9 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
         client.process.stdin.close()
         while client.receive():
             pass                # ends although the job lives on
-        assert alive(job)
-        os.killpg(job, signal.SIGKILL)
+        assert all(map(alive, jobs))
+        for job in jobs:
+            os.killpg(job, signal.SIGKILL)
 
 
 def test_req_bash_025_17_an_id_in_use():
@@ -7002,6 +7012,7 @@ def test_next_action_table():
 CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
 CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
 EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
 PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test for name, test in list(globals().items()) if name.startswith("test_req_bash_")}
 
@@ -7131,9 +7142,9 @@ def constants(*types):
 
 def test_spec_levels():
     """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
-    levels = {row[0]: row[2].split() for row in rows_of("1.3 Conformance")[1:]}
-    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(levels)
-    globs = [glob for level in levels.values() for glob in level]
+    assert LEVELS == {row[0]: row[2].split() for row in rows_of("1.3 Conformance")[1:]}
+    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
+    globs = [glob for level in LEVELS.values() for glob in level]
     assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
     assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
     index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
@@ -7377,6 +7388,8 @@ def on_the_wire(head, body):
     pytest.param(*each, id=each[0], marks=[pytest.mark.wire] if on_the_wire(*each[1:]) else []) for each in EXAMPLES])
 def test_example(number, head, body, tmp_path, monkeypatch):
     """Every example of SPEC.md holds."""
+    if '"mode": "background"' in body and not has_jobs():
+        pytest.skip("not claimed: jobs")
     folder = tmp_path / "example"
     folder.mkdir()
     conversation = Conversation(head, folder)
