@@ -516,9 +516,10 @@ CLAIMS = json.loads(os.environ.get("BASH_TOOL_CLAIMS", "{}"))       # {"levels":
 
 def adapted(message):
     """The message; a call of `bash` under the name and with the arguments of the server's own tool."""
-    if not ADAPTER or not isinstance(message, dict) or message.get("method") != "tools/call" or message["params"]["name"] != "bash":
+    params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
+    arguments = params.get("arguments") if isinstance(params, dict) and params.get("name") == "bash" else None
+    if not isinstance(arguments, dict):
         return message
-    arguments = message["params"].get("arguments") or {}
 
     def fill(value):
         if isinstance(value, dict):
@@ -527,7 +528,7 @@ def adapted(message):
             return [fill(inner) for inner in value]
         return arguments.get("command") if value == "{command}" else value
 
-    return dict(message, params=dict(message["params"], name=ADAPTER.get("tool", "bash"), arguments=fill(ADAPTER.get("arguments", arguments))))
+    return dict(message, params=dict(params, name=ADAPTER.get("tool", "bash"), arguments=fill(ADAPTER.get("arguments", arguments))))
 
 
 class WireResult:
@@ -614,21 +615,24 @@ if SERVER:
 
 
 class Verdicts:
-    """What the tests of the wire say of each clause. Registers itself with pytest, at the first test."""
+    """What the tests of the wire say of each clause, and why. Registers itself with pytest, at the first test."""
 
     def __init__(self):
-        self.seen = {}
+        self.seen = {}      # of each clause, of each test: "passed", "skipped", or "failed: " and the reason
 
     def pytest_runtest_logreport(self, report):
         match = re.search(r"test_req_bash_(\d{3})_(\d+)_|test_example\[(\d{3}\.\d+)\]", report.nodeid)
         if match and (report.when == "call" or report.outcome != "passed"):
             clause = match.group(3) or match.expand(r"\1.\2")
-            outcome = "failed" if report.outcome == "skipped" and hasattr(report, "wasxfail") else report.outcome      # as it was expected to
-            if self.seen.setdefault(clause, {}).get(report.nodeid) != "failed":
-                self.seen[clause][report.nodeid] = outcome
+            outcome, crash = report.outcome, getattr(report.longrepr, "reprcrash", None)
+            if outcome == "failed" or hasattr(report, "wasxfail") and outcome == "skipped":       # as it was expected to
+                outcome = "failed: " + " ".join((crash.message if crash else str(report.longrepr)).split())
+            test, tests = report.nodeid.rpartition("::")[2], self.seen.setdefault(clause, {})
+            if not tests.get(test, "").startswith("failed"):
+                tests[test] = outcome
 
     def verdict(self, clause):
-        outcomes = set(self.seen.get(clause, {}).values())
+        outcomes = {outcome.partition(":")[0] for outcome in self.seen.get(clause, {}).values()}
         if not_claimed(clause):
             return "not claimed"
         return "fail" if "failed" in outcomes else "pass" if "passed" in outcomes else "not observed"
@@ -650,7 +654,7 @@ class Verdicts:
         """Says it, also as JSON into the file that BASH_TOOL_VERDICT names."""
         verdicts = {clause: self.verdict(clause) for clause in CLAUSES}
         count = {word: sum(verdict == word for verdict in verdicts.values()) for word in ("pass", "fail", "not claimed", "not observed")}
-        report = {"server": SERVER, "count": count, "verdicts": verdicts, "known failures that pass": self.unexpected_passes()}
+        report = {"server": SERVER, "claims": CLAIMS, "count": count, "verdicts": verdicts, "known failures that pass": self.unexpected_passes(), "tests": self.seen}
         if os.environ.get("BASH_TOOL_VERDICT"):
             Path(os.environ["BASH_TOOL_VERDICT"]).write_text(json.dumps(report, indent=1), encoding="utf-8")
         write("The verdict on %s: %s" % (" ".join(SERVER), ", ".join("%d %s" % (n, word) for word, n in count.items())))
@@ -658,6 +662,9 @@ class Verdicts:
             if verdict == "fail":
                 known = ", as is known" if clause in CLAIMS.get("known failures", ()) else ""
                 write("  fail%s  REQ-BASH-%s  %s" % (known, clause, CLAUSES[clause][0]))
+                for test, outcome in self.seen[clause].items():
+                    if outcome.startswith("failed"):
+                        write("        %s: %s" % (test, outcome[8:200]))
         for clause in self.unexpected_passes():
             write("  REQ-BASH-%s is a known failure, and was not seen to fail" % clause)
 
@@ -7316,7 +7323,10 @@ class Conversation:
         if line == "EOF":
             assert self.client.end() == 0
         else:
-            self.client.send(json.loads(self.fill(line)) if ADAPTER and line.startswith("{") else self.fill(line).encode())
+            message = self.fill(line)
+            with contextlib.suppress(ValueError):
+                message = adapted(json.loads(message)) if ADAPTER else message
+            self.client.send(message.encode() if isinstance(message, str) else message)
         self.took = time.monotonic() - begun
 
     def hear(self, line):
