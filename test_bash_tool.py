@@ -302,7 +302,7 @@ needs_proc = pytest.mark.skipif(WITHOUT == "proc", reason="SPEC.md, Fallbacks: w
 settings.register_profile("suite", deadline=None, max_examples=100, derandomize=bool(os.environ.get("CI")),
                           suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
-settings.load_profile("sabotage" if CLAUSE_UNDER_SABOTAGE or "BASH_TOOL_MUTANT" in os.environ else "suite")
+settings.load_profile("sabotage" if CLAUSE_UNDER_SABOTAGE or {"BASH_TOOL_MUTANT", "BASH_TOOL_SERVER"} & set(os.environ) else "suite")
 SHARES = int(os.environ.get("BASH_TOOL_SHARES") or (os.cpu_count() or 1) + 1)
 few = settings(max_examples=12)     # where each example is a process
 fewer = settings(max_examples=5)    # ... that runs into a timeout
