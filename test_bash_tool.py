@@ -411,7 +411,9 @@ class Client:
         if not_claimed({"modes": "001.1", "jobs": "021.1", "streams": "022.1", "guarded": "023.1"}[profile]):
             pytest.skip("not claimed: the profile %s" % profile)
         words = command or SERVER or [sys.executable, str(module or TOOL), "--mcp"]
-        self.process = subprocess.Popen([*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options)
+        # another's server may run `kill 0` in its own group: that is not to be ours
+        self.process = subprocess.Popen([*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env,
+                                        start_new_session=bool(SERVER), **options)
         self.number, self._buffer = 0, b""
 
     def __enter__(self):
