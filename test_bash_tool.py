@@ -7093,6 +7093,7 @@ def test_the_benchmark_judges():
     assert 0 < told["figures"][0]["value"] < 5000       # 7 ms, if nobody else is at work here
 
 
+@needs_proc     # it names who is still running
 def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcript is what the tool says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
