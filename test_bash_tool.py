@@ -156,7 +156,7 @@ SABOTEURS = {
     "017.5": ("hashlib.sha256(_read_file(_FILE))", "hashlib.sha256()"),
     "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
     "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
-    "019.1": ("super().__init__(self._popen.pid, first.start if first else 0, plan.mark)", "super().__init__(self._popen.pid, first.start if first else 0, plan.mark); os.umask(0o11)"),
+    "019.1": ("super().__init__(self._popen.pid, None, plan.mark)", "super().__init__(self._popen.pid, None, plan.mark); os.umask(0o11)"),
     "019.2": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "021.1": ("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"),
     "021.2": ('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'),
