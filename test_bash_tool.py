@@ -1527,6 +1527,7 @@ def test_a_cancel_in_the_first_moment():
         assert tool.run("echo $$ > never", "background", cancel=token).status == "cancelled" and not Path("never").exists()
 
 
+@needs_files
 def test_a_job_in_a_directory_that_is_gone(tmp_path):
     """Background commands know the same faults as others: a missing directory, a missing shell, a full folder."""
     os.mkdir("gone")
@@ -4534,6 +4535,7 @@ def test_a_host_that_dies_while_it_hands_over():
 
 
 @needs_proc
+@needs_files
 def test_what_a_check_must_not_do():
     """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a second stop."""
     with BashTool(profile=keeping()) as tool:
@@ -7070,7 +7072,6 @@ def test_spec_docstring_is_the_clause(number):
     assert " ".join(docstring.split()) == CLAUSES[number][0]
 
 
-@needs_proc
 def test_the_benchmark_judges():
     """A target is missed beyond the noise alone, noise is half the distance of the quartiles, and a miss is the exit status."""
     judge = textwrap.dedent("""
@@ -7094,6 +7095,7 @@ def test_the_benchmark_judges():
 
 
 @needs_proc     # it names who is still running
+@needs_files    # which goes on as a job
 def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcript is what the tool says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
