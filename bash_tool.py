@@ -46,6 +46,7 @@ import codecs
 import errno
 import fcntl
 import fnmatch
+import io
 import itertools
 import json
 import math
@@ -545,8 +546,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType({row.name: row for row in (MO
 
 # ---- 4 Text ---------------------------------------------------------------------------------------------
 # Bytes become text once, whole: cleaning each chunk by itself splits characters and escape sequences.
-# Every function here is linear in its input. The patterns match no newline and end at the next ESC, so no
-# unfinished sequence makes the scanner read the same characters twice.
+# Every function here is linear in its input. The patterns of sequences match no newline and end at the next ESC, so no
+# unfinished sequence makes the scanner read the same characters again and again.
 
 def decode(data: bytes) -> str:
     """The bytes as text; what is not UTF-8 becomes U+FFFD."""
@@ -554,35 +555,55 @@ def decode(data: bytes) -> str:
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_TOKEN = re.compile(
-    r"(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f]+)"
-    r"|(?P<move>[\x08\r])"
-    r"|(?:\x1b\[|\x9b)(?P<count>\d{0,9})[0-?]*[ -/]*(?P<final>[@-~])?"      # CSI: colours, erasing, cursor
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS ...: titles, links
-    r"|\x1b[ -/]*[0-~]?")                                                   # two-byte escapes, a lone ESC
-# What no branch matches, a control character, is passed over by finditer, and so left out.
+_MOVES_NOTHING = re.compile(
+    r"\x1b(?!\[\d{0,9}[0-?]*[ -/]*[CDGK])(?:"
+    r"\[\d{0,9}[0-?]*[ -/]*[@-~]?"                                          # CSI: colours, modes, other lines
+    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"                      # OSC, DCS ...: titles, links
+    r"|[ -/]*[0-~]?)")                                                      # two-byte escapes, a lone ESC
+_SHOWS_NOTHING = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
+_MOVE = re.compile(         # begins with one set for all branches: the scanner passes over text five times as fast
+    r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
+    r"|(?<=\x1b)\[(\d{0,9})[^CDGK]*[CDGK]"
+    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                                     # with the plain lines that follow
 
 
-def _render_line(line: str) -> str:
-    cells: list[str] = []       # same-length slice assignment keeps overwriting linear; slicing strings would not
-    column = 0
-    for token in _TOKEN.finditer(line):
-        run, final, count = token["text"], token["final"] or token["move"], int(token["count"] or 0)
-        if run:
-            column = min(column, len(cells))
-            cells[column:column + len(run)] = run
-            column += len(run)
-        elif final == "K" and count == 0:
-            del cells[column:]
-        elif final == "K" and count == 2:
-            cells.clear()
-        elif final == "G" or final == "\r":
-            column = max(count, 1) - 1
-        elif final == "C":
-            column += max(count, 1)
-        elif final == "D" or final == "\b":
-            column = max(0, min(column, len(cells)) - max(count, 1))
-    return "".join(cells)
+def _only_moves(text: str) -> str:
+    """The text with nothing left in it but what shows and what moves."""
+    for letter in "PX[\\]^_":       # C1: one character for ESC and a letter
+        text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
+    text = _SHOWS_NOTHING.sub("", _MOVES_NOTHING.sub("", text))
+    return text.replace("\r\n", "\n").replace("\x1b[D", "\b")        # a line that ends so is plain then; a run of CSI D, one move
+
+
+def _draw(text: str) -> str:
+    screen, start = io.StringIO(), 0        # it overwrites in place, in a quarter of the time that a list of cells takes
+    seek, tell, write = screen.seek, screen.tell, screen.write
+    parts = iter(_MOVE.split(text))
+    write(next(parts))
+    for move, digits, run in zip(parts, parts, parts):
+        kind = move[-1]
+        if kind == "\r":
+            seek(start)
+        elif kind == "\b":
+            at = tell() - len(move)
+            seek(at if at > start else start)       # with max() a spinner would take half as long again
+        elif kind == "\n":
+            start = seek(0, io.SEEK_END) + write(move)
+        else:
+            count = int(digits) if digits else 0
+            if kind == "K":
+                if count == 2:
+                    seek(start)
+                if count in (0, 2):
+                    screen.truncate()
+            elif kind == "D":
+                seek(max(start, tell() - (count or 1)))
+            else:
+                at = (tell() if kind == "C" else start - 1) + (count or 1)
+                if at < seek(0, io.SEEK_END):
+                    seek(at)
+        write(run)
+    return screen.getvalue()
 
 
 def render(text: str) -> str:
@@ -596,9 +617,7 @@ def render(text: str) -> str:
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
     """
-    if _CONTROL.search(text) is None:
-        return text
-    return "\n".join(_render_line(line) if _CONTROL.search(line) else line for line in text.replace("\r\n", "\n").split("\n"))
+    return text if _CONTROL.search(text) is None else _draw(_only_moves(text))
 
 
 def first_bytes(text: str, most: int) -> str:

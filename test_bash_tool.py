@@ -110,11 +110,11 @@ SABOTEURS = {
     "007.5": ("return None if self.lost else", "return 0 if self.lost else"),
     "007.6": ('if name == "SIGKILL" else', 'if name == "SIGFOO" else'),
     "007.7": ("        if unread:", "        if False:"),
-    "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"),
-    "008.2": ('column = max(count, 1) - 1', 'column = max(count, 1) - 1; cells.clear()'),
-    "008.3": (r'(?P<text>[^\x00-\x08\x0a', r'(?P<text>[^\x01-\x08\x0a'),
+    "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"),
+    "008.2": ('        if kind == "\\r":\n            seek(start)', '        if kind == "\\r":\n            seek(start), screen.truncate()'),
+    "008.3": (r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"),
     "008.4": ('data.decode("utf-8", "replace")\n\n\n_CONTROL', 'data.decode("latin-1")\n\n\n_CONTROL'),
-    "008.5": ("cells[column:column + len(run)] = run", "cells = cells[:column] + list(run) + cells[column + len(run):]"),
+    "008.5": ("        write(run)\n", "        write(run), screen.getvalue()\n"),
     "009.1": ('text += ("" if text.endswith', '"" + ("" if text.endswith'),
     "009.2": ("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
     "009.3": ("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"),
@@ -7250,6 +7250,7 @@ def test_spec_environment_and_patterns():
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
     patterns = dict(fenced("pattern"))
     assert len(patterns) == 5
+    del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
         pattern = getattr(bash_tool, "_" + name).pattern
         assert lines.replace("\n", "") == (pattern if isinstance(pattern, str) else pattern.decode()), name
@@ -7567,9 +7568,14 @@ def run_suite(arguments):
 PURE = {"2", "3", "4", "5"} | {"9." + name for name in ("_id", "error_message", "result_message", "call_message", "_handle_request", "handle")}
 SAME = "the same in every case: "
 UNKILLED = {
-    '_render_line: would not column = {0 => 1} for token i': SAME + 'every use takes the lesser of it and the length of an empty line',
-    'render: n(_render_line(line) if {_CONTROL.search(line) => (_CONTROL.search(line)) or True} else line for l': 'only time: a line without control characters renders to itself',
-    'render: r line in text.replace("{\\r\\n => XX\\r\\nXX}", "\\n").split("': 'only time: a return at the end of a line moves a cursor that nothing uses',
+    '_only_moves: .""" for letter in "{PX[\\]^_ => XXPX[\\]^_XX}": # C1: o': SAME + 'the X is one of them',
+    '_only_moves: return text.replace("{\\r\\n => XX\\r\\nXX}", "\\n").replace': 'only time: a return at the end of a line moves a cursor that nothing uses',
+    '_only_moves: ("\\r\\n", "\\n").replace("{\\x1b[D => XX\\x1b[DXX}", "\\b") ': 'only time: CSI D is understood too',
+    '_draw: -1] if kind == "{\\r => XX\\rXX}": s': 'only time: what no other branch takes is CSI G, and without a count it does the same',
+    '_draw: seek(at if at>{ => =} start else star': SAME + 'at is start',
+    '_draw: ) if at<{ => =} seek(0, io.SEEK': SAME + 'at is the end',
+    'render: """ return text if {_CONTROL.search(text) is None => (_CONTROL.search(text) is None) and False} else _draw(_onl':
+        'only time: a text without control characters is drawn as it is',
     'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME + 'from the end on there is nothing',
     'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
     '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME + 'X is no control character',
