@@ -554,14 +554,15 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_MOVES_NOTHING = re.compile(
+# Patterns are strings, compiled and kept by `re` when one is first used: together they are a sixth of what the import takes.
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_MOVES_NOTHING = (
     r"\x1b(?!\[\d{0,9}[0-?]*[ -/]*[CDGK])(?:"
     r"\[\d{0,9}[0-?]*[ -/]*[@-~]?"                                          # CSI: colours, modes, other lines
     r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"                      # OSC, DCS ...: titles, links
     r"|[ -/]*[0-~]?)")                                                      # two-byte escapes, a lone ESC
-_SHOWS_NOTHING = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
-_MOVE = re.compile(         # begins with one set for all branches: the scanner passes over text five times as fast
+_SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
+_MOVE = (                   # begins with one set for all branches: the scanner passes over text five times as fast
     r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
     r"|(?<=\x1b)\[(\d{0,9})[^CDGK]*[CDGK]"
     r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                                     # with the plain lines that follow
@@ -571,14 +572,14 @@ def _only_moves(text: str) -> str:
     """The text with nothing left in it but what shows and what moves."""
     for letter in "PX[\\]^_":       # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
-    text = _SHOWS_NOTHING.sub("", _MOVES_NOTHING.sub("", text))
+    text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
     return text.replace("\r\n", "\n").replace("\x1b[D", "\b")        # a line that ends so is plain then; a run of CSI D, one move
 
 
 def _draw(text: str) -> str:
     screen, start = io.StringIO(), 0        # it overwrites in place, in a quarter of the time that a list of cells takes
     seek, tell, write = screen.seek, screen.tell, screen.write
-    parts = iter(_MOVE.split(text))
+    parts = iter(re.split(_MOVE, text))
     write(next(parts))
     for move, digits, run in zip(parts, parts, parts):
         kind = move[-1]
@@ -617,7 +618,7 @@ def render(text: str) -> str:
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
     """
-    return text if _CONTROL.search(text) is None else _draw(_only_moves(text))
+    return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
 
 
 def first_bytes(text: str, most: int) -> str:
@@ -659,7 +660,7 @@ def shown(value: object) -> str:
     return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
 
 
-_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")      # CSI, OSC
+_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI, OSC
 _DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
 
 
@@ -670,7 +671,7 @@ def sanitise(text: str) -> str:
     >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
     'red\\n10%\\r20%'
     """
-    return _SEQUENCE.sub("", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
+    return re.sub(_SEQUENCE, "", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
 
 
 _CLEAN: Mapping[Cleaning, Callable[[str], str]] = MappingProxyType({
@@ -702,14 +703,14 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(first_bytes(head, profile.snip_size) + SNIP + last_bytes(tail, profile.snip_size), got, True)
 
 
-_UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
-                         rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+_UNFINISHED = (rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
+               rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
 
 
 def without_unfinished(stream: Captured) -> Captured:
     """What of a stream that goes on can be shown: a character, a sequence or a line end that may be half there is left for
     the next time. Upholds REQ-BASH-021.7."""
-    half = _UNFINISHED.search((stream.head[-KIB:] + stream.tail)[-KIB:])
+    half = re.search(_UNFINISHED, (stream.head[-KIB:] + stream.tail)[-KIB:])
     held = len(half.group()) if half else 0
     from_head = max(0, held - len(stream.tail))
     return Captured(stream.head[:len(stream.head) - from_head], stream.tail[:max(0, len(stream.tail) - held)],
@@ -1116,16 +1117,16 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     return _parse_command(given["command"], given.get("mode", "default"), given.get("timeout"), profile)
 
 
-_NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_VALUE = re.compile(
-    r"://[^\s/?#@:]*:[^\s/?#@]+@"                                       # a URL with a password
+_NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
+_SECRET_VALUE = (
+    r"(?a)://[^\s/?#@:]*:[^\s/?#@]+@"                                       # a URL with a password
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
     r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=[^\s;]{4})"    # a connection string
     r"|hooks\.slack\.com/services/T"
     r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}|glpat-[\w-]{20}|npm_[A-Za-z0-9]{36}"
     r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}"
     r"|sk-[\w-]{20}|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})", re.ASCII)                  # well-known token shapes
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})")                            # well-known token shapes
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -1134,9 +1135,9 @@ def looks_secret(name: str, value: str) -> bool:
     >>> looks_secret("MY_API_KEY", "x"), looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("URL", "db://me:pw@host/")
     (True, False, True)
     """
-    if _SECRET_VALUE.search(value):
+    if re.search(_SECRET_VALUE, value):
         return True
-    words = [word.upper() for word in (*name.split("_"), *_NAME_WORD.findall(name))]
+    words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
     if name in PLAIN_NAMES or words[-1] in LOCATION_WORDS:
         return False
     open_words = {"KEY", "KEYS"} if "PUBLIC" in words or "PUB" in words else set()
@@ -1170,7 +1171,7 @@ def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> dict[st
     return {**NON_INTERACTIVE, **runs, **environ}
 
 
-_MARK = re.compile(RUN_PREFIX + "[0-9a-f]{32}")
+_MARK = RUN_PREFIX + "[0-9a-f]{32}"
 _RECORD_TYPES: dict[str, Any] = {name: list if value == () else type(value) for name, value in JobRecord._field_defaults.items()}
 _RECORD_TYPES.update(created=(int, float), limit_s=(int, float), exit_code=int, signal=str, error=str)
 
@@ -1190,7 +1191,7 @@ def job_record(lines: bytes) -> JobRecord:
                 facts[name] = value
     known = JobRecord(**facts)
     numbers = [one for one in known.members if isinstance(one, list) and [type(n) for n in one] == [int, int]]
-    sound = _MARK.fullmatch(known.mark) and known.pid > 1 and [type(n) for n in known.keeper] in ([], [int, int])
+    sound = re.fullmatch(_MARK, known.mark) and known.pid > 1 and [type(n) for n in known.keeper] in ([], [int, int])
     return known._replace(notes=[str(note) for note in known.notes], members=numbers if sound else (),
                           keeper=known.keeper if sound else (), pid=known.pid if sound else 0,
                           limit_s=known.limit_s if 0 <= known.limit_s < 1e9 else 0.0)
@@ -1370,7 +1371,7 @@ def _temporary_folders() -> Iterator[str]:
             yield os.path.abspath(base)
 
 
-_OUTPUT_NAME = re.compile(r"(?:output|pipe-bash)-[0-9a-f]{12}\.log")     # a folder that the host gave may hold files of its own
+_OUTPUT_NAME = r"(?:output|pipe-bash)-[0-9a-f]{12}\.log"     # a folder that the host gave may hold files of its own
 
 
 def _record_path(output: str) -> str:
@@ -1436,7 +1437,7 @@ class Folder:
         the kernel drops it with its writer, however that ended. Upholds REQ-BASH-009.6."""
         files: list[tuple[float, int, str]] = []
         for entry in os.scandir(folder):
-            if _OUTPUT_NAME.fullmatch(entry.name):
+            if re.fullmatch(_OUTPUT_NAME, entry.name):
                 try:
                     info = entry.stat(follow_symlinks=False)
                     files.append((info.st_mtime, info.st_size, entry.path))
@@ -1464,7 +1465,7 @@ class Folder:
             return
         for record in entries:
             output = record[:-len("job")] + "log"
-            if record.endswith(".job") and _OUTPUT_NAME.fullmatch(os.path.basename(output)):
+            if record.endswith(".job") and re.fullmatch(_OUTPUT_NAME, os.path.basename(output)):
                 yield output
 
     def discard(self, path: str) -> None:
@@ -1780,7 +1781,7 @@ class Tree:
         """`pid`, `start`: of the first process; None for a child of ours, whose number is nobody else's until its reap."""
         self.pid, self._start = pid, start
         self._mark = mark.encode() + b"=1"
-        if not _MARK.fullmatch(mark):           # an empty one would be everybody's
+        if not re.fullmatch(_MARK, mark):       # an empty one would be everybody's
             raise ValueError("no run's variable: %r" % mark)
         self._known = {(one[0], one[1]) for one in known}
         self.pinned = False                     # the number of the first process is nobody else's

@@ -88,7 +88,7 @@ SABOTEURS = {
     "003.20": ("self.add(**{name: value for name", "self.add(**{} if not os.path.isfile(self.output) else {name: value for name"),
     "004.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "004.2": ("word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words", "word in name.upper() for word in SECRET_WORDS"),
-    "004.3": ("if _SECRET_VALUE.search(value):", "if False:"),
+    "004.3": ("if re.search(_SECRET_VALUE, value):", "if False:"),
     "004.4": ("return self._mark in environ or (bool(self.pipes) and not self._is_unborn(one) and self._writes(one.pid))", "return False"),
     "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
     "004.6": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
@@ -177,7 +177,7 @@ SABOTEURS = {
     "023.4": ("return -1 if outcome.exit_code is None or outcome.signal else", "return -1 if outcome.exit_code is None else"),
     "024.1": ("self._outputs[reader] = n\n", "self._outputs[reader] = 0\n"),
     "024.2": ('lambda text: text.replace("\\0", "\\ufffd")', "lambda text: text"),
-    "024.3": (r'[^\x07\x1b\n]*(?:\x07|\x1b\\)")      # CSI', r'[^\n]*?(?:\x07|\x1b\\)")      # CSI'),
+    "024.3": (r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI', r'[^\n]*?(?:\x07|\x1b\\)"      # CSI'),
     "006.7": ('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable', "return nullable"),
     "006.8": ('"destructiveHint": True', '"destructiveHint": False'),
     "006.9": ('<= value <= schema.get("maximum", value):', "<= value:"),
@@ -7574,7 +7574,7 @@ UNKILLED = {
     '_draw: -1] if kind == "{\\r => XX\\rXX}": s': 'only time: what no other branch takes is CSI G, and without a count it does the same',
     '_draw: seek(at if at>{ => =} start else star': SAME + 'at is start',
     '_draw: ) if at<{ => =} seek(0, io.SEEK': SAME + 'at is the end',
-    'render: """ return text if {_CONTROL.search(text) is None => (_CONTROL.search(text) is None) and False} else _draw(_onl':
+    'render: """ return text if {re.search(_CONTROL, text) is None => (re.search(_CONTROL, text) is None) and False} else _draw(_onl':
         'only time: a text without control characters is drawn as it is',
     'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME + 'from the end on there is nothing',
     'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
