@@ -113,7 +113,7 @@ SABOTEURS = {
     "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"),
     "008.2": ('        if kind == "\\r":\n            seek(start)', '        if kind == "\\r":\n            seek(start), screen.truncate()'),
     "008.3": (r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"),
-    "008.4": ('data.decode("utf-8", "replace")\n\n\n_CONTROL', 'data.decode("latin-1")\n\n\n_CONTROL'),
+    "008.4": ('data.decode("utf-8", "replace")\n\n\n#', 'data.decode("latin-1")\n\n\n#'),
     "008.5": ("        write(run)\n", "        write(run), screen.getvalue()\n"),
     "009.1": ('text += ("" if text.endswith', '"" + ("" if text.endswith'),
     "009.2": ("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
