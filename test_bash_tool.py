@@ -7568,7 +7568,7 @@ def run_suite(arguments):
 PURE = {"2", "3", "4", "5"} | {"9." + name for name in ("_id", "error_message", "result_message", "call_message", "_handle_request", "handle")}
 SAME = "the same in every case: "
 UNKILLED = {
-    '_only_moves: .""" for letter in "{PX[\\]^_ => XXPX[\\]^_XX}": # C1: o': SAME + 'the X is one of them',
+    '_only_moves: .""" for letter in "{PX[\\\\]^_ => XXPX[\\\\]^_XX}": # C1: o': SAME + 'the X is one of them',
     '_only_moves: return text.replace("{\\r\\n => XX\\r\\nXX}", "\\n").replace': 'only time: a return at the end of a line moves a cursor that nothing uses',
     '_only_moves: ("\\r\\n", "\\n").replace("{\\x1b[D => XX\\x1b[DXX}", "\\b") ': 'only time: CSI D is understood too',
     '_draw: -1] if kind == "{\\r => XX\\rXX}": s': 'only time: what no other branch takes is CSI G, and without a count it does the same',
