@@ -1260,7 +1260,7 @@ def _own_proc() -> str | None:
 PROC = _own_proc()      # what a platform may lack; see SPEC.md, "Fallbacks"
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 HAS_WAITID = hasattr(os, "waitid")
-F_SETPIPE_SZ = 1031     # of Linux; fcntl names it since 3.10, and elsewhere it is EINVAL
+_SETPIPE_SZ = 1031      # of Linux; fcntl names it since 3.10, and elsewhere it is EINVAL
 
 # What the shell is told in its argv: to read its text, to give up that stdin, and to evaluate the text. The variable is the
 # one in which `bash -c` itself keeps its text; a TMOUT of the host's would end the reading.
@@ -2655,7 +2655,7 @@ class Supervisor:
             if len(chunk) < READ_BYTES and self._facts.exited_s is None:
                 break           # the pipe is most likely empty: the next poll knows
         else:                   # a flood
-            _quietly(fcntl.fcntl, fd, F_SETPIPE_SZ, FLOOD_PIPE_BYTES)
+            _quietly(fcntl.fcntl, fd, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
 
     def _close_output(self, fd: int) -> None:
         del self._outputs[fd]

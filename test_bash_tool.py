@@ -7252,8 +7252,8 @@ def test_spec_environment_and_patterns():
     assert len(patterns) == 5
     del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
-        pattern = getattr(bash_tool, "_" + name).pattern
-        assert lines.replace("\n", "") == (pattern if isinstance(pattern, str) else pattern.decode()), name
+        pattern = getattr(bash_tool, "_" + name)
+        assert lines.replace("\n", "") == (pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()), name
     options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
     assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCE))
 
