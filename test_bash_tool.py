@@ -2272,6 +2272,7 @@ OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x
 @example("above\nabc\b\b\b\bx\x1b[9Dy\x1b[2Kz\rbelow\n\nend")
 @example("abcdef\x1b[2Dx\x1b[0Dy\x1b[3Gz\x1b[0Gw\x1b[0Cv\x1b[2Cu\x1b[2D\x1b[1K")
 @example("abcdef\x1b[3D\x1b[00Kx\x1b[C\n\x1b[Dy")
+@example("abcd\x1b[٣Dx")
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
 def test_req_bash_008_2_overwritten_is_gone(text):
     """WHERE text is rendered, THE SYSTEM SHALL show of overwritten characters only those that a terminal would be left with."""
@@ -5530,6 +5531,16 @@ def test_files_that_are_not_to_be_had(monkeypatch):
             assert other.read() == record.read() and other.output == saved.path
 
 
+def test_the_clock_of_a_run_starts_with_its_shell():
+    """What the tool waits for before the spawn, a guard that another thread is just starting, is not the command's time."""
+    guard = bash_tool._guard
+    assert guard._lock.acquire(timeout=10)
+    threading.Timer(1.0, guard._lock.release).start()
+    with BashTool() as tool:
+        result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
+    assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
+
+
 def test_a_bug_is_told_as_one(monkeypatch):
     """What goes wrong in the tool itself is the answer, with its reason."""
     monkeypatch.setattr(bash_tool.Supervisor, "_run", lambda supervisor: 1 / 0)
@@ -7096,7 +7107,7 @@ def test_the_benchmark_judges():
     assert done.returncode == 10 and b"(of this); 1.20 holds\n" in done.stdout and b"MISSED" in done.stdout
     done = subprocess.run([sys.executable, "bench_bash_tool.py", "--json", "--quick", "cleaning", "MiB"], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
     told = json.loads(done.stdout)
-    assert [row["figure"] for row in told["figures"]] == ["ending: the same with 0.2 s of cleaning up"] and told["machine"]
+    assert [row["figure"] for row in told["figures"]] == ["ending: control back after a timeout and 0.2 s of cleaning up"] and told["machine"]
     assert 0 < told["figures"][0]["value"] < 5000       # 7 ms, if nobody else is at work here
 
 
