@@ -2451,8 +2451,8 @@ def _drain(outputs: Mapping[int, int], keep: Callable[[bytes], object], until: f
 
 
 def _let_fill(fd: int) -> None:
-    """Makes a flood cheaper: its writers have time, and room, to write more before they wake us, a tenth to a fourth of what it
-    takes them otherwise. Raises OSError where there is no room to be had; a pause would cost as much again there."""
+    """Makes a flood a sixth cheaper: its writers have room, and a moment, to write more before they wake us. Raises OSError where
+    there is no room to be had, before the pause: with a small pipe that would double the time instead."""
     fcntl.fcntl(fd, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
     time.sleep(FLOOD_PAUSE_S)
 
