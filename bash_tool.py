@@ -347,6 +347,7 @@ class Plan(NamedTuple):
     text: bytes
     mark: str                   # the run's variable
     shell: tuple[str, ...]
+    program: str | None         # the file of the shell's first word; None: the spawn looks for it
     cwd: str
     env: Mapping[str, str]
     limits: Limits
@@ -1958,7 +1959,7 @@ class Process(Tree):
         try:
             self._popen = subprocess.Popen(
                 [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
-                stdin=text.fd, stdout=writers[0], stderr=writers[-1], cwd=cwd, env={**plan.env, plan.mark: "1"},
+                executable=plan.program, stdin=text.fd, stdout=writers[0], stderr=writers[-1], cwd=cwd, env={**plan.env, plan.mark: "1"},
                 start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
         except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan, cwd) from None
@@ -3184,7 +3185,7 @@ def _work_detached(request: int, leave: int, reports: int) -> None:
             _quietly(record.settle, Outcome("exited"), Tree.of_job(known).left() if known.pid else [])
         return
     assert record is not None
-    plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["cwd"], work["env"], Limits(*work["limits"]),
+    plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["program"], work["cwd"], work["env"], Limits(*work["limits"]),
                 Streams.MERGED, Saving.NEVER, 0, 0, 0, False, lambda captured: Fitted("", captured.total_bytes, False))
     supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), spool, record, _take_in_orphans())
     signal.signal(signal.SIGCHLD, supervisor.reap_orphans)
@@ -3251,6 +3252,18 @@ class Kept:
                        notes=tuple(known.notes))
 
 
+def _program(name: str, env: Mapping[str, str]) -> str | None:
+    """The file that PATH leads to. A spawn that has to look goes through the folders itself, which is a thirtieth of a short
+    command. None where it depends on the directory, and where nothing is found: the spawn will say so."""
+    for folder in os.get_exec_path(env) if "/" not in name else ():
+        path = os.path.join(folder, name)
+        if not os.path.isabs(folder):
+            break
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
 class BashTool:
     """A shell for a model. Thread-safe; a context manager that closes.
 
@@ -3282,6 +3295,7 @@ class BashTool:
         self.max_jobs = max_jobs
         if not self._shell or not isinstance(max_jobs, int) or max_jobs < 0:
             raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
+        self._program = _program(self._shell[0], self._env)
         given = None if state_dir is None else os.path.abspath(os.fspath(state_dir))
         self._folder = Folder(given, profile.file_prefix, shared=given is None and not profile.own_folder)
         self._registry = Registry()
@@ -3426,7 +3440,8 @@ class BashTool:
             limits = Limits(LOOK_S, profile.grace_s, min(LEAVING_S, profile.drain_idle_s), min(2 * LEAVING_S, profile.drain_total_s), timeout_s)
         elif profile.on_timeout is OnTimeout.KEEP:
             limits = limits._replace(kept_s=profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
-        return Plan(request.command.encode("utf-8"), mark, self._shell, self.cwd, self._env, limits, profile.streams, profile.saving,
+        program = self._program if self._program and os.access(self._program, os.X_OK) else None
+        return Plan(request.command.encode("utf-8"), mark, self._shell, program, self.cwd, self._env, limits, profile.streams, profile.saving,
                     profile.max_output_bytes, *kept_bytes(profile), profile.truncation is Truncation.TAIL, lambda stream: fit(stream, profile))
 
     def _remember(self, kept: Kept) -> None:

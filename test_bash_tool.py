@@ -965,7 +965,7 @@ def supervisor_of(job):
 def a_plan(command="x"):
     """A plan, for tests of what lies below the face."""
     limits = bash_tool.Limits(1.0, 0.3, 0.1, 0.2)
-    return bash_tool.Plan(command.encode(), bash_tool.RUN_PREFIX + os.urandom(16).hex(), ("bash",), "/", dict(os.environ), limits,
+    return bash_tool.Plan(command.encode(), bash_tool.RUN_PREFIX + os.urandom(16).hex(), ("bash",), None, "/", dict(os.environ), limits,
                           bash_tool.Streams.MERGED, bash_tool.Saving.NEVER, 0, 0, 0, False, None)
 
 
@@ -5529,6 +5529,28 @@ def test_files_that_are_not_to_be_had(monkeypatch):
         monkeypatch.setattr(bash_tool, "_open_regular", for_reading_alone)
         with contextlib.closing(bash_tool.Record.open(saved.path)) as other:
             assert other.read() == record.read() and other.output == saved.path
+
+
+def test_the_shell_is_looked_for_along_the_path():
+    """As a spawn would: in the folders' order, what can be executed, from the commands' directory; again where it has gone since."""
+    for folder in ("first", "second", "here/relative", "third/sh-here"):
+        os.makedirs(folder)
+        Path(folder, "sh-here").write_text("#!/bin/sh\nFOUND=%s exec bash \"$@\"\n" % folder)
+        Path(folder, "sh-here").chmod(0o755)
+
+    def found(*path):
+        return BashTool("here", shell="sh-here", env={"PATH": ":".join((*path, os.environ["PATH"]))})
+
+    first, second, third = map(os.path.abspath, ("first", "second", "third"))
+    tool = found(third, first, second)
+    assert tool.run("echo $FOUND").stdout == "first\n"
+    os.unlink("first/sh-here")
+    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run("echo $FOUND", "background").stdout.startswith("second\n")
+    assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
+    assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
+    os.unlink("second/sh-here")
+    assert tool.run(":").text == "[system error: the shell sh-here could not be started: Permission denied]"     # third's is a folder
+    assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
 
 
 def test_the_clock_of_a_run_starts_with_its_shell():
