@@ -9,7 +9,7 @@
 Most figures are measured in rounds, each of which gives one value; the table shows their median, and as noise how far a round
 is from it, again in the median. A target is missed if the median is beyond it by more than the noise; then the exit status is 1. A
 target that cannot be had is printed with the bound that holds instead of it, and the reason; figures without a target show the
-reasons. Standard library only; Linux; some 64 MiB in the folder for temporary files.
+reasons. Standard library only; Linux; up to 1 GiB in the folder for temporary files while it runs.
 """
 
 from __future__ import annotations
