@@ -4153,6 +4153,8 @@ def tail_naively(data, lines, most, rolling):
 def test_req_bash_021_3_the_last_whole_lines():
     """WHERE the tail is kept, IF a stream has more than 2,000 lines or 51,200 bytes, THEN THE SYSTEM SHALL return as many whole last lines as stay within both, and of a last line that alone is longer its last 51,200 bytes, cut between characters."""
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
+    narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
+    assert bash_tool.keep_tail(bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65), narrow).text == "y" * 61    # no part of what was split
     reached = set()
 
     @given(st.lists(st.sampled_from(["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]), max_size=40).map(
@@ -7613,6 +7615,9 @@ UNKILLED = {
     'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
     '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME + 'X is no control character',
     'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME + 'half a character at the end of what was kept lies beyond what is shown',
+    '_NOTHING: _NOTHING = Fitted("", {0 => None}, False) def b': 'the size is told of what was cut alone',
+    '_NOTHING: _NOTHING = Fitted("", {0 => 1}, False) def b': 'the size is told of what was cut alone',
+    'job_record: it_s=known.limit_s if 0<{= => } known.limit_s <': SAME + 'in place of 0 stands 0',
     'job_lines: outcome.pid is not None {and => or} outcome.saved i': 'an assertion for mypy',
     'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + 'None is false too',
     '_handle_request: o": dict(SERVER_INFO)}, {False => None}) version = ': SAME + 'None is false too',
