@@ -5515,6 +5515,9 @@ def test_files_that_are_not_to_be_had(monkeypatch):
     """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts as noted."""
     spool = bash_tool.Spool(bash_tool.Folder("/proc/none"))
     assert spool.spill() == bash_tool.Saved(None, "No such file or directory", False)
+    scratch = bash_tool.Folder("/proc/none").scratch()      # in memory, where no disk can be written to
+    assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
+    os.rmdir(scratch)
     with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
         assert "ended at its timeout, because it could not be recorded as a job (No such file or directory)" in tool.run("sleep 600").notes
     plan, saved = a_plan(), bash_tool.Saved(os.path.abspath("output"), "", False)
