@@ -5493,6 +5493,10 @@ def test_what_is_said_of_a_job():
         (blank,) = [one for one in tool.jobs() if one.pid not in (job.pid, leftover.pid)]
         both = blank.look().members
         assert len(both) == 2 and all(alive(pid) for pid, _ in both) and blank.kill() and not any(alive(pid) for pid, _ in both)
+        job = background(tool, "env -i setsid sleep 600.25 & sleep 0.8")
+        assert job.wait(10) and job.status == "exited"
+        ((left, start),) = job.look().members           # its record too, once it has ended
+        assert alive(left) and start == bash_tool._member(left).start and job.kill() and not alive(left)
         job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
         assert eventually(lambda: os.path.getsize(job.output_file) == 6)
         assert [job.told(n) for n in range(7)] == [0, 1, 2, 3, 3, 5, 6]
@@ -7621,6 +7625,10 @@ UNKILLED = {
     '_NOTHING: _NOTHING = Fitted("", {0 => None}, False) def b': 'the size is told of what was cut alone',
     '_NOTHING: _NOTHING = Fitted("", {0 => 1}, False) def b': 'the size is told of what was cut alone',
     'job_record: it_s=known.limit_s if 0<{= => } known.limit_s <': SAME + 'in place of 0 stands 0',
+    'Copy.__init__: _leave = self.reports = {-1 => +1} self._s': 'only where no pipe can be made',
+    'Tree._is_member: self.blind = {True => False} # in the midd': 'only who looks in the microseconds of an exec sees it',
+    'Launch._watch: id and known.status == "{running => XXrunningXX}": c': 'only for a copy that dies before it has begun the command',
+    'Supervisor._outcome: (who=_who(members))] if {members => (members) and False} else [] ': 'only for what a KILL does not end',
     'job_lines: outcome.pid is not None {and => or} outcome.saved i': 'an assertion for mypy',
     'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + 'None is false too',
     '_handle_request: o": dict(SERVER_INFO)}, {False => None}) version = ': SAME + 'None is false too',
