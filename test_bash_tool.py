@@ -7626,6 +7626,7 @@ UNKILLED = {
     '_NOTHING: _NOTHING = Fitted("", {0 => 1}, False) def b': 'the size is told of what was cut alone',
     'job_record: it_s=known.limit_s if 0<{= => } known.limit_s <': SAME + 'in place of 0 stands 0',
     'Copy.__init__: _leave = self.reports = {-1 => +1} self._s': 'only where no pipe can be made',
+    'Copy._recognise: ber(int(pid)) or Member({int(pid) => None}, False, 0, 0, 0': 'only for a copy that has ended before it is looked at',
     'Tree._is_member: self.blind = {True => False} # in the midd': 'only who looks in the microseconds of an exec sees it',
     'Launch._watch: id and known.status == "{running => XXrunningXX}": c': 'only for a copy that dies before it has begun the command',
     'Supervisor._outcome: (who=_who(members))] if {members => (members) and False} else [] ': 'only for what a KILL does not end',
