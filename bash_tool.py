@@ -2472,7 +2472,7 @@ class Supervisor:
         self._process: Process | None = None
         self._outputs: dict[int, int] = {}      # the read ends that are open, and which stream each is of
         self._poller = select.poll()
-        self._facts = Facts(0.0)
+        self._facts = Facts(time.monotonic())       # of a launch; a spawn begins anew
         self._stop: Stop | None = None
         self._line: int | None = None           # of the guard's ledger
         self._limit_s = plan.limits.timeout_s

@@ -5570,6 +5570,12 @@ def test_the_clock_of_a_run_starts_with_its_shell():
     with BashTool() as tool:
         result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
     assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
+    with BashTool() as tool:
+        begun = time.monotonic()
+        results = [tool.run("echo ho; " + rest, "background") for rest in ("exit 3", "sleep 600")]
+        took = time.monotonic() - begun
+        assert [result.status for result in results] == ["exited", "running"] and tool.job(results[1].pid).kill()
+    assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
 
 
 def test_a_bug_is_told_as_one(monkeypatch):
