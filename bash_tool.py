@@ -223,6 +223,9 @@ SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
     "PASSWORD PASSWD PASSPHRASE SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY PRIVATEKEY".split()))
 LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())     # SSH_AUTH_SOCK, PASSWORD_FILE: where, not what
 PLAIN_NAMES = frozenset({"PWD", "OLDPWD"})
+# Variables that only work together are withheld together: git refuses every command if
+# GIT_CONFIG_COUNT promises a pair that is missing. A secret stands in their values, not in their names.
+ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
 REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")          # without one of these a client falls back silently
 
 
@@ -1140,6 +1143,8 @@ def looks_secret(name: str, value: str) -> bool:
     if re.search(_SECRET_VALUE, value):
         return True
     words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
+    if any(re.fullmatch(group, name) for group in ENV_GROUPS):
+        return False
     if name in PLAIN_NAMES or words[-1] in LOCATION_WORDS:
         return False
     open_words = {"KEY", "KEYS"} if "PUBLIC" in words or "PUB" in words else set()
@@ -1150,13 +1155,18 @@ def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dic
     """The environment without secrets and without what bends bash, with the non-interactive defaults forced; and the
     names of what it withholds.
 
-    `keep` are names, or globs of names, that pass although they look secret.
+    `keep` are names, or globs of names, that pass although they look secret. A group of which one
+    variable is withheld is withheld whole.
     Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
     """
     kept = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
     dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
     secret = {name for name, value in environ.items() if looks_secret(name, value) and not name.startswith(RUN_PREFIX)}
     withheld = secret - kept - dropped
+    for pattern in ENV_GROUPS:
+        group = {name for name in environ if re.fullmatch(pattern, name)}
+        if group & withheld:
+            withheld |= group
     env = {name: value for name, value in environ.items() if name not in dropped | withheld}
     env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):

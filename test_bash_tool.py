@@ -1789,6 +1789,7 @@ def test_req_bash_004_2_withholds_by_name(names):
     assert {name for name in names if name in env} == set(names) & set(OPEN_NAMES)
 
 
+GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*", "GIT_CONFIG_KEY_11": "user.name", "GIT_CONFIG_VALUE_11": "A B"}
 SECRET_VALUES = ["postgres://me:pw@db:5432/x", "redis://:pw@host", "-----BEGIN RSA PRIVATE KEY-----\nMII", "ghp_" + "a" * 36,
                  "github_pat_" + "a" * 30, "AKIA" + "A1" * 8, "AIza" + "x" * 35, "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
                  "sk_live_" + "a1" * 8, "xoxb-1234567890-abc", "AccountName=x;AccountKey=abcd1234==", "glpat-" + "x" * 20,
@@ -1797,11 +1798,15 @@ OPEN_VALUES = ["https://example.org/a:b@c", "http://user@host/", "this.is.not.a.
                "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30]
 
 
-@given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]))
-def test_req_bash_004_3_withholds_by_value(value, name):
+@given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]), st.sampled_from(list(GIT_PAIRS)))
+def test_req_bash_004_3_withholds_by_value(value, name, part):
     """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose value has the shape of a secret."""
     env, withheld = bash_tool.scrub_env({name: value})
     assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
+    pairs = {**GIT_PAIRS, part: value}
+    env, withheld = bash_tool.scrub_env({**pairs, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_KEY_B": "y"})     # the pairs pass or go whole
+    assert set(withheld) == {"GIT_CONFIG_KEY_B", *(pairs if value in SECRET_VALUES else ())}
+    assert {name: env[name] for name in pairs if name in env} == ({} if value in SECRET_VALUES else pairs) and env["GIT_CONFIG_NOSYSTEM"] == "1"
 
 
 ESCAPES = ["sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & disown", "set -m; sleep 600 & set +m",
@@ -1870,6 +1875,11 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         keep = (keep,) if isinstance(keep, str) else keep
         env, withheld = bash_tool.scrub_env(secrets, keep)
         assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
+    pairs = {**GIT_PAIRS, "GIT_CONFIG_VALUE_0": "db://me:pw@h/", "GIT_CONFIG_VALUE_11": "db://me:pw@i/"}
+    for keep, whole in ((("GIT_CONFIG_*",), True), (("GIT_CONFIG_VALUE_*",), True), (("GIT_CONFIG_VALUE_0", "*_11"), True),
+                        (("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_0"), False), (("GIT_CONFIG_KEY_*",), False)):
+        env, withheld = bash_tool.scrub_env(pairs, keep)       # of a group all that look secret are named, or it goes whole
+        assert set(env) & set(pairs) == (set(pairs) if whole else set()) and set(withheld) == (set() if whole else set(pairs)), keep
 
 
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
@@ -2665,8 +2675,8 @@ def test_req_bash_014_3_the_locale(locale):
                        st.text(st.characters(exclude_characters="\0"), max_size=12)))
 def test_req_bash_014_4_all_else_passes(environ):
     """WHEN a command is executed, THE SYSTEM SHALL pass all other variables unchanged."""
-    env, withheld = bash_tool.scrub_env(environ)
-    assert not withheld and env.items() >= environ.items()
+    env, withheld = bash_tool.scrub_env({**GIT_PAIRS, **environ})
+    assert not withheld and env.items() >= {**GIT_PAIRS, **environ}.items()
 
 
 def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
@@ -6986,6 +6996,8 @@ def test_environments_to_the_letter():
             ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
             ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
             ({"LANG": "C", "BASH_TOOL_RUN_KEY": "1", "MY_BASH_TOOL_RUN_KEY": "2"}, (), {"LANG": "C", "BASH_TOOL_RUN_KEY": "1"}, ("MY_BASH_TOOL_RUN_KEY",)),
+            ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y", "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (),
+             {"LANG": "C", "GIT_CONFIG_COUNTS": "1"}, ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
             ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     host = {"BASH_TOOL_RUN_a": "1", "BASH_TOOL_RUN_b": "2", "HOME": "/"}
@@ -7296,6 +7308,7 @@ def test_spec_environment_and_patterns():
     for word in (*bash_tool.SECRET_WORDS, *bash_tool.SECRET_ENDINGS[:len(bash_tool.SECRET_ENDINGS) // 2], *bash_tool.LOCATION_WORDS, *bash_tool.PLAIN_NAMES):
         assert re.search(r"\b%s\b" % word, words), word
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
+    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
     patterns = dict(fenced("pattern"))
     assert len(patterns) == 5
     del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
