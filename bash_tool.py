@@ -218,11 +218,20 @@ DROPPED_PREFIX = "BASH_FUNC_"
 RUN_PREFIX = "BASH_TOOL_RUN_"   # the random is in the name: an inner tool's run never hides the outer one's
 
 # A word of a name counts, not a piece of a word: KEY is one in API_KEY and AppKey, none in KEYBOARD_LAYOUT.
-SECRET_WORDS = frozenset("KEY KEYS AUTH PASS PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split())
+SECRET_WORDS = frozenset(
+    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT PWD".split())
 SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
-    "PASSWORD PASSWD PASSPHRASE SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY PRIVATEKEY".split()))
+    "PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY "
+    "ENCRYPTIONKEY MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split())
+# Words that end in PASS and name no password: a program that asks for one, and three other things.
+PLAIN_WORDS = frozenset("ASKPASS BYPASS COMPASS MULTIPASS".split())
 LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())     # SSH_AUTH_SOCK, PASSWORD_FILE: where, not what
-PLAIN_NAMES = frozenset({"PWD", "OLDPWD"})
+PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})      # paths, all three
+# What a setting says, whatever its name is. A password that reads like this passes too.
+PLAIN_VALUES = frozenset(
+    "true false yes no on off enabled disabled none null auto always never optional required "
+    "basic bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt "
+    "trust peer ident reject cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256".split())
 # Variables that only work together are withheld together: git refuses every command if
 # GIT_CONFIG_COUNT promises a pair that is missing. A secret stands in their values, not in their names.
 ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
@@ -1123,32 +1132,61 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
 
 
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
+_NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
+# Each alternative takes a time that grows in proportion to the value: what repeats without a bound
+# stops at the text that could begin the same alternative again, or stands behind a lookbehind.
 _SECRET_VALUE = (
-    r"(?a)://[^\s/?#@:]*:[^\s/?#@]+@"                                       # a URL with a password
+    r"(?a)://[^\s/?#@:\[]*:"                                        # a URL with a password;
+    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'    # host:80/a@b has none
+    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"                  # a token as the user
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=[^\s;]{4})"    # a connection string
-    r"|hooks\.slack\.com/services/T"
-    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}|glpat-[\w-]{20}|npm_[A-Za-z0-9]{36}"
-    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}"
-    r"|sk-[\w-]{20}|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})")                            # well-known token shapes
+    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="                        # $NAME is none
+    r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
+    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="               # of a JVM
+    r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
+    r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
+    r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
+    r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
+    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"          # signed URLs
+    r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
+    r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
+    r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
+    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"          # known tokens
+    r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
+    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
+    r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
+    r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
+    r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
+    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})")
+_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"   # Bundler: a host's user:password
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """True for a variable whose name says so, word by word, or whose value has a secret's shape.
+    """True for a variable whose value has a secret's shape, or whose name says that it is secret,
+    word by word, where the value is no plain setting.
 
     >>> looks_secret("MY_API_KEY", "x"), looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("URL", "db://me:pw@host/")
     (True, False, True)
+    >>> looks_secret("MAX_TOKENS", "4096"), looks_secret("DB_AUTH_METHOD", "trust")
+    (False, False)
     """
     if re.search(_SECRET_VALUE, value):
         return True
+    if re.fullmatch(_SECRET_PAIR, name + "=" + value):
+        return True
+    if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
+        return False
+    if name in PLAIN_NAMES or any(re.fullmatch(group, name) for group in ENV_GROUPS):
+        return False
     words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
-    if any(re.fullmatch(group, name) for group in ENV_GROUPS):
+    if words[-1] in LOCATION_WORDS:
         return False
-    if name in PLAIN_NAMES or words[-1] in LOCATION_WORDS:
-        return False
-    open_words = {"KEY", "KEYS"} if "PUBLIC" in words or "PUB" in words else set()
-    return any(word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words)
+    telling = set(words) - PLAIN_WORDS
+    if "PUBLIC" in words or "PUB" in words:
+        telling -= {"KEY", "KEYS"}
+    if name.startswith("PW_"):      # Playwright
+        telling -= {"PW"}
+    return any(word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling)
 
 
 def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -87,7 +87,8 @@ SABOTEURS = {
                "if os.path.realpath('/proc/self/fd/' + fd).endswith('.log')), writers[0])"),
     "003.20": ("self.add(**{name: value for name", "self.add(**{} if not os.path.isfile(self.output) else {name: value for name"),
     "004.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
-    "004.2": ("word in SECRET_WORDS - open_words or word.endswith(SECRET_ENDINGS) for word in words", "word in name.upper() for word in SECRET_WORDS"),
+    "004.2": ("word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
+              "word in name.upper() for word in SECRET_WORDS"),
     "004.3": ("if re.search(_SECRET_VALUE, value):", "if False:"),
     "004.4": ("return self._mark in environ or (bool(self.pipes) and not self._is_unborn(one) and self._writes(one.pid))", "return False"),
     "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
@@ -1776,37 +1777,69 @@ def test_req_bash_004_1_leads_a_session():
 
 SECRET_NAMES = """MY_API_KEY API_KEY apiKey AppSecret db_password PGPASSWORD ORA_PASSWD some_auth_var AWS_CREDS USER_CREDENTIAL
 GITHUB_TOKEN NPM_AUTH MYSQL_PWD DB_PASS aws_secret_access_key GH_PAT SESSION_COOKIE JWT OPENAI_APIKEY SSH_PASSPHRASE TOKEN APIkey
-PUBLIC_AUTH ROOT_PASSWDS""".split()
+PUBLIC_AUTH ROOT_PASSWDS SSHPASS DBPASS SMTPPASS DB_PW LDAP_BINDPW AUTHORIZATION HTTP_AUTHORIZATION MASTERKEY SIGNINGKEY
+TS_AUTHKEY MAX_TOKENS POSTGRES_HOST_AUTH_METHOD PW_PASSWORD GIT_CONFIG_KEY""".split()
 OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTICATION_FLOW PRIVATE_JET_OWNER GIT_AUTHOR_NAME
-SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE""".split()
+SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE
+GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
+GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM""".split()
+SETTINGS = ["", "0", "1", "42", "-3", "+0.5", "2024", "true", "False", "YES", "no", "On", "OFF", "none", "trust", "md5",
+            "scram-sha-256", "Basic", "RS256"]
+NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "password"]
 
 
-@given(st.lists(st.sampled_from(SECRET_NAMES + OPEN_NAMES), unique=True))
-def test_req_bash_004_2_withholds_by_name(names):
+@given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
+def test_req_bash_004_2_withholds_by_name(environ):
     """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose name says that they are secret."""
-    env, withheld = bash_tool.scrub_env({name: "plain" for name in names})
-    assert set(withheld) == set(names) & set(SECRET_NAMES)
-    assert {name for name in names if name in env} == set(names) & set(OPEN_NAMES)
+    env, withheld = bash_tool.scrub_env(environ)
+    secret = {name for name in environ if name in SECRET_NAMES and environ[name] not in SETTINGS}
+    assert set(withheld) == secret
+    assert {name for name in environ if name in env} == set(environ) - secret
 
 
-GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*", "GIT_CONFIG_KEY_11": "user.name", "GIT_CONFIG_VALUE_11": "A B"}
+GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+             "GIT_CONFIG_KEY_11": "user.name", "GIT_CONFIG_VALUE_11": "A B"}
 SECRET_VALUES = ["postgres://me:pw@db:5432/x", "redis://:pw@host", "-----BEGIN RSA PRIVATE KEY-----\nMII", "ghp_" + "a" * 36,
                  "github_pat_" + "a" * 30, "AKIA" + "A1" * 8, "AIza" + "x" * 35, "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
                  "sk_live_" + "a1" * 8, "xoxb-1234567890-abc", "AccountName=x;AccountKey=abcd1234==", "glpat-" + "x" * 20,
                  "https://hooks.slack.com/services/T0/B0/x", "Authorization: Bearer ghp_" + "b" * 36]
-OPEN_VALUES = ["https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12", "/usr/bin:/bin",
-               "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30]
+SECRET_VALUES += [
+    "rediss://:a/b=@host", "db://me:a?b@host/x", "db://me:a1234#5@host", "mongodb://me:p/w@h1:27017,h2:27017/x",
+    "https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git", "git+https://" + "a1_-" * 5 + ":@host/",
+    "https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5, "sv=2022-11-02&sig=" + "a" * 30,
+    "https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32, "http://localhost:8888/lab?token=0123456789abcdef",
+    "https://discord.com/api/webhooks/123/abc", "https://discordapp.com/api/v10/webhooks/1/a",
+    "https://hooks.slack.com/workflows/T0/A0", "https://outlook.office.com/webhook/0f-1/x",
+    "https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4", "PRIVATE-TOKEN: abcdef",
+    "Authorization: Basic dXNlcjpwdw==", "AUTHORIZATION: basic eDpnaHM=", "authorization=Bearer%20abcdef",
+    '{"Authorization": "Bearer abcdef"}', "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit", "-DproxyPASSWORD=x",
+    "-Dmy.token=truest -Dx=1", "-Psigning.secret=12a", "hvs." + "a" * 24, "glrt-" + "a" * 20, "dckr_pat_" + "a" * 27,
+    "shpat_" + "0f" * 16, "xapp-1-A0B1C2D3-45", "lin_api_" + "a" * 40, "gsk_" + "a" * 52, "GOCSPX-" + "a" * 28,
+    "ya29." + "a" * 30, "AGE-SECRET-KEY-1" + "Q" * 58]
+OPEN_VALUES = [
+    "https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12",
+    "/usr/bin:/bin", "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30, "https://user@host/a", "postgres://user@host/db",
+    "https://a-long-organisation-name@dev.azure.com/x", "https://host:8443/@scope/package", "http://[::1]:8080/a@b",
+    "mongodb://h1:27017,h2:27017/?a=b@c", "http://localhost:8888/lab?token=", "-Xmx2g -Dfile.encoding=UTF-8",
+    "-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3", "-Dtoken=$TOKEN", "-Dtoken=", "Authorization: Bearer $TOKEN",
+    "rs=0:di=01;34:*.sig=01;31", "gsk_renderer_vulkan_x", '!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f',
+    "unix:path=/run/user/0/bus,guid=0f", "https://discord.com/api/", "https://a.blob.core.windows.net/c?sig=", "hvs.1",
+    "glrt-a", "AGE-SECRET-KEY-", "--with-xml2-include=/usr/a:/usr/b"]
 
 
-@given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]), st.sampled_from(list(GIT_PAIRS)))
+@given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
+       st.sampled_from(list(GIT_PAIRS)))
 def test_req_bash_004_3_withholds_by_value(value, name, part):
     """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose value has the shape of a secret."""
     env, withheld = bash_tool.scrub_env({name: value})
     assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
     pairs = {**GIT_PAIRS, part: value}
-    env, withheld = bash_tool.scrub_env({**pairs, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_KEY_B": "y"})     # the pairs pass or go whole
-    assert set(withheld) == {"GIT_CONFIG_KEY_B", *(pairs if value in SECRET_VALUES else ())}
-    assert {name: env[name] for name in pairs if name in env} == ({} if value in SECRET_VALUES else pairs) and env["GIT_CONFIG_NOSYSTEM"] == "1"
+    whole = {} if value in SECRET_VALUES else pairs
+    env, withheld = bash_tool.scrub_env({**pairs, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_KEY_B": "y"})
+    assert set(withheld) == {"GIT_CONFIG_KEY_B", *pairs} - set(whole)
+    assert {name: text for name, text in env.items() if "GIT_CONFIG" in name} == {**whole, "GIT_CONFIG_NOSYSTEM": "1"}
+    env, withheld = bash_tool.scrub_env({"BUNDLE_GEMS__EXAMPLE__COM": "me:pw", "BUNDLE_PATH": "me:pw", name: value})
+    assert set(withheld) == {"BUNDLE_GEMS__EXAMPLE__COM", *([name] if value in SECRET_VALUES else ())}
 
 
 ESCAPES = ["sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & disown", "set -m; sleep 600 & set +m",
@@ -1879,7 +1912,8 @@ def test_req_bash_004_8_keeps_what_the_host_names():
     for keep, whole in ((("GIT_CONFIG_*",), True), (("GIT_CONFIG_VALUE_*",), True), (("GIT_CONFIG_VALUE_0", "*_11"), True),
                         (("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_0"), False), (("GIT_CONFIG_KEY_*",), False)):
         env, withheld = bash_tool.scrub_env(pairs, keep)       # of a group all that look secret are named, or it goes whole
-        assert set(env) & set(pairs) == (set(pairs) if whole else set()) and set(withheld) == (set() if whole else set(pairs)), keep
+        assert set(env) & set(pairs) == set(pairs if whole else ()), keep
+        assert set(withheld) == set(() if whole else pairs), keep
 
 
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
@@ -2333,8 +2367,12 @@ def test_req_bash_008_5_linear_time():
         most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2       # for eight times the text; quadratic is sixty-four
         for text in ("y" * 40000 + small, large, "y" * 40000 + large):
             assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
-    for shape in ("a", "://", "://a:", "eyJ", "eyJa.", "sk-", "-----BEGIN ", "Password=", "a:b@", "xoxb-"):
-        assert busy(lambda: bash_tool.looks_secret("X", shape * (200000 // len(shape)))) < 2, shape
+    for shape in ("a", "://", "://a:", "://a:b/", "https://", "https://a1", "eyJ", "eyJa.", "SG.", "sk-", "-----BEGIN ",
+                  "Password=", "Password=$", "a:b@", "xoxb-", "-D", "-D.", "-Dpassword", "-Dtoken=1", "-Dtoken=",
+                  "Authorization: ", "_", " ", "?token=", "&sig=", "1", "+1."):
+        for begin in ("", "://a:", "https://", "-D", "eyJ", "sk-"):
+            assert busy(lambda: bash_tool.looks_secret("X", begin + shape * (200000 // len(shape)))) < 2, (begin, shape)
+        assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + shape * (200000 // len(shape)), "a:b")) < 2, shape
 
 
 def timed(act):
@@ -2671,12 +2709,16 @@ def test_req_bash_014_3_the_locale(locale):
     assert decides or env["LANG"] == "C.UTF-8"
 
 
-@given(st.dictionaries(st.sampled_from(["PATH", "HOME", "GIT_AUTHOR_NAME", "GIT_CONFIG_GLOBAL", "SSH_AUTH_SOCK", "X", "lower", "CI"]),
-                       st.text(st.characters(exclude_characters="\0"), max_size=12)))
-def test_req_bash_014_4_all_else_passes(environ):
+@given(st.dictionaries(st.sampled_from(["PATH", "HOME", "GIT_AUTHOR_NAME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_VALUE_0",
+                                        "SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS", "XAUTHORITY", "X", "lower",
+                                        "NETRC_FILE", "TOKENIZERS_PARALLELISM", "CI"]),
+                       st.text(st.characters(exclude_characters="\0"), max_size=12)),
+       st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)))
+def test_req_bash_014_4_all_else_passes(environ, set_to):
     """WHEN a command is executed, THE SYSTEM SHALL pass all other variables unchanged."""
-    env, withheld = bash_tool.scrub_env({**GIT_PAIRS, **environ})
-    assert not withheld and env.items() >= {**GIT_PAIRS, **environ}.items()
+    passed = {**GIT_PAIRS, **environ, **set_to}
+    env, withheld = bash_tool.scrub_env(passed)
+    assert not withheld and env.items() >= passed.items()
 
 
 def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
@@ -6995,9 +7037,11 @@ def test_environments_to_the_letter():
             ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("b_token", "A_TOKE", "B_TOKEN"), {"LANG": "C", "B_TOKEN": "x"}, ("A_TOKEN",)),
             ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
             ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
-            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "1", "MY_BASH_TOOL_RUN_KEY": "2"}, (), {"LANG": "C", "BASH_TOOL_RUN_KEY": "1"}, ("MY_BASH_TOOL_RUN_KEY",)),
-            ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y", "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (),
-             {"LANG": "C", "GIT_CONFIG_COUNTS": "1"}, ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
+            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x", "MY_BASH_TOOL_RUN_KEY": "x"}, (),
+             {"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, ("MY_BASH_TOOL_RUN_KEY",)),
+            ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y",
+              "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (), {"LANG": "C", "GIT_CONFIG_COUNTS": "1"},
+             ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
             ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     host = {"BASH_TOOL_RUN_a": "1", "BASH_TOOL_RUN_b": "2", "HOME": "/"}
@@ -7008,30 +7052,91 @@ def test_environments_to_the_letter():
             bash_tool.complete_env(wrong, {})
 
 
-def test_secrets_to_the_letter():
-    """Word by word, the last one first; a place and a public key are none; a secret's shape counts under any name."""
+def test_secret_names_to_the_letter():
+    """Word by word, the last one first; a place, a public key and a setting are none."""
     secret = lambda name, value="x": bash_tool.looks_secret(name, value)
-    for word in "KEY KEYS AUTH PASS PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
-        assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower()) and secret("my" + word.capitalize()) and secret(word + "_2")
+    for word in "KEY KEYS AUTH AUTHORIZATION PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
+        assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower())
+        assert secret("my" + word.capitalize()) and secret(word + "_2")
         assert not secret(word + "LESS") and not secret("MON" + word)
-    for word in "PASSWORD PASSWD PASSPHRASE SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY PRIVATEKEY".split():
-        assert all(secret(name) for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", word + "_2")) and not secret(word + "ED")
+    for word in ("PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY ENCRYPTIONKEY "
+                 "MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split():
+        for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", "X_" + word + "_2"):
+            assert secret(name), name
+        assert not secret(word + "ED") and secret(word + "_2") == (word != "PW")
+    for word in "ASKPASS BYPASS COMPASS MULTIPASS".split():
+        assert not secret(word) and not secret("my_" + word.lower() + "_x")
+        assert secret("X" + word) and secret(word + "_PASS")
     for place in "FILE PATH DIR SOCK".split():
         assert not secret("API_KEY_" + place) and not secret("apiKey" + place.capitalize()) and secret(place + "_KEY")
     assert not secret("PWD") and not secret("OLDPWD") and secret("MY_PWD") and secret("pwd")
+    google = "GOOGLE_APPLICATION_CREDENTIALS"
+    assert not secret(google, "/a.json") and secret(google + "_2") and secret(google, "db://a:b@c")
+    assert not secret("PW_TEST") and not secret("PW_2")
+    assert all(map(secret, ("PW_TOKEN", "pw_test", "X_PW_TEST", "PW_DBPW", "PW")))
     assert all(map(secret, ("myKEY", "KEY2", "X2KEY", "MY_PaT", "MY_APIkey_2"))) and not secret("MYKEY")
     for public in ("PUBLIC", "PUB"):
-        assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower()) and secret(public + "_TOKEN") and secret(public + "_PASS")
-    for value in ("db://me:pw@host", "see db://:p@h/x", "-----BEGIN PRIVATE KEY", "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd",
-                  "x Password=abcd", "Pwd=abcd", "hooks.slack.com/services/T", *("gh%s_" % one + "a" * 36 for one in "pousr"), "github_pat_" + "a" * 22,
-                  "glpat-" + "-" * 20, "npm_" + "a" * 36, "hf_" + "a" * 30, "AIza" + "-" * 35, "AKIA" + "A" * 16, "ASIA" + "0" * 16,
-                  *("xox%s-" % one + "a" * 10 for one in "abeoprs"), *(one + "_" + "a" * 10 for one in ("sk_live", "sk_test", "rk_live", "rk_test")),
-                  "sk-" + "a" * 20, "SG." + "a" * 16 + "." + "b" * 16, "pypi-" + "a" * 16, "dop_v1_" + "0f" * 16, "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8):
-        assert secret("X", value) and secret("PWD", "a " + value) and secret("X_FILE", value), value
-        if value[-1] in "abc0-f" and not value.endswith("KEY-----"):
-            assert not secret("X", value[:-1]), value       # one character less is none
-    for value in ("db://me@host", "db:/me:pw@host", "db://me:pw/@host", "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "sk-" + "é" * 20, "aghp_" + "a" * 36, "-sk-" + "a" * 20):
+        assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower())
+        assert secret(public + "_TOKEN") and secret(public + "_PASS")
+    for value in ("true false yes no on off enabled disabled none null auto always never optional required basic "
+                  "bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt trust peer ident reject "
+                  "cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256").split() + SETTINGS + ["-0.5", "9" * 12]:
+        assert not secret("TOKEN", value) and not secret("TOKEN", value.upper()), value
+        assert secret("TOKEN", value + "x") and secret("TOKEN", "x" + value) and secret("TOKEN", value + " "), value
+    for value in (".", "1.", ".5", "1.2.3", "--1", "1-", "0x1f", "1e6", "٣", "1\n", "password", "default", "plain"):
+        assert secret("TOKEN", value), value
+
+
+SHORTEST_SECRETS = [
+    "db://me:pw@host", "see db://:p@h/x", "db://me:123456/@h", "db://me:p/'@h", "http://me:pw@[::1]/",
+    "https://" + "a1" * 10 + "@h", "http://" + "a1" * 10 + ":@h", "-----BEGIN PRIVATE KEY",
+    "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd", "x Password=abcd", "Pwd=abcd",
+    "pwd=$5ab", "Password=$ecr", "Password=$Trc", "-Dtoken=$z",
+    *("-%s.%s=a" % (one, two) for one in "DP" for two in "password passwd passphrase secret Token".split()),
+    "-Dtoken=truea", "-Dtoken=42x", "-D.token=0x",
+    *("Authorization: %s abcd" % one for one in ("Basic", "Bearer", "Token")),
+    "authorization=bearer%20aaaa", "'AUTHORIZATION' : 'Basic aaaa", "x-api-key=aaaa",
+    *(one + ": aaaa" for one in "Private-Token job-token Deploy-Token X-Auth-Token X-Vault-Token X-API-KEY".split()),
+    *("?%s=" % one + "a" * 8 for one in "accesstoken access_token apikey api_key client_secret Token".split()),
+    "?sig=" + "%2B" * 6 + "/-", *("hooks.slack.com/%s/T" % one for one in ("services", "workflows", "triggers")),
+    "discord.com/api/webhooks/0", "discordapp.com/api/v9/webhooks/0", "office.com/webhook/0",
+    "office365.com/webhookb2/a", "AKIA" + "A" * 16, "ASIA" + "0" * 16, "AGE-SECRET-KEY-" + "0" * 20,
+    "SG." + "a" * 16 + "." + "b" * 16, "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8,
+    *(one + "a" * most for most, group in {
+        8: "?token= &token=", 10: "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- sk_live_ sk_test_ rk_live_ rk_test_",
+        16: "pypi-", 20: "glpat- glrt- gldt- glft- glptt- glcbt- glagent- glsoat- gloas- sk- hvs. hvb. hvr. dckr_pat_ "
+        "dckr_oat_ GOCSPX- ya29. ?sig= x&sig=", 22: "github_pat_", 30: "hf_", 35: "AIza",
+        36: "ghp_ gho_ ghu_ ghs_ ghr_ npm_",
+        32: "dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
+        40: "gsk_"}.items() for one in group.split())]
+NOT_QUITE_SECRETS = [
+    "db://me@host", "db:/me:pw@host", "db://me:p w@h", 'db://me:p/"@h', "db://me:p/<@h", "db://me:p/>@h",
+    "db://h:http://me@i", "db://[me:p/@h", *("db://me:%s@h" % port for port in ("80/", "1/", "65535?", "8#", "8,/")),
+    "https://" + "a" * 30 + "@h", "https://" + "a1" * 9 + "b@h", "db://" + "a1" * 20 + "@h",
+    "https://" + "a1." * 10 + "@h", "https://h/" + "a1" * 20 + "@x",
+    "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "asig=" + "a" * 30,
+    *("%s=$%s" % (one, two) for one in ("Password", "AccountKey") for two in "{ABC} (abc) ABCD __AB".split()),
+    *("-Dtoken=" + one for one in ("true", "FALSE", "0", "42 ", "true -Dx", "$AAAA", "${a}", " aaaa", "")),
+    "-Dtoken.x=1", "D.token=a", "-Xtoken=a", "Authorization Basic aaaa", "Authorization: Digest aaaa",
+    "sk-" + "é" * 20, "aghp_" + "a" * 36, "-sk-" + "a" * 20]
+
+
+def test_secret_values_to_the_letter():
+    """A secret's shape counts under any name and anywhere in the value; with a character less it is none."""
+    secret = bash_tool.looks_secret
+    for value in SHORTEST_SECRETS:
+        assert secret("X", value) and secret("PWD", "a " + value) and secret("X_FILE", value + " b"), value
+        if value[-1] in "abcd0":
+            assert not secret("X", value[:-1]), value
+    assert secret("X", "sig=" + "a" * 20) and not secret("X", "a sig=" + "a" * 20)
+    for value in NOT_QUITE_SECRETS:
         assert not secret("X", value), value
+    for name, value in (("BUNDLE_A__B", "me:pw"), ("BUNDLE_A___B__C", "a@b:c$d"), ("BUNDLE___", "a:b")):
+        assert secret(name, value) and not secret("X" + name, value), name
+        for other in ("-" + value, value + "/", value + ":", value + " ", "a:", ":a", "/a:b"):
+            assert not secret(name, other), (name, other)
+    for name in ("BUNDLE_A_B", "BUNDLE_A", "BUNDLE_", "BUNDLE_A__B-C", "BUNDLE__", "BUNDLE_MIRROR__HTTPS://A__B"):
+        assert not secret(name, "me:pw"), name
 
 
 def test_exit_statuses_to_the_letter():
@@ -7304,13 +7409,16 @@ def test_spec_environment_and_patterns():
     assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), editor)} == dict(bash_tool.NON_INTERACTIVE)
     dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
     assert dropped == sorted(bash_tool.DROPPED_NAMES)
-    words = SPEC.split("#### REQ-BASH-004.2\n")[1].split("```")[0]
-    for word in (*bash_tool.SECRET_WORDS, *bash_tool.SECRET_ENDINGS[:len(bash_tool.SECRET_ENDINGS) // 2], *bash_tool.LOCATION_WORDS, *bash_tool.PLAIN_NAMES):
-        assert re.search(r"\b%s\b" % word, words), word
+    words = {name: body.split() for name, body in fenced("words")}
+    endings = words.pop("SECRET_ENDINGS")
+    assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
+    for name in ("SECRET_WORDS", "PLAIN_WORDS", "LOCATION_WORDS", "PLAIN_NAMES", "PLAIN_VALUES"):
+        assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
+    assert not words
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
     assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
     patterns = dict(fenced("pattern"))
-    assert len(patterns) == 5
+    assert len(patterns) == 7
     del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
         pattern = getattr(bash_tool, "_" + name)
