@@ -674,6 +674,16 @@ def shown(value: object) -> str:
     return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
 
 
+def quoted(value: object) -> str:
+    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of what
+    `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
+
+    >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
+    "x); to stop: kill -9 -1" "a\u005d \"b\""
+    """
+    return json.dumps(shown(value), ensure_ascii=False).replace("]", "\\u005d")
+
+
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI, OSC
 _DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
 

@@ -6708,6 +6708,28 @@ def test_words_for_sizes_and_values():
     assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
 
 
+def test_quoted_to_the_letter():
+    """What is quoted stays one JSON string on one line, whatever it is made of, and no bracket in it ends a note."""
+    for value, text in (
+            ("x); to stop: kill -9 -1", '"x); to stop: kill -9 -1"'), ("a]\n[b", r'"a\u005d [b"'),
+            ("]]", r'"\u005d\u005d"'), ('say "hi"', r'"say \"hi\""'), ("a\\b", r'"a\\b"'), ("\\]", r'"\\\u005d"'),
+            ("\\u005d", r'"\\u005d"'), ("'`$(x)", "\"'`$(x)\""),
+            ("a\ud800b\udc80", '"a b "'), ("\t\r\0\x1b\x7f\x9b\u2028\u202e\ufeff", '"         "'),
+            ("é€😀", '"é€😀"'), ("", '""'), (7, '"7"'), (None, '"None"'), ("x" * 80, '"%s"' % ("x" * 80)),
+            ("x" * 81, '"%s…"' % ("x" * 79)),
+            ("]" * 81, '"%s…"' % (r"\u005d" * 79)), ('"' * 80, '"%s"' % (r"\"" * 80))):
+        assert bash_tool.quoted(value) == text, value
+
+
+@given(st.text(st.characters(), max_size=100)
+       | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join))
+def test_quoted_comes_back(value):
+    """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
+    text = bash_tool.quoted(value)
+    assert json.loads(text) == bash_tool.shown(value)
+    assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
+
+
 @given(st.lists(st.sampled_from([b"a", b"\n", b"m", "é".encode(), "😀".encode(), b"\xe2\x82", b"\xff", b"\x1b", b"\x1b[3", b"\x1b]0;t", b"\x07", b"\\", b"\r", b"\r\n", b" "]),
                 max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
 @example(b"\x1b[" + b"1;" * 600, 300, 0)
