@@ -5,8 +5,13 @@
     python3 bench_bash_tool.py                  # all, some eight minutes
     python3 bench_bash_tool.py call import      # those whose name holds one of the words
     python3 bench_bash_tool.py --json           # for a program: one object
+    python3 bench_bash_tool.py compare OLD.py NEW.py [--rows NAME,...] [--quick] [--json]
 
-Most figures are measured in rounds, each of which gives one value; the table shows their median, and as noise how far a round
+`compare` takes the median of the same rounds for both versions and for subprocess, the floor. It needs
+root, or processes whose memory this user may read. It takes some five minutes; a row that fails is
+named, and the exit status is then 1.
+
+Without it, most figures are measured in rounds, each of which gives one value; the table shows their median, and as noise how far a round
 is from it, again in the median. A target is missed if the median is beyond it by more than the noise; then the exit status is 1. A
 target that cannot be had is printed with the bound that holds instead of it, and the reason; figures without a target show the
 reasons. Standard library only; Linux; up to 1 GiB in the folder for temporary files while it runs.
@@ -18,11 +23,16 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import gc
+import hashlib
+import importlib.util
+import itertools
 import json
 import os
 import platform
 import py_compile
 import re
+import resource
 import shutil
 import signal
 import statistics
@@ -31,9 +41,9 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence
 
 HERE = Path(__file__).resolve().parent
 FIGURES: list[Figure] = []
@@ -131,6 +141,719 @@ def strangers(count: int) -> Iterator[None]:
         group.wait()
 
 
+def machine() -> str:
+    """One line about where this ran."""
+    model = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    bash = subprocess.run(["bash", "-c", "echo $BASH_VERSION"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    return "%s, %d cores of %s, Python %s, bash %s, load %.1f" % (
+        platform.platform(), os.cpu_count() or 1, model[0] if model else platform.machine(), platform.python_version(), bash, os.getloadavg()[0])
+
+
+os.environ.pop("BASH_ENV", None)        # it would be run in what is compared with, and not in the tool
+ENV = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+# ---- two versions, compared ----------------------------------------------------------------------
+# `compare OLD.py NEW.py` measures two versions and the floor in turns, through their public
+# interface alone. The floor is subprocess, doing the same as nearly as it can. This part of the
+# file never imports the bash_tool.py beside it.
+
+NAP = "86400.%07d" % os.getpid()        # how the argument of each `sleep` of this benchmark begins
+CONTENDERS = ("floor", "old", "new")
+LOOK_S = 0.3                            # how long a background start looks for an early failure
+GIGABYTE_OF_ZEROS = "head -c 1000000000 /dev/zero"
+Rounds = Dict[str, List[float]]         # of each contender, one value a round
+
+
+def contents(path: str) -> bytes:
+    """What a file of /proc holds; nothing if its process has ended."""
+    try:
+        return Path(path).read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def naps(prefix: str) -> list[int]:
+    """The processes that run `sleep` with an argument that begins like this."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        program, _, argument = contents("/proc/%s/cmdline" % pid).partition(b"\0")
+        if program.endswith(b"sleep") and argument.startswith(prefix.encode()):
+            found.append(int(pid))
+    return found
+
+
+def end_naps(prefix: str) -> None:
+    """Ends what a failed row has left: shells and supervisors end when their `sleep` does."""
+    for pid in naps(prefix):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def wait_for_naps(prefix: str, count: int, calls: Sequence[Future[Any]] = ()) -> None:
+    """Returns when so many are asleep. A call that has failed by then raises its exception."""
+    deadline = time.monotonic() + 30
+    while len(naps(prefix)) < count:
+        for call in calls:
+            if call.done():
+                call.result()
+        if time.monotonic() > deadline:
+            raise TimeoutError("after 30 s not all of %d commands are under way" % count)
+        time.sleep(0.05)
+    time.sleep(0.2)         # for what a contender does after a start
+
+
+class Floor:
+    """The same with subprocess alone."""
+
+    def call(self, command: str) -> None:
+        """Runs a command to its end."""
+        plain(command)
+
+    def drain(self, command: str) -> None:
+        """Runs a command whose output is a flood."""
+        plain(command + " | cat >/dev/null")
+
+    def drain_to_file(self, command: str) -> None:
+        """The same, where a version of bash_tool writes an output file up to its cap."""
+        self.drain(command)
+
+    def expire(self, command: str, limit_s: float) -> str:
+        """Runs a command that has to be ended at the limit. Returns its output."""
+        shell = self._start(command, subprocess.PIPE)
+        try:
+            shell.communicate(timeout=limit_s)
+            raise RuntimeError("the command ended before its limit")
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            return shell.communicate()[0].decode()
+
+    def background(self, command: str) -> Callable[[], object]:
+        """Starts a command. Returns the function that ends it."""
+        shell = self._start(command, subprocess.DEVNULL)
+
+        def _end() -> None:
+            shell.kill()
+            shell.wait()
+        return _end
+
+    @contextlib.contextmanager
+    def flight(self, commands: Sequence[str]) -> Iterator[Sequence[Future[Any]]]:
+        """All commands under way at once; for each there is a thread that waits for its end."""
+        shells: list[subprocess.Popen[bytes]] = []
+
+        def _wait(command: str) -> None:
+            shell = self._start(command, subprocess.PIPE)
+            shells.append(shell)
+            shell.communicate()
+
+        with ThreadPoolExecutor(len(commands)) as pool:
+            futures = [pool.submit(_wait, command) for command in commands]
+            try:
+                yield futures
+            finally:
+                while not all(future.done() for future in futures):
+                    for shell in shells:
+                        shell.kill()
+                    time.sleep(0.05)
+        for future in futures:
+            future.result()
+
+    def close(self) -> None:
+        """Nothing is left to be closed."""
+
+    @staticmethod
+    def _start(command: str, output: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=output,
+                                stderr=subprocess.STDOUT, start_new_session=True)
+
+
+class Version(Floor):
+    """One version of bash_tool, loaded from the folder that holds its copy."""
+
+    def __init__(self, folder: Path) -> None:
+        name = "bash_tool_" + folder.name
+        spec = importlib.util.spec_from_file_location(name, folder / "bash_tool.py")
+        assert spec is not None and spec.loader is not None
+        self.module: Any = importlib.util.module_from_spec(spec)
+        sys.modules[name] = self.module
+        spec.loader.exec_module(self.module)
+        self.tool = self.module.BashTool(state_dir=folder / "state")
+        self.without_file = self.module.BashTool(profile=self.module.STREAMS)
+
+    def call(self, command: str) -> None:
+        self._ran("exited", command)
+
+    def drain(self, command: str) -> None:
+        result = self.without_file.run(command)
+        assert result.status == "exited" and result.truncated, result
+
+    def drain_to_file(self, command: str) -> None:
+        assert self._ran("exited", command).truncated
+
+    def expire(self, command: str, limit_s: float) -> str:
+        return str(self._ran("timed_out", command, timeout_s=limit_s).text)
+
+    def background(self, command: str) -> Callable[[], object]:
+        pid = self._ran("running", command, mode="background").pid
+        end: Callable[[], object] = self.tool.job(pid).kill
+        return end
+
+    @contextlib.contextmanager
+    def flight(self, commands: Sequence[str]) -> Iterator[Sequence[Future[Any]]]:
+        cancel = self.module.Cancel()
+        with ThreadPoolExecutor(len(commands)) as pool:
+            futures = [pool.submit(self._ran, "cancelled", command, cancel=cancel, timeout_s=600)
+                       for command in commands]
+            try:
+                yield futures
+            finally:
+                cancel.cancel()
+        for future in futures:
+            future.result()
+
+    def close(self) -> None:
+        self.tool.close()
+        self.without_file.close()
+
+    def _ran(self, status: str, command: str, **more: Any) -> Any:
+        """The result of a call that has to end like this: what fails at once costs little."""
+        result = self.tool.run(command, **more)
+        if result.status != status or (status == "exited" and result.exit_code != 0):
+            raise RuntimeError("%r: %s, not %s: %.300s" % (
+                command, result.status, status, result.text))
+        return result
+
+
+# Hosts: fresh processes that hold one contender, so that their memory is not another's.
+
+class Process(NamedTuple):
+    """What /proc/PID/stat says."""
+    parent: int
+    session: int
+    started: int
+
+
+def processes() -> dict[int, Process]:
+    """All that live on this machine."""
+    table = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        state, *fields = contents("/proc/%s/stat" % pid).rpartition(b") ")[2].split() or [b"Z"]
+        if state != b"Z":
+            table[int(pid)] = Process(int(fields[0]), int(fields[2]), int(fields[18]))
+    return table
+
+
+class Family(NamedTuple):
+    """The processes of a tool. The commands are none of them, and neither is the host."""
+    supervisors: set[int]       # parents of the commands' shells
+    servers: set[int]           # parents of the supervisors
+    others: set[int]            # a guard, or supervisors without a command
+
+    @property
+    def all(self) -> set[int]:
+        """Their numbers."""
+        return self.supervisors | self.servers | self.others
+
+
+def family(prefix: str, servers: Iterable[int] = ()) -> Family:
+    """What belongs to the tool of this host, with `servers` found earlier. Its commands are naps.
+
+    The shell of a command leads the session of its `sleep`. A process that is no descendant of the
+    host, as a guard, is known by the last folder of its PATH, which only this host has.
+    """
+    table, host = processes(), os.getpid()
+    young = {pid for pid in table if table[pid].started >= table[host].started} - {host}
+    shells = {table[pid].session for pid in naps(prefix) if pid in table}
+    commands = {pid for pid in young if table[pid].session in shells}
+    supervisors = {table[shell].parent for shell in shells if shell in table} & young
+    servers = {*servers, *(table[pid].parent for pid in supervisors)} & young - supervisors
+    mark = os.environ["PATH"].rpartition(":")[2].encode()
+    known = {host} | supervisors | servers
+    known |= {pid for pid in young if mark in contents("/proc/%d/environ" % pid)}
+    while True:
+        more = {pid for pid in young - commands - known if table[pid].parent in known}
+        if not more:
+            break
+        known |= more
+    return Family(supervisors, servers, known - commands - supervisors - servers - {host})
+
+
+def memory_mib(pids: Iterable[int]) -> float:
+    """Their memory, what they share divided among those who share it (PSS)."""
+    rollups = [contents("/proc/%d/smaps_rollup" % pid) for pid in pids]
+    sizes = [re.findall(rb"^Pss:\s+(\d+)", rollup, re.M) for rollup in rollups]
+    return sum(int(size[0]) for size in sizes if size) / 1024
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had at once since its peak was cleared."""
+    return int(re.findall(rb"VmHWM:\s+(\d+)", contents("/proc/self/status"))[0]) / 1024
+
+
+def host_in_flight(contender: Floor, prefix: str, count: int) -> dict[str, float]:
+    """The memory that commands in flight take. A host whose new processes share what was its own
+    has a growth below 0; the sum with theirs is what the machine pays."""
+    gc.collect()
+    before = memory_mib([os.getpid()])
+    with contender.flight(["sleep %s%05d" % (prefix, number) for number in range(count)]) as calls:
+        wait_for_naps(prefix, count, calls)
+        found = family(prefix)
+        host, rest = memory_mib([os.getpid()]) - before, memory_mib(found.all)
+        return {"host": host, "rest": rest, "each_kib": 1024 * (host + rest) / count}
+
+
+def host_resident(contender: Floor, prefix: str, _: int) -> dict[str, float]:
+    """The memory of what stays when idle supervisors have ended, within 12 s of a call."""
+    with contender.flight(["sleep %s" % prefix]) as calls:
+        wait_for_naps(prefix, 1, calls)
+        servers = family(prefix).servers
+    deadline = time.monotonic() + 12
+    while len(family(prefix, servers).all) > 1 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return {"rest": memory_mib(family(prefix, servers).all)}
+
+
+def host_jobs(contender: Floor, prefix: str, count: int) -> dict[str, float]:
+    """The memory of the supervisors of background jobs."""
+    ends: list[Callable[[], object]] = []
+    try:
+        for number in range(count):
+            ends.append(contender.background("sleep %s%05d" % (prefix, number)))
+        wait_for_naps(prefix, count)
+        found = family(prefix)
+        return {"supervisors": memory_mib(found.supervisors) / count,
+                "rest": memory_mib(found.all) / count, "count": len(found.supervisors)}
+    finally:
+        for end in ends:
+            end()
+
+
+def host_flood(contender: Floor, prefix: str, _: int) -> dict[str, float]:
+    """What 1 GB of output adds to the peak of the host, and what the tool's processes have then."""
+    contender.call(":")
+    Path("/proc/self/clear_refs").write_text("5")       # the peak begins anew
+    before = peak_mib()
+    contender.drain_to_file(GIGABYTE_OF_ZEROS)
+    host = peak_mib() - before
+    with contender.flight(["%s; sleep %s" % (GIGABYTE_OF_ZEROS, prefix)]) as calls:
+        wait_for_naps(prefix, 1, calls)
+        return {"host": host, "rest": memory_mib(family(prefix).all)}
+
+
+def host_main(kind: str, folder: str, prefix: str, count: str) -> int:
+    """What a fresh process does for `Comparison.host`."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = 8192 if hard == resource.RLIM_INFINITY else min(hard, 8192)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))     # a call takes up to ten
+    contender = Floor() if Path(folder).name == "floor" else Version(Path(folder))
+    work = {"in-flight": host_in_flight, "resident": host_resident,
+            "jobs": host_jobs, "flood": host_flood}
+    with contextlib.closing(contender):
+        print(json.dumps(work[kind](contender, prefix, int(count))))
+    return 0
+
+
+# What a fresh interpreter does to time an import, the constructor and the first call.
+FIRST = {"floor": """
+import sys, time
+begun = time.perf_counter()
+import subprocess
+imported = made = time.perf_counter()
+subprocess.run(["bash", "-c", ":"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+               stderr=subprocess.STDOUT, start_new_session=True)
+print([imported - begun, 0.0, time.perf_counter() - made])
+""", "tool": """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+begun = time.perf_counter()
+import bash_tool
+imported = time.perf_counter()
+tool = bash_tool.BashTool()
+made = time.perf_counter()
+result = tool.run(":")
+ended = time.perf_counter()
+assert result.status == "exited", result
+print([imported - begun, made - imported, ended - made])
+tool.close()
+"""}
+
+
+class Line(NamedTuple):
+    """A line of the table. `ratio`: the floor does the same, so a ratio to it has a meaning."""
+    what: str
+    unit: str
+    rounds: Rounds
+    ratio: bool = True
+
+
+class Comparison:
+    """Both versions and the floor, at hand for the rows."""
+
+    def __init__(self, old: str, new: str, quick: bool) -> None:
+        self.quick = quick
+        self._scratch = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
+        self.folder = Path(self._scratch.name)
+        self._hosts = itertools.count()
+        self._naps = itertools.count()
+        self.versions: dict[str, dict[str, str]] = {}
+        for name, path in (("old", old), ("new", new)):
+            sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            self.versions[name] = {"path": path, "sha256": sha256}
+            (self.folder / name).mkdir()
+            py_compile.compile(shutil.copy(path, str(self.folder / name / "bash_tool.py")))
+        os.environ["TMPDIR"] = self._scratch.name       # whatever they leave goes with it
+        self.env = {**ENV, "TMPDIR": self._scratch.name}
+        self.contenders: dict[str, Floor] = {"floor": Floor()}
+        for name in self.versions:
+            version = Version(self.folder / name)
+            self.contenders[name] = version
+            self.versions[name]["version"] = version.module.__version__
+
+    def close(self) -> None:
+        """Ends and removes everything."""
+        end_naps(NAP)
+        for contender in self.contenders.values():
+            contender.close()
+        self._scratch.cleanup()
+
+    def times(self, count: int, least: int = 1) -> int:
+        """A tenth of it where only a glance is wanted."""
+        return max(least, count // 10) if self.quick else count
+
+    def nap(self) -> str:
+        """A command that sleeps, unlike any other."""
+        return "sleep %s%05d" % (NAP, next(self._naps))
+
+    def in_turns(self, act: Callable[[Floor], float], times: int, rounds: int = 6,
+                 names: Sequence[str] = CONTENDERS) -> Rounds:
+        """Each contender acts so many times a round, and a round gives the median. The order
+        changes, for what a contender does after its answer falls into the next one's time."""
+        orders = itertools.cycle(itertools.permutations(names))
+        for name in names:
+            act(self.contenders[name])
+        medians: Rounds = {name: [] for name in names}
+        for _ in range(rounds):
+            values: Rounds = {name: [] for name in names}
+            for _ in range(times):
+                for name in next(orders):
+                    values[name].append(act(self.contenders[name]))
+            for name in names:
+                medians[name].append(statistics.median(values[name]))
+        return medians
+
+    def hosts(self, kind: str, count: int, rounds: int,
+              names: Sequence[str] = CONTENDERS) -> dict[str, Rounds]:
+        """What fresh hosts of each contender measure: for each of their values the rounds."""
+        told: dict[str, Rounds] = {}
+        for _ in range(rounds):
+            for name in names:
+                for key, value in self._host(kind, name, count).items():
+                    told.setdefault(key, {}).setdefault(name, []).append(value)
+        return told
+
+    def _host(self, kind: str, name: str, count: int) -> dict[str, float]:
+        number = next(self._hosts)
+        mark = "%s/host%d" % (self.folder, number)
+        path = os.environ.get("PATH", os.defpath) + ":" + mark
+        done = subprocess.run(
+            [sys.executable, __file__, "compare-host", kind, str(self.folder / name),
+             "%s9%03d" % (NAP, number), str(count)],
+            stdout=subprocess.PIPE, env={**self.env, "PATH": path}, check=True, timeout=180)
+        answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+    @functools.lru_cache(None)
+    def first(self) -> list[Rounds]:
+        """Milliseconds of the import, the constructor and the first call, in fresh processes."""
+        told: list[Rounds] = [{name: [] for name in CONTENDERS} for _ in range(3)]
+        for _ in range(self.times(20, 3)):
+            for name in CONTENDERS:
+                code = FIRST["floor" if name == "floor" else "tool"]
+                done = subprocess.run([sys.executable, "-c", code, str(self.folder / name)],
+                                      stdout=subprocess.PIPE, env=self.env, check=True, timeout=60)
+                for rounds, value in zip(told, json.loads(done.stdout)):
+                    rounds[name].append(1000 * value)
+        return told
+
+
+Row = Callable[[Comparison], Iterator[Line]]
+ROWS: dict[str, Row] = {}
+
+
+def row(name: str) -> Callable[[Row], Row]:
+    """Registers a function as a row of the comparison."""
+    def _registered(function: Row) -> Row:
+        ROWS[name] = function
+        return function
+    return _registered
+
+
+def ms(act: Callable[[], object]) -> float:
+    """Milliseconds."""
+    return 1000 * took(act)
+
+
+@row("call")
+def _(bench: Comparison) -> Iterator[Line]:
+    times = bench.times(100)
+    yield Line("call ':'", "ms", bench.in_turns(lambda one: ms(lambda: one.call(":")), times))
+
+
+@row("threads")
+def _(bench: Comparison) -> Iterator[Line]:
+    times = bench.times(40)
+
+    def _per_second(one: Floor) -> float:
+        def _some(_: int) -> None:
+            for _ in range(times):
+                one.call(":")
+        with ThreadPoolExecutor(16) as pool:
+            return 16 * times / took(lambda: list(pool.map(_some, range(16))))
+
+    yield Line("':' from 16 threads", "/s", bench.in_turns(_per_second, 1, 3))
+
+
+@row("ls")
+def _(bench: Comparison) -> Iterator[Line]:
+    times = bench.times(50)
+    yield Line("call 'ls /'", "ms", bench.in_turns(lambda one: ms(lambda: one.call("ls /")), times))
+
+
+@row("import")
+def _(bench: Comparison) -> Iterator[Line]:
+    yield Line("import (floor: of subprocess)", "ms", bench.first()[0])
+
+
+@row("constructor")
+def _(bench: Comparison) -> Iterator[Line]:
+    yield Line("BashTool()", "ms", {name: bench.first()[1][name] for name in CONTENDERS[1:]})
+
+
+@row("first")
+def _(bench: Comparison) -> Iterator[Line]:
+    yield Line("first call ':' of a process", "ms", bench.first()[2])
+
+
+@row("memory")
+def _(bench: Comparison) -> Iterator[Line]:
+    for count in (1, 20, 200):
+        told = bench.hosts("in-flight", count, bench.times(3))
+        yield Line("%d in flight: growth of the host" % count, "MiB", told["host"])
+        yield Line("%d in flight: tool's processes" % count, "MiB", told["rest"], ratio=False)
+        yield Line("%d in flight: both, each command" % count, "KiB", told["each_kib"])
+
+
+@row("resident")
+def _(bench: Comparison) -> Iterator[Line]:
+    told = bench.hosts("resident", 1, bench.times(3), CONTENDERS[1:])
+    yield Line("fork server or guard alone", "MiB", told["rest"])
+
+
+@row("jobs")
+def _(bench: Comparison) -> Iterator[Line]:
+    told = bench.hosts("jobs", 20, bench.times(3), CONTENDERS[1:])
+    for name, counts in told["count"].items():
+        if set(counts) != {20}:
+            raise RuntimeError("%s: 20 jobs have %s supervisors" % (name, counts))
+    yield Line("20 jobs: each supervisor", "MiB", told["supervisors"])
+    yield Line("20 jobs: tool's processes, each job", "MiB", told["rest"])
+
+
+@row("background")
+def _(bench: Comparison) -> Iterator[Line]:
+    def _beyond(one: Floor) -> float:
+        begun = time.perf_counter()
+        end = one.background(bench.nap())
+        elapsed = time.perf_counter() - begun
+        end()
+        return 1000 * (elapsed - (0 if type(one) is Floor else LOOK_S))
+
+    rounds = bench.in_turns(_beyond, bench.times(10), 3)
+    yield Line("background start, beyond its look", "ms", rounds)
+
+
+def beyond_limit(command: str, limit_s: float, word: str = "") -> Callable[[Floor], float]:
+    """Milliseconds from the limit to the answer, which has to hold the word."""
+    def _beyond(one: Floor) -> float:
+        begun = time.perf_counter()
+        output = one.expire(command, limit_s)
+        elapsed = time.perf_counter() - begun
+        if word not in output:
+            raise RuntimeError("too slow: not all was started within %.1f s" % limit_s)
+        return 1000 * (elapsed - limit_s)
+    return _beyond
+
+
+@row("timeout")
+def _(bench: Comparison) -> Iterator[Line]:
+    beyond = beyond_limit(bench.nap(), 0.3)
+    yield Line("timeout: limit to answer", "ms", bench.in_turns(beyond, bench.times(5), 5))
+
+
+@row("timeout-strangers")
+def _(bench: Comparison) -> Iterator[Line]:
+    beyond = beyond_limit(bench.nap(), 0.3)
+    sleep = shutil.which("sleep") or "sleep"
+    pids: list[int] = []
+    try:
+        for _ in range(1000):
+            pids.append(os.posix_spawn(sleep, bench.nap().split(), os.environ))
+        rounds = bench.in_turns(beyond, bench.times(5), 5)
+        yield Line("... beside 1,000 other processes", "ms", rounds)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            os.waitpid(pid, 0)
+
+
+@row("timeout-descendants")
+def _(bench: Comparison) -> Iterator[Line]:
+    command = "for i in $(seq 1000); do %s & done; echo started; wait" % bench.nap()
+    shell = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE,
+                             start_new_session=True)
+    try:
+        assert shell.stdout is not None
+        start_s = took(shell.stdout.readline)
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.communicate()
+    beyond = beyond_limit(command, 1 + 3 * start_s, "started")
+    rounds = bench.in_turns(beyond, 1, bench.times(5, 2))
+    yield Line("... of a command of 1,000 processes", "ms", rounds)
+
+
+@row("drain")
+def _(bench: Comparison) -> Iterator[Line]:
+    rounds = bench.times(5, 2)
+    to_file = bench.in_turns(
+        lambda one: ms(lambda: one.drain_to_file(GIGABYTE_OF_ZEROS)), 1, rounds)
+    yield Line("1 GB drained, 64 MiB of it to a file", "ms", to_file)
+    yield Line("1 GB drained, no file (STREAMS)", "ms", bench.in_turns(
+        lambda one: ms(lambda: one.drain(GIGABYTE_OF_ZEROS)), 1, rounds))
+
+
+@row("flood")
+def _(bench: Comparison) -> Iterator[Line]:
+    told = bench.hosts("flood", 1, bench.times(3), CONTENDERS[1:])
+    yield Line("1 GB: growth of the host's peak", "MiB", told["host"])
+    yield Line("1 GB: tool's processes after it", "MiB", told["rest"])
+
+
+@row("cli")
+def _(bench: Comparison) -> Iterator[Line]:
+    def _run(one: Floor) -> None:
+        """`python3 bash_tool.py :`; the floor runs a shell, then a Python that does nothing."""
+        program = ["-c", "pass"]
+        if isinstance(one, Version):
+            program = [one.module.__file__, ":"]
+        else:
+            plain(":")
+        subprocess.run([sys.executable, *program], env=bench.env, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+
+    rounds = bench.in_turns(lambda one: ms(lambda: _run(one)), bench.times(10), 3)
+    yield Line("python3 bash_tool.py ':'", "ms", rounds)
+
+
+def middle(values: Sequence[float]) -> tuple[float, float | None]:
+    """The median, and as noise the median distance from it; a single value has no noise."""
+    value = statistics.median(values)
+    if len(values) == 1:
+        return value, None
+    return value, statistics.median(abs(each - value) for each in values)
+
+
+def summed_up(name: str, one: Line) -> dict[str, Any]:
+    """A line as data: of each contender value and noise, and the same of its ratio to the floor."""
+    told: dict[str, Any] = {"row": name, "what": one.what, "unit": one.unit}
+    floor = one.rounds.get("floor", []) if one.ratio else []
+    for contender, values in one.rounds.items():
+        value, noise = middle(values)
+        told[contender] = {"value": value, "noise": noise, "values": values}
+        if contender != "floor" and floor and min(floor) > 0:
+            ratio, its_noise = middle([ours / least for ours, least in zip(values, floor)])
+            told[contender].update(ratio=ratio, ratio_noise=its_noise)
+    return told
+
+
+TABLE = "%-39s %11s %11s %11s %11s %11s"
+
+
+def shown_line(told: dict[str, Any]) -> str:
+    """A line of the table."""
+    def _cell(contender: str, value: str, noise: str) -> str:
+        pair = told.get(contender, {})
+        if value not in pair:
+            return ""
+        size = abs(pair[value])
+        digits = 0 if size >= 100 else 1 if size >= 10 else 2
+        text = "%.*f" % (digits, pair[value])
+        return text if pair[noise] is None else "%s±%.*f" % (text, digits, pair[noise])
+
+    values = [_cell(contender, "value", "noise") for contender in CONTENDERS]
+    to_floor = [_cell(contender, "ratio", "ratio_noise") for contender in CONTENDERS[1:]]
+    return TABLE % (told["what"] + ", " + told["unit"], *values, *to_floor)
+
+
+def compare(arguments: Sequence[str]) -> int:
+    """Measures two versions, prints, and returns 1 if a row failed."""
+    parser = argparse.ArgumentParser(prog="bench_bash_tool.py compare",
+                                     description="Two versions and subprocess, in turns.")
+    parser.add_argument("old", metavar="OLD.py")
+    parser.add_argument("new", metavar="NEW.py")
+    parser.add_argument("--rows", metavar="NAME,...", default=",".join(ROWS),
+                        help="only these of: %(default)s")
+    parser.add_argument("--quick", action="store_true",
+                        help="a tenth of the repetitions: a glance, no measurement")
+    parser.add_argument("--json", action="store_true", help="one object in place of the table")
+    options = parser.parse_args(arguments)
+    names = options.rows.split(",")
+    for name in names:
+        if name not in ROWS:
+            parser.error("no row is called %r; there are %s" % (name, ", ".join(ROWS)))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))      # so that everything is ended
+
+    def say(text: str) -> None:
+        if not options.json:
+            print(text, flush=True)
+
+    lines: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    bench = Comparison(options.old, options.new, options.quick)
+    try:
+        say(machine())
+        for name, known in bench.versions.items():
+            say("{}: {path}, version {version}, sha256 {sha256:.12}".format(name, **known))
+        say(TABLE % ("", *CONTENDERS, "old/floor", "new/floor"))
+        for name in names:
+            try:
+                for one in ROWS[name](bench):
+                    lines.append(summed_up(name, one))
+                    say(shown_line(lines[-1]))
+            except Exception as problem:
+                failed[name] = "%s: %s" % (type(problem).__name__, problem)
+                say("%s: FAILED: %s" % (name, failed[name]))
+            finally:
+                end_naps(NAP)
+    finally:
+        bench.close()
+    if options.json:
+        print(json.dumps({"machine": machine(), "quick": options.quick, "versions": bench.versions,
+                          "lines": lines, "failed": failed}, indent=1))
+    return 1 if failed else 0
+
+
+# The rest imports the bash_tool.py beside this file, which may be neither of the two.
+if __name__ == "__main__" and sys.argv[1:2] == ["compare"]:
+    sys.exit(compare(sys.argv[2:]))
+if __name__ == "__main__" and sys.argv[1:2] == ["compare-host"]:
+    sys.exit(host_main(*sys.argv[2:]))
+
+
+# ---- one version against its targets -------------------------------------------------------------------
+
 # A copy with its bytecode beside it, as a user has it after the first import, whatever the environment says about bytecode.
 SCRATCH = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
 FOLDER = Path(SCRATCH.name)
@@ -139,8 +862,6 @@ shutil.copy(HERE / "bash_tool.py", FOLDER)
 (FOLDER / "its_modules.py").write_text("".join(re.findall(r"^(?:import|from) .*\n", (FOLDER / "bash_tool.py").read_text(), re.M)))
 for module in ("bash_tool.py", "its_modules.py"):
     py_compile.compile(str(FOLDER / module))
-os.environ.pop("BASH_ENV", None)        # it would be run in what is compared with, and not in the tool
-ENV = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 sys.path.insert(0, str(FOLDER))
 
 import bash_tool                            # the copy, not the file beside this one
@@ -480,14 +1201,6 @@ def judged(one: Figure) -> dict[str, Any]:
         verdict = "not to be had"
     return {"figure": one.name, "value": value, "noise": noise, "unit": one.unit, "target": one.target, "at_least": one.at_least,
             "verdict": verdict, "instead": one.instead, "because": one.because, "values": values}
-
-
-def machine() -> str:
-    """One line about where this ran."""
-    model = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    bash = subprocess.run(["bash", "-c", "echo $BASH_VERSION"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
-    return "%s, %d cores of %s, Python %s, bash %s, load %.1f" % (
-        platform.platform(), os.cpu_count() or 1, model[0] if model else platform.machine(), platform.python_version(), bash, os.getloadavg()[0])
 
 
 def line(row: dict[str, Any]) -> str:
