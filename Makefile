@@ -11,7 +11,7 @@ IN_VENV = $(VENV)/bin/python
 
 .PHONY: help
 help:       ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,9 +44,21 @@ mutation: $(VENV)-mutation/ready    ## the pure sections mutated; what survives 
 	$(VENV)-mutation/bin/python test_bash_tool.py mutation $(SECTIONS) $(ARGS)
 
 .PHONY: fallbacks
-fallbacks: $(VENV)/ready    ## the suite without each gift of the platform: pidfd, /proc, waitid, memfd, any file
-	@set -e; for gift in pidfd proc waitid memfd files; do echo "== without $$gift"; \
+fallbacks: $(VENV)/ready    ## the suite without each gift of the platform, by the words of GIFTS in test_bash_tool.py
+	@set -e; for gift in pidfd proc children subreaper memfd files python; do echo "== without $$gift"; \
 	  BASH_TOOL_WITHOUT=$$gift $(IN_VENV) test_bash_tool.py suite -k 'not spec and not example and not soak' $(ARGS); done
+
+.PHONY: attack
+attack: $(VENV)/ready   ## the rows of the attack on 0.1.0, and every kind of escapee at every ending; as root also as another user
+	$(IN_VENV) test_bash_tool.py suite -m 'attack and not interop' $(ARGS)
+
+.PHONY: escapees
+escapees: $(VENV)/ready ## the table of escapees, endings and users: what survived
+	$(IN_VENV) test_bash_tool.py escapees
+
+.PHONY: engine-soak
+engine-soak: $(VENV)/ready  ## random commands, cancels, forks of the host, kills and stops of supervisors; make engine-soak SECONDS=60
+	$(IN_VENV) test_bash_tool.py engine-soak $(SECONDS)
 
 .PHONY: soak
 soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60

@@ -9,62 +9,76 @@
     result = bash.call({"command": "make test"})  # what the model sent -> what it reads
     result.text, result.is_error
 
-Every command is a run. One monitor thread owns its process; whoever wants the answer waits for the run:
+Every command has a supervisor, a process of its own:
 
-    Run(plan).start() ------> <---- one monitor thread: spawn, drain, signal, reap
-    caller: run.wait()   |
-                         +-- the shell ended: drain what is left in the pipe -> answer
-                         +-- timeout, cancel, Ctrl-C: TERM+CONT -> grace -> KILL -> sweep -> answer
-                         +-- timeout of what is to be kept: answer "running"; the run goes on as a job
+    host (this program)        fork server                  supervisor
+    BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
+         ^                     forks a supervisor when       signal, reap: the one loop;
+         |                     no idle one can be borrowed   parent of every orphan of its command
+         +--- events: accepted, output, running, ended <---- idle again once wait() says ECHILD
 
-A background command is kept after a look of 0.3 s, and its monitor lives in a detached copy of this file, so that it
-outlives the program. A job is a record in a file, beside its output: whoever opens the folder finds, reads and ends it.
+A supervisor ends its command when the limit is over, when the caller cancels, and when the host
+leaves, in whatever way the host does that. A background command goes on without the host. A job is
+a record in a file, beside its output: each program that opens the folder finds, reads and ends it.
 
-The file reads from top to bottom; but for annotations, no class and no function at its top level uses one that stands below it.
+The file reads from top to bottom; but for annotations, no class and no function at its top level
+uses one that stands below it.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
     3 Profiles           what differs between the ways of speaking to a model: rows of data
     4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
-    5 Decisions          arguments, environment, and what to do next with a process         (pure)
+    5 Decisions          arguments, environment, what to do next with a command             (pure)
     ==== below this line the file touches the operating system ====
-    6 Processes          output buffers, files, the process, the one loop
-    7 Jobs               a run that somebody waits for; a job that goes on by itself
-    8 BashTool           the face
-    9 MCP                the same for the clients of a protocol: a message -> what it asks for; serve
+    6 Supervisor         files, processes, the one loop; the fork server
+    7 Host side          starting a fork server, one command as its caller sees it, jobs
+    8 BashTool           the public class
+    9 MCP                the same for the clients of a protocol: a message -> what it asks for
     10 Command line
 
-SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for word.
-Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying this file.
+SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for
+word. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying
+this file.
 """
 
 from __future__ import annotations
 
 import _thread
-import atexit
+import array
 import codecs
 import errno
 import fcntl
 import fnmatch
+import gc
 import io
 import itertools
 import json
+import marshal
 import math
+import mmap
 import os
 import re
+import resource
 import select
+import selectors
 import signal
+import socket
 import stat
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
+import weakref
 from collections import deque
 from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence, Union
+from typing import (
+    Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence, Union)
 
 __version__ = "0.1.0"
 
@@ -83,15 +97,30 @@ MIB = 1024 * KIB
 DEFAULT_TIMEOUT_S = 30.0
 SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
-LOOK_S = 0.3                # a background command that fails at once is answered as failed (REQ-BASH-003)
-COPY_ANSWERS_S = 2.0        # a detached copy that has not said who it is by then is none
+LOOK_S = 0.3                # a background command that fails within it is answered as failed
 GRACE_S = 15.0              # the most that passes between TERM and KILL (REQ-BASH-004)
-DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms late at worst, so 0.1 s is too short
-DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer than this
-LEAVING_S = 0.1             # a process that has closed its output is gone by then, or it stays
-UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's, is reported
-CHASES = 3                  # after who was born while the list of processes was gone through, and during the chase before
-QUIET_PASSES = 10           # scans that must see nobody while the machine forks; one that is not disturbed is enough
+DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms late at worst
+DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer
+LEAVING_S = 0.1             # what is just ending when the shell has ended is gone by then
+UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's
+KILL_EVERY_S = 0.002        # between two passes of KILL, in which output is read and children reaped
+KILLS_OF_CHILDREN = 16      # in one pass, before the whole tree is read: see _kill_below
+REAP_EVERY_S = 0.02         # where the end of a child may not be announced
+HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL when the host has left: gone within a second
+HOST_LEFT_KILL_S = 0.8      # after which the fork server ends a supervisor that has not acted
+HOST_LOOK_S = 0.5           # how often the host is looked at, where no descriptor tells its end
+HOST_SLACK_S = 0.5          # what a supervisor may answer late before the host gives it up
+LOOK_AROUND_S = 1.0         # how often a caller that waits looks at its clock
+CANCEL_EVERY_S = 0.05       # how often a second cancel of the same token is looked for
+ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
+REQUESTS_MOST = 8           # tries: up to IDLE_MOST idle supervisors, two fork servers, a fork
+IDLE_MOST = 4               # idle supervisors that the host holds on to
+IDLE_S = 10.0               # ... each of which ends by itself after this
+STRAYS_EVERY_S = 0.005      # how often a fork server looks while it has something to end
+SUPERVISORS_MOST = 4096     # of one fork server: the size of the shared page
+CONTROL_BYTES = 5           # of a message to a fork server: a letter, and the number of a process
+LIVE_EVERY_S = 0.1          # between two pieces of live output
+CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 COMMAND_TIMEOUT_S = 120.0   # the other seeds' (001 and 002; ours where 004 leaves it open)
@@ -103,6 +132,7 @@ HEAD_CHARS = 30_000         # 002
 HEAD_BYTES = 256 * KIB      # 004 leaves it open
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
+FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
 FLOOD_PIPE_BYTES = MIB      # the most that an ordinary user gets for one pipe
 FLOOD_PAUSE_S = 0.00001     # takes 60 microseconds, in which a fast writer writes 200 KB
@@ -110,6 +140,7 @@ LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldes
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk does not lose it
+RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 Python spends minutes on a few million
@@ -136,14 +167,21 @@ FULL_OUTPUT_LOST = "[full output was not saved: {reason}]"
 
 NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
-NOTE_LEFTOVER = "still running: {who}; to stop: kill -9 {targets}; output goes on to {path}"
+NOTE_LEFTOVER = "still running: {named}; to stop: kill -9 {targets}{more}"
+NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
-NOTE_NO_COPY = " for as long as this program lives ({reason})"
 NOTE_NOT_KEPT = "ended at its timeout, because it could not be recorded as a job ({reason})"
-NOTE_ATTACHED = "this job ends with the program that started it: no detached copy of bash_tool took it over ({reason})"
-NOTE_SURVIVED = "could not be killed: {who}"
-NOTE_BLIND = "what the command started outside its process group may still run: it could not be looked for"
+NOTE_SURVIVED = "could not be killed: {named}"
+NOTE_BLIND = ("what the command started outside its process group may still run: "
+              "it could not be looked for")
+NOTE_HANGS = ("the supervisor of the command (pid {pid}) does not answer and was ended: "
+              "what the command started may still run")
 NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
+NOTE_SCRATCH = "files that the command left are in {path}"
+NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
+NO_SCRATCH = "the working directory {cwd} is gone ({reason}), and no scratch folder could be made ({problem})"
+JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
+SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -151,7 +189,7 @@ NOWHERE = "nowhere (no file could be written: {reason})"
 JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
 JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
 JOB_NOTE = "\n\n[background process {how}]\n"
-TOO_MANY_JOBS = "too many background jobs ({count} of at most {most}); stop one with kill -9 -PID to make room: {who}"
+TOO_MANY_JOBS = "too many background jobs ({count} of at most {most}); stop one with kill -9 -PID to make room: {named}"
 
 TAIL_NOTICE = "[{stream}: Showing last {shown}.{where}]"
 TAIL_FILE = " Full output: {path}"
@@ -160,7 +198,7 @@ TAIL_FILE_LOST = " Full output was not saved: {reason}"
 BACKGROUNDED = "[Command backgrounded after {limit} timeout (pid {pid}). Partial output:"
 MANAGE = "Use check_pid or kill_pid to manage.]"
 STILL_RUNNING = "[Process {pid} still running.\n\nNew output since last check ({count} lines):"
-NO_SUCH_JOB = "no background process has the pid {pid}; running: {who}"
+NO_SUCH_JOB = "no background process has the pid {pid}; running: {named}"
 HEAD_CHARS_CUT = "\n[truncated]"
 HEAD_BYTES_CUT = "\n... (output truncated)"
 
@@ -215,7 +253,6 @@ NON_INTERACTIVE = MappingProxyType({
 DROPPED_NAMES = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "BASH_XTRACEFD",
                            "FORCE_COLOR", "CLICOLOR_FORCE", "GPG_TTY", "LS_COLORS"})
 DROPPED_PREFIX = "BASH_FUNC_"
-RUN_PREFIX = "BASH_TOOL_RUN_"   # the random is in the name: an inner tool's run never hides the outer one's
 
 # A word of a name counts, not a piece of a word: KEY is one in API_KEY and AppKey, none in KEYBOARD_LAYOUT.
 SECRET_WORDS = frozenset(
@@ -291,12 +328,13 @@ class Format(Enum):
 
 
 class Action(Enum):
-    """What the loop does next with a process."""
+    """What the loop does next with a command."""
     WAIT = "wait"
-    KEEP = "keep"
+    ANSWER = "answer"           # the caller is told that the command goes on
     TERM = "term"
     KILL = "kill"
-    FINISH = "finish"
+    REPORT = "report"           # the caller is told how the shell ended
+    FINISH = "finish"           # nothing is left, or what is left cannot be ended
 
 
 class Request(NamedTuple):
@@ -319,12 +357,12 @@ class Rejected(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The waits of a run, in seconds."""
-    timeout_s: float
+    """The waits of a command, in seconds."""
+    limit_s: float              # after which the command is ended
     grace_s: float
     drain_idle_s: float
     drain_total_s: float
-    kept_s: float | None = None     # None: the timeout ends the run. Else it then goes on as a job until this long after its start
+    answer_after_s: float | None = None     # after which it is a job, if it still runs
 
 
 class Captured(NamedTuple):
@@ -355,33 +393,38 @@ class Fitted(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All that a run needs. The engine sees this and never a profile."""
+    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
+    profile. Paths and texts are bytes: host and supervisor may have different locales."""
     text: bytes
-    mark: str                   # the run's variable
-    shell: tuple[str, ...]
-    program: str | None         # the file of the shell's first word; None: the spawn looks for it
-    cwd: str
-    env: Mapping[str, str]
+    shell: Sequence[bytes]
+    cwd: bytes
+    cwd_required: bool          # no scratch folder stands in for it
+    env: Mapping[bytes, bytes] | None   # None: as in the request before
     limits: Limits
-    streams: Streams
-    saving: Saving
-    limit_bytes: int            # over which the output goes to a file
-    head_bytes: int             # of each stream, how much is kept of its beginning and of its end
+    streams: int                # pipes: one for both streams, or one for each
+    background: bool            # a job from the start
+    watched: bool               # live output is asked for
+    saves: bool                 # output over the limit goes to a file
+    saves_what_is_cut: bool     # ... and also output whose text is over the limit
+    limit_bytes: int
+    head_bytes: int             # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
     count_lines: bool
-    fit: Callable[[Captured], Fitted]
+    state_dir: Mapping[str, Any]
 
 
-class Facts:
-    """What is known of a run; times on the monotonic clock, None for what has not happened."""
-    exited_s: float | None = None
-    output_s: float = 0.0       # the last byte, or the exit if that came later
+class RunState:
+    """What is known of a command; times on the monotonic clock, None for what has not happened."""
+    exited_s: float | None = None       # the shell
+    output_s: float = 0.0               # the last byte, the end of the output, or the exit
     at_eof: bool = False
-    kept: bool = False          # the timeout is over, and the run goes on
-    stops: int = 0              # how often a stop was due: the timeout, and each cancel
+    alone: bool = False                 # no descendant lives: waitpid(2) said ECHILD
+    answered: bool = False              # the caller knows it as a job
+    reported: bool = False              # the caller knows how the shell ended
+    stops: int = 0                      # how often a stop was due: the limit, and each cancel
     term_s: float | None = None
-    kill_s: float | None = None
-    survivors: bool = True      # somebody of the run besides the shell may live; looked at only after TERM
+    kill_s: float | None = None         # the first pass of KILL
+    killed_s: float = 0.0               # the latest
 
     def __init__(self, started_s: float) -> None:
         self.started_s = started_s
@@ -412,13 +455,15 @@ class Outcome(NamedTuple):
 
 
 class JobRecord(NamedTuple):
-    """What the file beside a job's output says of it. What comes later fills in what the beginning left open."""
+    """What the file beside a job's output says of it."""
     command: str = ""
-    mark: str = ""              # the run's variable
     created: float = 0.0        # on the wall clock, in seconds
-    pid: int = 0
-    start: int = 0              # the process's, in the kernel's ticks: with `boot` it tells a process from a later owner of its number
+    pid: int = 0                # 0: the supervisor has not spawned the shell yet
+    session: int = 0            # of a leftover, whose number is no session's
+    start: int = 0              # in the kernel's ticks: tells a process from a later owner of pid
     boot: str = ""
+    supervisor: Sequence[int] = ()      # number and start of the process that runs the job
+    leftover: bool = False      # made of what a foreground command left behind
     status: str = "running"
     limit_s: float = 0.0        # for `timed_out`
     exit_code: int | None = None
@@ -426,10 +471,11 @@ class JobRecord(NamedTuple):
     error: str | None = None
     reason: str = ""
     notes: Sequence[str] = ()
-    members: Sequence[Sequence[int]] = ()   # number and start of what ran on after the shell's end
-    keeper: Sequence[int] = ()  # the same of the detached copy, which takes in the orphans
+    total_bytes: int = 0        # of the output, at the end of the shell
+    duration_s: float = 0.0     # from the spawn to the end of the shell
+    survivors: Sequence[Sequence[int]] = ()     # number and start of what could not be ended
     note: str = ""              # the completion note
-    at: int = -1                # its place in the output file; -1 before anybody has looked
+    at: int = -1                # its place in the output file; -1 before it was appended
     noted: bool = False         # it stands there, or can stand nowhere
 
 
@@ -675,8 +721,8 @@ def shown(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of what
-    `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
+    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of
+    what `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
 
     >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
     "x); to stop: kill -9 -1" "a\u005d \"b\""
@@ -828,14 +874,15 @@ def job_lines(outcome: Outcome) -> list[str]:
 
 
 def completion_note(outcome: Outcome, still: str) -> str:
-    """The last words in a job's output file: how it ended, and who of it runs on. Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
+    """The note at the end of a job's output file: how the job ended, and what of it runs on.
+    Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
     if outcome.status == "timed_out":
         how = "failed: timed out after " + seconds_text(outcome.limit_s)
     elif outcome.status == "cancelled":
         how = "failed: cancelled"
     elif outcome.status != "exited":
         how = "error: " + outcome.reason
-    elif outcome.exit_code is None:         # of a leftover, which is nobody's child
+    elif outcome.exit_code is None:         # of leftovers, which have one status each
         how = "error: exit status unknown"
     elif outcome.signal:
         how = "failed: signal: %d (%s)" % (outcome.exit_code - 128, outcome.signal)
@@ -1094,7 +1141,9 @@ def _wrong(reason: str) -> Rejected:
     return Rejected("invalid_arguments", "invalid arguments: " + reason)
 
 
-def _parse_command(command: str, mode: object, timeout_ms: float | None, profile: Profile) -> Request | Rejected:
+def parse_command(command: str, mode: object, timeout_s: float | None,
+                  profile: Profile) -> Request | Rejected:
+    """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3."""
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
@@ -1103,7 +1152,7 @@ def _parse_command(command: str, mode: object, timeout_ms: float | None, profile
     lone = re.search("[\ud800-\udfff]", command)
     if lone is not None:
         return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
-    return Request(command, mode, None if timeout_ms is None else timeout_ms / 1000)
+    return Request(command, mode, timeout_s)
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Rejected:
@@ -1138,7 +1187,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         if not -2 ** 31 < given[chosen[0]] < 2 ** 31:
             return _wrong('"%s" must be a process ID, got a number of another size' % chosen[0])
         return Inquiry(int(given[chosen[0]]), chosen == ["kill_pid"])
-    return _parse_command(given["command"], given.get("mode", "default"), given.get("timeout"), profile)
+    timeout_s = given["timeout"] / 1000 if "timeout" in given else None
+    return parse_command(given["command"], given.get("mode", "default"), timeout_s, profile)
 
 
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
@@ -1209,7 +1259,7 @@ def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dic
     """
     kept = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
     dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
-    secret = {name for name, value in environ.items() if looks_secret(name, value) and not name.startswith(RUN_PREFIX)}
+    secret = {name for name, value in environ.items() if looks_secret(name, value)}
     withheld = secret - kept - dropped
     for pattern in ENV_GROUPS:
         group = {name for name in environ if re.fullmatch(pattern, name)}
@@ -1222,70 +1272,130 @@ def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dic
     return env, tuple(sorted(withheld))
 
 
-def complete_env(environ: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
-    """An environment that the host chose, as it is, plus the non-interactive defaults that it lacks.
-    Upholds REQ-BASH-014.5."""
+def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment that the host chose, as it is, plus the non-interactive defaults that it
+    lacks. Upholds REQ-BASH-014.5."""
     if not all(isinstance(part, str) for pair in environ.items() for part in pair):
         raise ValueError("env maps strings to strings")
-    runs = {name: value for name, value in host.items() if name.startswith(RUN_PREFIX)}
-    return {**NON_INTERACTIVE, **runs, **environ}
+    return {**NON_INTERACTIVE, **environ}
 
 
-_MARK = RUN_PREFIX + "[0-9a-f]{32}"
-_RECORD_TYPES: dict[str, Any] = {name: list if value == () else type(value) for name, value in JobRecord._field_defaults.items()}
-_RECORD_TYPES.update(created=(int, float), limit_s=(int, float), exit_code=int, signal=str, error=str)
+def _is_number(value: object, least: float, most: float) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and least <= value <= most        # type: ignore[operator]  # a number by now
 
 
-def job_record(lines: bytes) -> JobRecord:
-    """What a record says, line upon line. Whoever reads it may end processes by it: of what was cut off or damaged,
-    nothing is believed. Upholds REQ-BASH-003.14."""
-    facts: dict[str, Any] = {}
-    for line in lines.split(b"\n"):
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and _is_number(value, least, most)
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str) or len(value) > RECORD_ROOM:
+        return False
+    return not re.search("[\ud800-\udfff]", value)
+
+
+def _is_process(value: object) -> bool:
+    """A number and a start time."""
+    return (isinstance(value, list) and len(value) == 2
+            and _is_whole(value[0], 1, 2 ** 31 - 1) and _is_whole(value[1], 0, 2 ** 63 - 1))
+
+
+_JOB_STATUSES = ("running", "exited", "timed_out", "cancelled", "failed", "lost")
+_RECORD_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType({
+    "command": _is_text, "boot": _is_text, "reason": _is_text, "note": _is_text,
+    "created": lambda value: _is_number(value, 0, 1e11),
+    "pid": lambda value: value == 0 or _is_whole(value, 2, 2 ** 31 - 1),
+    "session": lambda value: value == 0 or _is_whole(value, 2, 2 ** 31 - 1),
+    "start": lambda value: _is_whole(value, 0, 2 ** 63 - 1),
+    "supervisor": lambda value: value == [] or _is_process(value),
+    "leftover": lambda value: isinstance(value, bool),
+    "status": lambda value: value in _JOB_STATUSES,
+    "limit_s": lambda value: _is_number(value, 0, 1e9),
+    "exit_code": lambda value: _is_whole(value, 0, 255),
+    "total_bytes": lambda value: _is_whole(value, 0, 2 ** 63 - 1),
+    "duration_s": lambda value: _is_number(value, 0, 1e9),
+    "signal": lambda value: _is_text(value) and len(value) < ECHO_CHARS,
+    "error": lambda value: _is_text(value) and len(value) < ECHO_CHARS,
+    "notes": lambda value: isinstance(value, list) and len(value) < 20 and all(map(_is_text, value)),
+    "survivors": lambda value: isinstance(value, list) and all(map(_is_process, value)),
+    "at": lambda value: _is_whole(value, -1, 2 ** 63 - 1),
+    "noted": lambda value: isinstance(value, bool)})
+
+
+def job_record(data: bytes) -> JobRecord | None:
+    """What a record says, line upon line: each fills in what those before it left open. None for a
+    damaged or forged one: its reader may end processes by it, and shows its texts to a model. A
+    line that was cut off is no damage. Upholds REQ-BASH-003.14."""
+    fields: dict[str, Any] = {}
+    if len(data) > RECORD_CAP_BYTES:
+        return None
+    for line in data.split(b"\n"):
         try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
+            said = load_json(line)
+        except ValueError:
             continue
-        for name, value in said.items() if isinstance(said, dict) else ():
-            fits = name in _RECORD_TYPES and isinstance(value, _RECORD_TYPES[name])
-            if fits and not (isinstance(value, bool) and _RECORD_TYPES[name] is int):
-                facts[name] = value
-    known = JobRecord(**facts)
-    numbers = [one for one in known.members if isinstance(one, list) and [type(n) for n in one] == [int, int]]
-    sound = re.fullmatch(_MARK, known.mark) and known.pid > 1 and [type(n) for n in known.keeper] in ([], [int, int])
-    return known._replace(notes=[str(note) for note in known.notes], members=numbers if sound else (),
-                          keeper=known.keeper if sound else (), pid=known.pid if sound else 0,
-                          limit_s=known.limit_s if 0 <= known.limit_s < 1e9 else 0.0)
+        if isinstance(said, dict):
+            fields.update((name, said[name]) for name in said if name in _RECORD_FIELDS)
+    if not fields or not all(_RECORD_FIELDS[name](value) for name, value in fields.items()):
+        return None
+    return JobRecord(**fields)
 
 
-def next_action(facts: Facts, limits: Limits, now: float) -> tuple[Action, float]:
-    """What to do with a run, and the moment to ask again if nothing happens before.
+def next_action(state: RunState, limits: Limits, now: float) -> tuple[Action, float]:
+    """What to do with a command, and the moment to ask again if nothing happens before.
 
-    It looks at what is true, not at how it came about, so that no order of events is a special case:
+    It looks at what is true, not at how it came about, so that no order of events is special:
 
-        a stop is due?   shell ended?   last signal   then
-        no               no             -             WAIT for the exit or the timeout; at the timeout KEEP what is to be kept
-        no               yes            -             FINISH at EOF, after the idle bound, or after the total bound
-        yes              any            none          TERM (with CONT, so that the stopped hear it)
-        yes              any            TERM          FINISH when all are gone; KILL after the grace or at a second stop
-        yes              any            KILL          FINISH when all are gone, or after UNKILLABLE_S
-    Upholds REQ-BASH-002.3, REQ-BASH-004.5, REQ-BASH-004.6, REQ-BASH-011.1 and REQ-BASH-015.3."""
-    keep_s, timeout_s = limits.kept_s, limits.timeout_s
-    if facts.term_s is None and not facts.stops:
-        if facts.exited_s is not None:
-            until = min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)
-            return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until
-        until = facts.started_s + (keep_s if facts.kept and keep_s is not None else timeout_s)
-        late = Action.TERM if facts.kept or keep_s is None else Action.KEEP
-        return (late if now >= until else Action.WAIT), until
-    if facts.term_s is None:
-        return Action.TERM, now
-    if facts.exited_s is not None and not facts.survivors:
+        stop due?   shell?     last signal   then
+        no          runs       -             WAIT; ANSWER once the caller has waited; TERM at the limit
+        no          ended      -             WAIT for the output and for what is ending; then REPORT
+        no          reported   -             FINISH when nothing is left; TERM at the limit
+        yes         any        none          TERM (with CONT, so that the stopped hear it)
+        yes         any        TERM          FINISH when all are gone; KILL after the grace or at a
+                                             second stop
+        yes         any        KILL          FINISH when all are gone, or after UNKILLABLE_S; else
+                                             KILL again
+    Upholds REQ-BASH-002.3, 004.5, 004.6, 011.1 and 015.3."""
+    if state.term_s is None:
+        if state.stops:
+            return Action.TERM, now
+        if state.exited_s is not None:
+            return _after_exit(state, limits, now)
+        until = state.started_s + limits.limit_s
+        if now >= until:
+            return Action.TERM, now
+        if limits.answer_after_s is not None and not state.answered:
+            until = min(until, state.started_s + limits.answer_after_s)
+            if now >= until:
+                return Action.ANSWER, now
+        return Action.WAIT, until
+    if state.exited_s is not None and state.alone:
         return Action.FINISH, now
-    if facts.kill_s is None:
-        until = facts.term_s + limits.grace_s
-        return (Action.KILL if facts.stops > 1 or now >= until else Action.WAIT), until
-    until = facts.kill_s + UNKILLABLE_S
-    return (Action.FINISH if now >= until else Action.WAIT), until
+    if state.kill_s is None:
+        until = state.term_s + limits.grace_s
+        return (Action.KILL if state.stops > 1 or now >= until else Action.WAIT), until
+    if now >= state.kill_s + UNKILLABLE_S:
+        return Action.FINISH, now
+    until = state.killed_s + KILL_EVERY_S
+    return (Action.KILL if now >= until else Action.WAIT), until
+
+
+def _after_exit(state: RunState, limits: Limits, now: float) -> tuple[Action, float]:
+    """The part of `next_action` for a shell that has ended by itself."""
+    assert state.exited_s is not None
+    if state.reported:
+        if state.alone and state.at_eof:
+            return Action.FINISH, now
+        until = state.started_s + limits.limit_s
+        return (Action.TERM if now >= until else Action.WAIT), until
+    if not state.at_eof:
+        until = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
+    elif state.alone:
+        until = now
+    else:
+        until = max(state.output_s, state.exited_s) + LEAVING_S
+    return (Action.REPORT if now >= until else Action.WAIT), until
 
 
 def status_of(returncode: int) -> tuple[int, str | None]:
@@ -1301,38 +1411,60 @@ def status_of(returncode: int) -> tuple[int, str | None]:
     return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
 
 
-# ==== Below this line the file touches the operating system; a test holds the line. =========================
+# ==== Below this line the file touches the operating system; a test holds the line. =============
 #
-# ---- 6 Processes ----------------------------------------------------------------------------------------
-# Only the monitor thread of a run signals or reaps. A shell that has ended stays a zombie until everything
-# else is settled: a zombie pins its number, so the group and the session that carry it cannot be anybody
-# else's. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would truncate the file.
-# EOF is not exit and exit is not EOF: a leftover holds the pipe after the exit, `exec >&-` closes it before.
+# ---- 6 Supervisor ------------------------------------------------------------------------------
+# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
+# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
+# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
+# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
+# descendant of the command is left; then the supervisor can take the next command. Supervisors are
+# forked by the fork server, which executes this section and those above it, and nothing below.
+#
+# EOF is not exit and exit is not EOF: a leftover holds the pipe after the exit, `exec >&-` closes
+# it before. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would
+# truncate the file.
+
+_SETPIPE_SZ = 1031          # of Linux; fcntl names it since Python 3.10, and elsewhere it is EINVAL
+_WALL = 0x40000000          # waitpid(2): children of clone(2) without an exit signal too
+_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
+
+OWN_NAME = b"bash-tool"     # of fork servers and supervisors: `pkill python` does not mean them
+
+# The line that the shell is told in its arguments. The shell reads its directory and enters it
+# (a directory whose file system hangs then holds the shell, which can be killed, and not the
+# supervisor), reads the command up to a NUL, gives up that stdin, and evaluates the command.
+# BASH_EXECUTION_STRING is the variable in which `bash -c` itself keeps its text; a TMOUT of the
+# host would end the reading; `cd` must leave OLDPWD as it was.
+BOOTSTRAP = (
+    "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; set -- \"${OLDPWD-}\"; "
+    "cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
+    "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
+    "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
+    "eval -- \"$BASH_EXECUTION_STRING\"") % CWD_EXIT_CODE
+
 
 def _own_proc() -> str | None:
-    """Where the processes of this process's own namespace are listed; another namespace's numbers would hit strangers."""
+    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
+    the /proc of another namespace belong to strangers."""
     try:
         return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
     except OSError:
         return None
 
 
-PROC = _own_proc()      # what a platform may lack; see SPEC.md, "Fallbacks"
-HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
-HAS_WAITID = hasattr(os, "waitid")
-_SETPIPE_SZ = 1031      # of Linux; fcntl names it since 3.10, and elsewhere it is EINVAL
-
-# What the shell is told in its argv: to read its text, to give up that stdin, and to evaluate the text. The variable is the
-# one in which `bash -c` itself keeps its text; a TMOUT of the host's would end the reading.
-BOOTSTRAP = "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; eval -- \"$BASH_EXECUTION_STRING\""
+PROC = _own_proc()          # what a platform may lack; see SPEC.md, "Fallbacks"
+HAS_PIDFD = hasattr(os, "pidfd_open")
 
 
 class SpawnError(Exception):
-    """A run that could not begin: `args` are the stable id and the sentence."""
+    """A command that could not begin: `args` are the stable id and the sentence."""
 
 
 def _reason(problem: BaseException) -> str:
-    return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
+    if isinstance(problem, OSError):
+        return problem.strerror or str(problem)
+    return str(problem)
 
 
 def _quietly(act: Callable[..., object], *args: object) -> None:
@@ -1348,7 +1480,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _write_all(fd: int, data: bytes | memoryview) -> None:
-    """Writes all of it. Somebody who shares the descriptor may have made it one that does not block."""
+    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
     view = memoryview(data)
     while view:
         try:
@@ -1359,205 +1491,259 @@ def _write_all(fd: int, data: bytes | memoryview) -> None:
             poller.poll()
 
 
-# This file, for copies of it that outlive this process. It may have been edited since it was loaded, or be no file at all.
-_FILE = os.path.abspath(globals().get("__file__", ""))
-
-
-def _file_identity() -> tuple[int, int, int] | None:
-    try:
-        info = os.stat(_FILE)
-        return (info.st_ino, info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
-    except OSError:
-        return None
-
-
-_LOADED = _file_identity()
-
-
-def _own_sha256() -> str:
-    import hashlib      # 2 ms, for jobs and --version alone
-    return hashlib.sha256(_read_file(_FILE)).hexdigest()
-
-
-# A fork of the host while a pipe of ours is being handed on would give the child its write end too: the child would look like
-# a leftover, or keep the guard waiting; with a record's descriptor it would hold the lock that says that a job lives. It closes
-# what stands here. (A lock over every fork would do the same, and deadlock with a handler, or a __del__, that runs a command
-# while the lock is held.)
-_not_for_forks: set[int] = set()
-
-
-def _forget_pipes() -> None:
-    for fd in _not_for_forks:
-        _quietly(os.close, fd)
-    _not_for_forks.clear()
-
-
-os.register_at_fork(after_in_child=_forget_pipes)
-
-
-def _close(*fds: int | None) -> None:
-    for fd in fds:
-        if fd is not None and fd >= 0:
-            _not_for_forks.discard(fd)
-            os.close(fd)
-
-
-def _ready(fd: int, within_s: float) -> bool:
-    """True once there is something to read, an end, or an error."""
-    poller = select.poll()      # not select.select, which ends at descriptor 1023
-    poller.register(fd, select.POLLIN)
-    return bool(poller.poll(1000 * max(0.0, min(within_s, 3600.0))))
-
-
-def _create(path: str, flags: int) -> int:
-    """A descriptor of a new file that is this user's alone. Raises OSError."""
-    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    os.fchmod(fd, 0o600)    # the umask may have taken more away
-    return fd
-
-
-def _open_regular(path: str, flags: int) -> int:
-    """A descriptor of a file that a job may have replaced by a FIFO, a device, a link. Raises OSError for those."""
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+def _close(fd: int | None) -> None:
+    if fd is not None and fd >= 0:
         os.close(fd)
-        raise FileNotFoundError(errno.ENOENT, "no regular file", path)
-    return fd
 
 
-def _temporary_folders() -> Iterator[str]:
-    for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
-        if base:
-            yield os.path.abspath(base)
+# -- Files: the state directory, output files, records
+
+_OUTPUT_NAME = r"(?:output|pipe-bash)-[0-9a-f]{12}\.log"     # a given folder may hold other files
+_SUFFIXES = (".log", ".job", ".stop")       # output, record, the pipe that ends the job
 
 
-_OUTPUT_NAME = r"(?:output|pipe-bash)-[0-9a-f]{12}\.log"     # a folder that the host gave may hold files of its own
+def _beside(output: str, suffix: str) -> str:
+    """The path of what belongs to an output file."""
+    return output[:-len(".log")] + suffix
 
 
-def _record_path(output: str) -> str:
-    return output[:-len(".log")] + ".job"
+def remove_files(output: str) -> None:
+    """Removes an output file and what belongs to it."""
+    for suffix in _SUFFIXES:
+        _quietly(os.unlink, _beside(output, suffix))
+
+
+def _temporary_folders() -> list[str]:
+    bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")
+    return [os.path.abspath(base) for base in bases if base]
 
 
 def _make_private(path: str) -> None:
-    """Makes a folder that its owner can use, whatever the umask. Raises FileExistsError, and OSError."""
+    """Makes a folder that its owner can use, whatever the umask. Raises OSError."""
     os.mkdir(path, 0o700)
     os.chmod(path, 0o700)
 
 
-class Folder:
-    """Where a tool's files are: private (0700), made when the first file is, emptied of what no answer named. OSError where it
-    cannot be made, or written to."""
+def _create(path: str, flags: int, folder: int | None = None) -> int:
+    """A descriptor of a new file that is this user's alone. Raises OSError."""
+    flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600, dir_fd=folder)
+    os.fchmod(fd, 0o600)    # the umask may have taken more away
+    return fd
 
-    def __init__(self, given: str | None, prefix: str = "output-", shared: bool = False) -> None:
-        """`given`: the folder to use. `shared`: that for temporary files, where the jobs of others are none of this tool's."""
-        self._given, self._prefix = given, prefix
-        self._mine: list[str] | None = [] if shared else None
-        self._made: str | None = None
-        self._name = "bash-tool-" + os.urandom(6).hex()     # one for all threads that make it at once: a lock could be met held
-        self._unnamed: set[str] = set()
 
-    def path(self) -> str:
-        """The folder, made if need be. Raises OSError."""
-        if self._mine is not None:
-            return next((base for base in _temporary_folders() if os.access(base, os.W_OK)), "/tmp")
-        if self._given is not None:
-            os.makedirs(self._given, 0o700, exist_ok=True)
-            return self._given
-        if self._made is not None and os.path.isdir(self._made):    # a cleaner of /tmp may have been here
-            return self._made
+def _open_own(path: str, flags: int) -> int:
+    """A descriptor of a regular file of this user. The command may have put a FIFO, a device, a
+    link in its place. Raises OSError for those and for another user's file."""
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    info = os.fstat(fd)
+    if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
+        return fd
+    os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
+
+
+def _text_source(data: bytes) -> int:
+    """A descriptor from which the shell reads the data: a file in memory, else an unlinked file,
+    else a pipe, for a host that may write no file (RLIMIT_FSIZE 0). Raises OSError."""
+    problem: OSError | None = None
+    for base in ("", *_temporary_folders()):
+        fd = None
+        try:
+            if base:
+                path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+                fd = _create(path, os.O_RDWR)
+                os.unlink(path)
+            else:
+                fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
+            _write_all(fd, data)
+            os.lseek(fd, 0, os.SEEK_SET)
+            return fd
+        except (OSError, AttributeError) as failed:     # AttributeError: no memfd on macOS
+            _close(fd)
+            if isinstance(failed, OSError):
+                problem = failed
+    return _filled_pipe(data, problem)
+
+
+def _filled_pipe(data: bytes, problem: OSError | None) -> int:
+    """The reading end of a pipe that holds all of the data. Raises OSError if that is too much."""
+    reader, writer = os.pipe()
+    try:
+        os.set_blocking(writer, False)
+        if len(data) > READ_BYTES:
+            fcntl.fcntl(writer, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
+        if os.write(writer, data) < len(data):
+            raise OSError(errno.ENOSPC, "no place for the command's text")
+        return reader
+    except OSError as failed:
+        os.close(reader)
+        raise problem or failed from None
+    finally:
+        os.close(writer)
+
+
+def _unread_bytes(source: int, size: int) -> int:
+    """How much of a text of `size` bytes the shell has not read: its place in a file is ours too."""
+    try:
+        return size - os.lseek(source, 0, os.SEEK_CUR)
+    except OSError:         # a pipe
+        left = array.array("i", [0])
+        fcntl.ioctl(source, termios.FIONREAD, left)
+        return left[0]
+
+
+class StateDir:
+    """Where output files, records and scratch folders stand: a folder that only this user can
+    write to, made with the first file. Each use checks that it still is that: after a cleaner of
+    /tmp removed the folder, another user may have made one of the same name."""
+
+    def __init__(self, given: str | None, bases: Sequence[str], name: str, prefix: str,
+                 shared: bool) -> None:
+        """`given`: the folder to use, else `name` in one of `bases`, the folders for temporary
+        files. `shared`: the files stand directly in one of `bases`."""
+        self.given, self.bases, self.name = given, bases, name
+        self.prefix, self.shared = prefix, shared
+
+    def packed(self) -> dict[str, Any]:
+        """What a supervisor needs to use the same folder; paths as bytes."""
+        given = None if self.given is None else os.fsencode(self.given)
+        return {"given": given, "bases": [os.fsencode(base) for base in self.bases],
+                "name": self.name, "prefix": self.prefix, "shared": self.shared}
+
+    @classmethod
+    def unpacked(cls, given: bytes | None, bases: Sequence[bytes], **rest: Any) -> "StateDir":
+        """The other direction."""
+        path = None if given is None else os.fsdecode(given)
+        return cls(path, [os.fsdecode(base) for base in bases], **rest)
+
+    def _paths(self) -> list[str]:
+        if self.given is not None:
+            return [self.given]
+        if self.shared:
+            return [base for base in self.bases if os.access(base, os.W_OK)] or ["/tmp"]
+        return [os.path.join(base, self.name) for base in self.bases]
+
+    def open(self) -> tuple[int, str]:
+        """A descriptor of the folder, made if need be, and its path. Raises OSError."""
         problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        for base in _temporary_folders():
-            path = os.path.join(base, self._name)
+        for path in self._paths():
             try:
-                _make_private(path)
-            except FileExistsError:         # another thread was faster
-                pass
+                self._make(path)
+                return self._open_checked(path), path
             except OSError as failed:
                 problem = failed
-                continue
-            self._made = path
-            return path
         raise problem
 
+    def _make(self, path: str) -> None:
+        if self.given is not None:
+            os.makedirs(path, 0o700, exist_ok=True)
+        elif not self.shared:
+            with suppress(FileExistsError):     # of an earlier command, or made at the same moment
+                _make_private(path)
+
+    def _open_checked(self, path: str) -> int:
+        follow = 0 if self.given is not None else os.O_NOFOLLOW
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
+        info = os.fstat(fd)
+        ours = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
+        sticky = self.given is not None or self.shared
+        if ours or (sticky and info.st_mode & stat.S_ISVTX):
+            return fd
+        os.close(fd)
+        raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
+
     def create(self) -> tuple[int, str]:
-        """A new output file, open for appending and locked for as long as somebody writes."""
-        folder = self.path()
-        self._make_room(folder)
-        path = os.path.join(folder, "%s%s.log" % (self._prefix, os.urandom(6).hex()))
-        fd = _create(path, os.O_WRONLY | os.O_APPEND)
-        self._unnamed.add(path)
-        if self._mine is not None:
-            self._mine = [mine for mine in self._mine if os.path.exists(_record_path(mine))] + [path]
-        _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fd, path
-
-    @staticmethod
-    def _make_room(folder: str) -> None:
-        """Removes the oldest finished output files while the folder holds too much. The lock tells who is finished:
-        the kernel drops it with its writer, however that ended. Upholds REQ-BASH-009.6."""
-        files: list[tuple[float, int, str]] = []
-        for entry in os.scandir(folder):
-            if re.fullmatch(_OUTPUT_NAME, entry.name):
-                try:
-                    info = entry.stat(follow_symlinks=False)
-                    files.append((info.st_mtime, info.st_size, entry.path))
-                except OSError:         # somebody else's folder too: it may be gone by now
-                    pass
-        used = FILE_CAP_BYTES + sum(size for _, size, _ in files)
-        for _, size, path in sorted(files):
-            if used <= FOLDER_CAP_BYTES:
-                break
-            try:
-                with open(_open_regular(path, os.O_RDONLY), "rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(path)
-                    used -= size
-                    os.unlink(_record_path(path))
-            except OSError:
-                pass
-
-    def jobs(self) -> Iterator[str]:
-        """The output files that a record stands beside. Makes no folder."""
-        folder = self._given or self._made
+        """A new output file, open for appending and locked for as long as its writer lives."""
+        folder, path = self.open()
         try:
-            entries = [os.path.join(folder, name) for name in os.listdir(folder)] if folder else map(_record_path, self._mine or ())
-        except OSError:
-            return
-        for record in entries:
-            output = record[:-len("job")] + "log"
-            if record.endswith(".job") and re.fullmatch(_OUTPUT_NAME, os.path.basename(output)):
-                yield output
+            _make_room(folder)
+            name = "%s%s.log" % (self.prefix, os.urandom(6).hex())
+            fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
+        finally:
+            os.close(folder)
+        _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd, os.path.join(path, name)
 
-    def discard(self, path: str) -> None:
-        """Removes a file that no answer will name, and the record beside it."""
-        self._unnamed.discard(path)
-        _quietly(os.unlink, path)
-        _quietly(os.unlink, _record_path(path))
+    def records(self) -> list[str]:
+        """The output files that a record stands beside. Makes no folder."""
+        found = []
+        for folder in self._paths():
+            with suppress(OSError):
+                names = os.listdir(folder)
+                outputs = [name[:-len("job")] + "log" for name in names if name.endswith(".job")]
+                found += [os.path.join(folder, name) for name in outputs
+                          if re.fullmatch(_OUTPUT_NAME, name)]
+        return found
 
-    def named(self, path: str | None) -> None:
-        """From now on the file stays: an answer names it."""
-        self._unnamed.discard(path or "")
+    def remove_if_empty(self) -> None:
+        """Removes the folder if it was made for one tool and holds nothing."""
+        if self.given is None and not self.shared:
+            for path in self._paths():
+                _quietly(os.rmdir, path)
 
     def scratch(self) -> str:
-        """A new empty folder to run a command in whose own is gone."""
+        """A new empty folder for a command that cannot enter its own directory. Raises OSError."""
         name = "scratch-" + os.urandom(6).hex()
         try:
-            path = os.path.join(self.path(), name)
+            folder, path = self.open()
+            os.close(folder)
+            path = os.path.join(path, name)
             _make_private(path)
         except OSError:
             path = os.path.join("/dev/shm", "bash-tool-" + name)
             _make_private(path)
         return path
 
-    def close(self) -> None:
-        """Removes the files that no answer named, and the folder if it is ours and empty."""
-        for path in list(self._unnamed):
-            self.discard(path)
-        _quietly(os.rmdir, self._made or "")
+
+def _make_room(folder: int) -> None:
+    """Removes the oldest finished output files, with their records, while the folder holds too
+    much or too many. Only files of this user count. The lock tells which are finished: the kernel
+    drops it with the writer, however the writer ended. Upholds REQ-BASH-009.6."""
+    files: dict[str, tuple[float, int]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            stem, suffix = os.path.splitext(entry.name)
+            if suffix not in _SUFFIXES or not re.fullmatch(_OUTPUT_NAME, stem + ".log"):
+                continue
+            with suppress(OSError):         # it may be gone by now
+                info = entry.stat(follow_symlinks=False)
+                if info.st_uid == os.geteuid():
+                    age, size = files.get(stem, (0.0, 0))
+                    files[stem] = (max(age, info.st_mtime), size + info.st_size)
+    used = FILE_CAP_BYTES + sum(size for _, size in files.values())
+    count = len(files)
+    for stem, (_, size) in sorted(files.items(), key=lambda item: item[1]):
+        if used <= FOLDER_CAP_BYTES and count < FOLDER_CAP_FILES:
+            break
+        if _remove_finished(folder, stem):
+            used -= size
+            count -= 1
+
+
+def _remove_finished(folder: int, stem: str) -> bool:
+    """Removes an output file and what stands beside it; False if a process still writes it."""
+    try:
+        fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        fd = None           # a record whose output file was deleted
+    except OSError:
+        return False
+    try:
+        if fd is not None:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for suffix in _SUFFIXES:
+            with suppress(FileNotFoundError):
+                os.unlink(stem + suffix, dir_fd=folder)
+        return True
+    except OSError:
+        return False
+    finally:
+        _close(fd)
 
 
 def _append(blocks: deque[bytes], chunk: bytes) -> None:
-    """Adds to a row of blocks; small chunks are joined, so that a byte at a time does not cost an object per byte."""
+    """Adds a chunk; small ones are joined, so that a byte at a time costs no object per byte."""
     if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
         blocks[-1] += chunk
     else:
@@ -1565,7 +1751,8 @@ def _append(blocks: deque[bytes], chunk: bytes) -> None:
 
 
 class OutputBuffer:
-    """The first and the last bytes of one stream, however long it is. The total counts all. Upholds REQ-BASH-010.1."""
+    """The first and the last bytes of one stream, however long it is. The total counts all.
+    Upholds REQ-BASH-010.1."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self._in_tail = self._newlines = 0
@@ -1591,21 +1778,21 @@ class OutputBuffer:
 
     def captured(self) -> Captured:
         """What is kept by now, and the counts of all that came."""
-        tail = b"".join(self._tail)
-        return Captured(bytes(self._head), tail[max(0, len(tail) - self._tail_bytes):], self.total_bytes, self._newlines)
+        tail = b"".join(self._tail)[max(0, self._in_tail - self._tail_bytes):]
+        return Captured(bytes(self._head), tail, self.total_bytes, self._newlines)
 
 
 class Spool:
-    """A run's raw bytes in the order of their arrival: in memory while they fit there, then in a file. One that cannot be made
-    or written ends the saving, never the run. Upholds REQ-BASH-009.2 to REQ-BASH-009.5."""
+    """The raw bytes of a command in the order of their arrival: in memory while they fit there,
+    then in a file. A file that cannot be made or written ends the saving, never the command.
+    Upholds REQ-BASH-009.2 to REQ-BASH-009.5."""
 
-    def __init__(self, folder: Folder, file: tuple[int, str] | None = None) -> None:
-        """`file`: a descriptor and the path of a file that was made already, for a job."""
+    def __init__(self, folder: StateDir) -> None:
         self._folder = folder
         self._pending: deque[bytes] | None = deque()
-        self.fd: int | None = file[0] if file else None
-        self.saved: Saved | None = Saved(file[1], "", False) if file else None
-        self._room = max(0, FILE_CAP_BYTES - os.fstat(file[0]).st_size) if file else FILE_CAP_BYTES
+        self._room = FILE_CAP_BYTES
+        self.fd: int | None = None
+        self.saved: Saved | None = None
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived. Raises nothing: a file that fails is told in `saved`."""
@@ -1615,7 +1802,7 @@ class Spool:
             _append(self._pending, chunk)
 
     def forget(self) -> None:
-        """Nobody will ask for the whole output: from now on it is kept only if it goes to a file after all."""
+        """The answer will not need a file: from now on only what goes to one is kept."""
         self._pending = None
 
     def spill(self) -> Saved:
@@ -1640,759 +1827,42 @@ class Spool:
             _write_all(self.fd, view)
             if len(view) < len(chunk):
                 self.saved = self.saved._replace(capped=True)
-                os.write(self.fd, NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES)).encode())
+                note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
+                _write_all(self.fd, note.encode())
         except OSError as problem:
             self.saved = self.saved._replace(reason=_reason(problem))
 
+    def discard(self) -> None:
+        """Removes the file, which no answer will name."""
+        if self.saved is not None and self.saved.path is not None:
+            remove_files(self.saved.path)
+
     def close(self) -> None:
-        """Gives back the descriptor. Closing twice is closing once."""
-        _close(self.fd)         # and with it the lock that says that somebody writes
+        """Gives back the descriptor, and with it the lock that says that a process writes."""
+        _close(self.fd)
         self.fd = None
 
 
-class LiveText:
-    """Output on its way to somebody who watches, bounded: added by the monitor, taken by the caller. Without a lock, since a
-    handler may strike inside `take`: each count is written by one side alone. Upholds REQ-BASH-016.1 and REQ-BASH-016.2."""
-
-    def __init__(self) -> None:
-        self._chunks: deque[tuple[int, bytes]] = deque()
-        self._added = self._dropped = self._taken = self._told = 0
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in Streams]    # one per pipe: each splits its own characters
-
-    def add(self, chunk: bytes, pipe: int = 0) -> None:
-        """Drops the oldest where too much waits to be taken."""
-        self._chunks.append((pipe, chunk))
-        self._added += len(chunk)
-        while self._added - self._taken - self._dropped > LIVE_BYTES or len(self._chunks) > LIVE_BYTES // 64:
-            try:
-                self._dropped += len(self._chunks.popleft()[1])
-            except IndexError:
-                break
-
-    def take(self, final: bool = False) -> str:
-        """What has come since the last time, no character split; with `final` also the half of one."""
-        text = ""
-        for _ in range(len(self._chunks)):
-            try:
-                pipe, chunk = self._chunks.popleft()
-            except IndexError:
-                break
-            self._taken += len(chunk)
-            text += self._decoders[pipe].decode(chunk)
-        skipped, self._told = self._dropped - self._told, self._dropped
-        note = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
-        return note + text + "".join(decoder.decode(b"", final) for decoder in self._decoders)
-
-
-def _anonymous_file(data: bytes) -> int | None:
-    """A descriptor of a file without a name that holds the data, in memory if possible; None where there is no room."""
-    for base in itertools.chain((None,), _temporary_folders()):
-        fd = None
-        try:
-            if base is None:
-                fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
-            else:
-                path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-                fd = _create(path, os.O_RDWR)
-                os.unlink(path)
-            _write_all(fd, data)
-            os.lseek(fd, 0, os.SEEK_SET)
-            return fd
-        except (OSError, AttributeError):   # no memfd on this platform, no such folder, or no room in it
-            _close(fd)
-    return None
-
-
-class CommandText:
-    """The command on its way to the shell's stdin, ended by NUL: in no argv, of any length, on no disk if possible.
-
-    A memfd, else an unlinked file: the shell's place in it is ours too, so it tells how far the shell has read. Else a
-    pipe, which bash reads byte by byte. Upholds REQ-BASH-012.1 and REQ-BASH-012.2."""
-
-    def __init__(self, text: bytes) -> None:
-        self._size = len(text) + 1
-        self._unsent = memoryview(b"")
-        self.writer: int | None = None       # of the pipe, until all is sent
-        fd = _anonymous_file(text + b"\0")
-        if fd is None:
-            fd, self.writer = os.pipe()
-            os.set_blocking(self.writer, False)
-            self._unsent = memoryview(text + b"\0")
-            self.feed()
-        self.fd = fd
-
-    def feed(self) -> bool:
-        """Writes into the pipe what goes without waiting, and closes it once it has taken all. True if it has."""
-        assert self.writer is not None
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[os.write(self.writer, self._unsent):]
-        except BlockingIOError:
-            return False
-        os.close(self.writer)
-        self.writer = None
-        return True
-
-    def unread(self) -> bool:
-        """True if the shell, now ended, has not read the text to its end."""
-        if self._unsent:
-            return True
-        try:
-            return os.lseek(self.fd, 0, os.SEEK_CUR) < self._size
-        except OSError:         # a pipe: all was sent, so what is left in it was not read
-            os.set_blocking(self.fd, False)
-            try:
-                return bool(os.read(self.fd, 1))
-            except BlockingIOError:
-                return False
-
-    def close(self) -> None:
-        """Gives back the descriptors. Closing twice is closing once."""
-        _close(self.fd, self.writer)
-        self.fd, self.writer = -1, None
-
-
-class Member(NamedTuple):
-    """A process as the kernel lists it. The start time tells it from a later owner of its number."""
-    pid: int
-    dead: bool                  # a zombie: it can be neither ended nor waited for, only reaped by its parent
-    parent: int
-    group: int
-    session: int
-    start: int
-
-
-def _member(pid: int) -> Member | None:
-    """The kernel's line about a process; None for one that is gone, or without /proc."""
-    try:
-        line = _read_file("%s/%d/stat" % (PROC, pid))
-    except OSError:
-        return None
-    fields = line[line.rindex(b")") + 2:].split()      # the name before it may hold anything, brackets included
-    return Member(pid, fields[0] in (b"Z", b"X"), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
-
-
-def _open_pidfd(pid: int) -> int | None:
-    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no descriptor left."""
-    try:
-        return os.pidfd_open(pid) if HAS_PIDFD else None
-    except OSError:
-        return None
-
-
-def _signal_one(member: Member, number: int) -> None:
-    """Signals exactly this process: a pidfd holds its number still while its start time is compared once more."""
-    now = _member(member.pid)
-    if now is None or now.start != member.start:
-        return
-    fd = _open_pidfd(member.pid)
-    if fd is None:
-        _quietly(os.kill, member.pid, number)
-    elif (_member(member.pid) or now).start == member.start:    # none: gone, or no descriptor left to look with
-        _quietly(signal.pidfd_send_signal, fd, number)
-    _close(fd)
-
-
-def _last_pid() -> int:
-    """The number of the youngest process of all, which changes with each fork on the machine; 0 where it is not told."""
-    try:
-        return int(_read_file("%s/loadavg" % PROC).split()[-1])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _is_process(pid: int) -> bool:
-    """False for the number of a thread, which /proc answers to as well, though it lists none."""
-    try:
-        return b"\nTgid:\t%d\n" % pid in _read_file("%s/%d/status" % (PROC, pid))
-    except OSError:
-        return False
-
-
-def _command_line(pid: int) -> str:
-    try:
-        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return "a subshell of the command" if BOOTSTRAP in line else shown(line)
-
-
-def _spawn_error(problem: BaseException, plan: Plan, cwd: str) -> SpawnError:
-    """Tells apart what the spawn lacked: subprocess names the working directory as the file if that was it.
-    Upholds REQ-BASH-007.4 and REQ-BASH-013.1."""
-    shell = plan.shell[0]
-    if isinstance(problem, OSError):
-        if problem.filename == cwd:
-            return SpawnError("cwd_missing", _reason(problem))
-        if problem.errno == errno.ENOENT:
-            return SpawnError("shell_not_found", "the shell %s was not found" % shown(shell))
-        if problem.errno == errno.E2BIG:
-            return SpawnError("spawn_failed", "the shell could not be started: the environment is too large for execve "
-                                              "(the command itself is not limited)")
-    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shown(shell), shown(_reason(problem))))
-
-
-class Tree:
-    """All that one run has started. Its processes are found by the group and the session of its first one, by the run's
-    variable, by their parents, by the pipe that they can write to, and by having been found before; a start time tells
-    each from a later owner of its number."""
-
-    def __init__(self, pid: int, start: int | None, mark: str, known: Iterable[Sequence[int]] = ()) -> None:
-        """`pid`, `start`: of the first process; None for a child of ours, whose number is nobody else's until it is reaped."""
-        self.pid, self._start = pid, start
-        self._mark = mark.encode() + b"=1"
-        if not re.fullmatch(_MARK, mark):       # an empty one would be everybody's
-            raise ValueError("no run's variable: %r" % mark)
-        self._known = {(one[0], one[1]) for one in known}
-        self.pinned = False                     # the number of the first process is nobody else's
-        self.blind = False                      # the last scan could not be made
-        self.pipes: set[str] = set()            # the run's output, as the kernel calls it
-        self.foster = 0                         # who gets the orphans, where that is not the machine's first process
-        self._killed = False
-        self._quiet_passes = 0                  # scans in a row that saw nobody
-
-    @property
-    def start(self) -> int:
-        """When the first process began, in the kernel's ticks; 0 where that is not known. Of a child it is read when somebody
-        asks: few commands come to that, and it is a fiftieth of what a short one takes."""
-        if self._start is None:
-            first = _member(self.pid)
-            if self.exited() and not self.pinned:       # looked at after the read: what is pinned now was ours then
-                self._start = 0
-            elif first is not None:         # else no descriptor was left to read with; the next look may have one
-                self._start = first.start
-        return self._start or 0
-
-    @classmethod
-    def of_job(cls, known: JobRecord) -> "Tree":
-        """The tree of a job whose monitor is elsewhere, or gone."""
-        tree = cls(known.pid, known.start, known.mark, known.members)
-        tree.exited()
-        keeper = _member(known.keeper[0]) if known.keeper else None
-        if keeper is not None and not keeper.dead and keeper.start == known.keeper[1]:
-            tree.foster = keeper.pid
-        return tree
-
-    def exited(self) -> bool:
-        """True once the first process has ended, or its number is another's."""
-        if PROC is None:
-            self.pinned = self.pid > 1 and bool(self.members())
-            return not self.pinned
-        first = _member(self.pid)
-        self.pinned = first is not None and first.start == self.start
-        return first is None or first.dead or not self.pinned
-
-    def members(self) -> list[Member]:
-        """All that live but the first. Without /proc: its number for a group that is not empty. Upholds REQ-BASH-004.4."""
-        if PROC is None:
-            try:
-                os.killpg(self.pid, 0)  # a zombie counts as somebody on Linux; on macOS a group of zombies is EPERM
-                return [] if self._killed else [Member(self.pid, False, 0, self.pid, self.pid, 0)]
-            except OSError:
-                return []
-        table = {one.pid: one for one in self._newcomers()}
-        found = {one.pid for one in table.values() if self._is_member(one)}
-        fresh = found
-        while fresh:
-            fresh = {one.pid for one in table.values() if one.parent in fresh} - found
-            found = found | fresh
-        self._known = {(pid, table[pid].start) for pid in found}
-        return [table[pid] for pid in sorted(found)]
-
-    def left(self, patience_s: float = LEAVING_S) -> list[Member]:
-        """Who stays: all that live, the first included, after who was just ending has had a moment to end."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            first = None if self.exited() else _member(self.pid)
-            members = [one for one in (first, *self.members()) if one]
-            if not members or time.monotonic() >= deadline:
-                return members
-            time.sleep(0.01)
-
-    def _numbers(self) -> Iterator[int]:
-        """The number of every process, the highest first, most likely the youngest; then of who was born meanwhile: who forks
-        and exits all the time is in no list for long."""
-        youngest = _last_pid()
-        try:
-            entries, self.blind = os.listdir(PROC) if PROC else [], False
-        except OSError:         # the host has no descriptor left
-            entries, self.blind = [], True
-        yield from sorted(map(int, filter(str.isdigit, entries)), reverse=True)
-        for _ in range(CHASES):
-            last = _last_pid()
-            yield from filter(_is_process, range(last, youngest, -1))       # empty where the numbers began anew
-            youngest = last
-
-    def _newcomers(self) -> Iterator[Member]:
-        """Every live process that is not older than the first. An older one cannot be of the run, so most of the machine costs
-        one small read each."""
-        for pid in self._numbers():
-            one = _member(pid)
-            if one and not one.dead and one.start >= self.start and pid not in (self.pid, os.getpid()):
-                yield one
-
-    def _is_member(self, one: Member) -> bool:
-        if (self.pinned and self.pid in (one.group, one.session, one.parent)) or (one.pid, one.start) in self._known:
-            return True
-        if one.parent == self.foster != 0:
-            return True
-        try:
-            environ = _read_file("%s/%d/environ" % (PROC, one.pid))
-            if not environ and 2 not in (one.pid, one.parent) and not _read_file("%s/%d/cmdline" % (PROC, one.pid)):
-                self.blind = True   # in the middle of an exec, when nothing can be seen of it (kernel threads are children of 2)
-            return self._mark in environ or (bool(self.pipes) and not self._is_unborn(one) and self._writes(one.pid))
-        except OSError:         # gone, or another user's
-            return False
-
-    def _is_unborn(self, one: Member) -> bool:
-        """True for a child of this process that has not executed anything yet. Until then it still holds, or is just closing,
-        all that this process held at the fork: the shell of another run, say, this run's pipe."""
-        return one.parent == os.getpid() and _read_file("%s/%d/cmdline" % (PROC, one.pid)) == _read_file("%s/self/cmdline" % PROC)
-
-    def _writes(self, pid: int) -> bool:
-        """True if the process can write into the run's pipe: a forked copy of the host may hold the other end."""
-        for fd in os.listdir("%s/%d/fd" % (PROC, pid)):
-            if os.readlink("%s/%d/fd/%s" % (PROC, pid, fd)) in self.pipes:
-                flags = _read_file("%s/%d/fdinfo/%s" % (PROC, pid, fd)).split(b"flags:")[1].split()[0]
-                if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
-                    return True
-        return False
-
-    def term(self) -> None:
-        """Asks everything of the run to end. TERM before CONT: a stopped process must find the TERM waiting when it wakes.
-        Members are looked for first: their parents die first, and the links with them. Upholds REQ-BASH-004.5."""
-        members = self.members()
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = self.signal_group(number)
-            for member in members:
-                if member.group != self.pid or not reached:
-                    _signal_one(member, number)
-
-    def kill(self) -> bool:
-        """Kills each as soon as it is seen: who forks and exits all the time lives a millisecond. True if it saw anybody."""
-        reached = self.signal_group(signal.SIGKILL)
-        self._killed = True
-        found = False
-        for one in filter(self._is_member, self._newcomers()):
-            found = True
-            if one.group != self.pid or not reached:
-                _signal_one(one, signal.SIGKILL)
-        return found
-
-    def gone(self, killing: bool) -> bool:
-        """True once it is proved that nobody of the run lives, its first process aside. A scan that sees nobody is a proof
-        if nobody forked in the meantime; else many of them are taken for one. `killing`: a scan kills whom it sees."""
-        youngest = _last_pid()
-        if (self.kill() if killing else self.members()) or self.blind:
-            self._quiet_passes = 0
-        else:
-            self._quiet_passes += QUIET_PASSES if _last_pid() == youngest != 0 else 1
-        return self._quiet_passes >= QUIET_PASSES
-
-    def group_is_ours(self) -> bool:
-        """True while the group's number cannot be a stranger's. A subclass may know more."""
-        return self.pinned
-
-    def signal_group(self, number: int) -> bool:
-        """Signals the first process's group, as one and atomically against forks; False if that could not be done."""
-        self.exited()           # a last look: after somebody else's reap the number may be a stranger's
-        if not self.group_is_ours():
-            return False
-        try:
-            os.killpg(self.pid, number)
-            return True
-        except OSError:         # EPERM: a group of zombies on macOS, or nobody in it is ours: one by one, then
-            if self.pinned and PROC is None:
-                _quietly(os.kill, self.pid, number)
-            elif self.pinned:
-                _signal_one(Member(self.pid, False, 0, 0, 0, self.start), number)
-            return False
-
-
-class Process(Tree):
-    """A shell in a session of its own, our child, and everything that it started. Owned by one monitor thread."""
-
-    def __init__(self, plan: Plan, cwd: str, text: CommandText, writers: Sequence[int]) -> None:
-        """Spawns; the last of `writers` is for standard error. Raises SpawnError, the missing thing named: the shell or the directory."""
-        try:
-            self._popen = subprocess.Popen(
-                [*plan.shell, "--norc", "-c", BOOTSTRAP],   # --norc: sshd's children would read ~/.bashrc otherwise
-                executable=plan.program, stdin=text.fd, stdout=writers[0], stderr=writers[-1], cwd=cwd, env={**plan.env, plan.mark: "1"},
-                start_new_session=True)     # no preexec_fn: it deadlocks in a threaded host, and forbids vfork
-        except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
-            raise _spawn_error(problem, plan, cwd) from None
-        super().__init__(self._popen.pid, None, plan.mark)
-        self.pinned = True
-        self._status: int | None = None      # what waitpid said, where the exit could only be seen by reaping
-        self.lost = False                       # somebody else reaped it, or the host ignores SIGCHLD
-        self.pidfd = _open_pidfd(self.pid)
-
-    def exited(self) -> bool:
-        """True once the shell has ended; it stays a zombie (except without waitid)."""
-        if not self.pinned:
-            return True
-        try:
-            if HAS_WAITID:
-                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-            pid, self._status = os.waitpid(self.pid, os.WNOHANG)
-            self.pinned = pid == 0
-        except ChildProcessError:
-            self.pinned, self.lost = False, True
-        return not self.pinned
-
-    def group_is_ours(self) -> bool:
-        """Without waitid the shell is reaped by looking at it; after that a known member pins the number."""
-        return self.pinned or (self._status is not None and (PROC is None or bool(self._known)))
-
-    def reap(self) -> int | None:
-        """The return code, as subprocess writes it; None if it is lost. Its group is not signalled after this."""
-        status = self._status
-        if self.pinned:
-            try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                if pid == 0:    # unkillable: subprocess reaps it at some later spawn
-                    return None
-            except ChildProcessError:
-                self.lost = True
-            self.pinned = False
-        self._status = None
-        self._popen.returncode = -1 if self.lost or status is None else os.waitstatus_to_exitcode(status)
-        return None if self.lost else self._popen.returncode
-
-    def close(self) -> None:
-        """Gives back the descriptor; after a bug of ours, leaves nothing behind all the same."""
-        try:
-            if self.pinned:
-                self.kill()
-                self.reap()
-        finally:
-            _close(self.pidfd)
-            self.pidfd = None
-
-
-def _pause_s(since_s: float, least_s: float = 0.0005, most_s: float = 0.05) -> float:
-    """How long to sleep before the next look, where nothing announces an event: as long as has passed since the last one.
-    20 ms from the start would add 20 ms to every command, since EOF comes a hair before the exit is visible."""
-    return min(max(time.monotonic() - since_s, least_s), most_s)
-
-
-def _end(tree: Tree, grace_s: float, wait: Callable[[float], object] = time.sleep, stops: Callable[[], int] = lambda: 1,
-         facts: Facts | None = None) -> bool:
-    """Ends a tree: TERM+CONT, the grace, KILL. `wait` lets seconds pass; `facts` are its monitor's, if it has one here. True
-    if nothing of it lives."""
-    facts = facts or Facts(time.monotonic())
-    while True:
-        now, facts.stops = time.monotonic(), max(1, stops())
-        action, until = next_action(facts, Limits(0.0, grace_s, 0.0, 0.0), now)
-        if action is Action.FINISH:
-            return facts.exited_s is not None and not facts.survivors
-        if action is Action.TERM:
-            facts.term_s = now
-            tree.term()
-        elif action is Action.KILL:
-            facts.kill_s = now
-            tree.kill()
-        else:
-            wait(min(_pause_s(max(facts.term_s or 0.0, facts.kill_s or 0.0, facts.exited_s or 0.0)), until - now))
-            if facts.exited_s is None and tree.exited():
-                facts.exited_s = time.monotonic()
-            if facts.exited_s is not None:
-                facts.survivors = not tree.gone(facts.kill_s is not None)
-
-
-class Guard:
-    """What ends this process's commands when it dies without a word: SIGKILL, os._exit, a segfault.
-
-    A shell script in a session of its own waits for the end of a pipe whose other end only this process holds, and then
-    kills what stands in the ledger, a file with a line for each run under way. So a call costs three small writes and
-    wakes nobody. The guard is no child of this process, whose os.wait() must not meet it, and holds none of its
-    descriptors. KILL is all it sends: nobody is left to wait for a grace. PR_SET_PDEATHSIG would be the kernel's own
-    way, but it follows the thread that spawned. Upholds REQ-BASH-020.1 to REQ-BASH-020.4."""
-
-    # The patterns are strict because an empty one would match, and a group 0 or 1 would be, everybody.
-    SCRIPT = r"""exec 3<&1 4<&0 </dev/null >/dev/null; cd /; (
-        trap '' HUP INT QUIT TERM
-        read -r _ <&4
-        runs=$(sed -n 's/^\(%s[0-9a-f]\{32\} [0-9]*\) *$/\1/p' <&3)
-        [ -n "$runs" ] || exit
-        for group in $(echo "$runs" | sed -n -e 's/.* \([2-9]\)$/\1/p' -e 's/.* \([1-9][0-9][0-9]*\)$/\1/p'); do
-            kill -9 "-$group"
-        done
-        runs=$(echo "$runs" | sed 's/ .*//')
-        carriers() { echo "$runs" | grep -lsFf - /proc/[0-9]*/environ; }
-        printf 'a\000b' | grep -qF b || carriers() {        # busybox: its grep ends a line at a NUL
-            for file in /proc/[0-9]*/environ; do for run in $runs; do
-                tr '\000' '\n' <"$file" | grep -q "^$run=1$" && echo "$file"
-            done; done
-        }
-        quiet=0 passes=0        # in the middle of an exec a process has no environment to be seen, so one look proves little
-        while [ $quiet -lt 5 ] && [ $passes -lt 100 ]; do
-            [ $quiet = 0 ] || sleep 0.1
-            quiet=$((quiet + 1)) passes=$((passes + 1))
-            for found in $(carriers); do
-                quiet=0 found=${found%%/environ} found=${found#/proc/}
-                [ "$found" -gt 1 ] && kill -9 "-$found" "$found"    # and its group, if its number was not noted in time
-            done
-        done
-    ) &""" % RUN_PREFIX
-    LINE = 64
-
-    def __init__(self) -> None:
-        self._ledger: int | None = None
-        self._lifeline: int | None = None
-        self._lock = _thread.allocate_lock()
-        self._free: list[int] = []
-        self._fresh = itertools.count()
-
-    def enter(self, mark: str) -> int | None:
-        """A line for a run whose group is still unknown; None where there can be no guard."""
-        if not self._lock.acquire(timeout=5.0):     # bounded: a __del__ may run a command in the thread that holds it
-            return None
-        try:
-            if not self._alive():
-                self._start()
-            line = self._free.pop() if self._free else next(self._fresh)
-        except (OSError, RuntimeError):             # no shell, no descriptor, an environment that changes in our hands
-            return None
-        finally:
-            self._lock.release()
-        self.note(line, mark + " 0")
-        return line
-
-    def note(self, line: int | None, text: str) -> None:
-        """Writes a line of the ledger."""
-        if line is not None and self._ledger is not None:
-            _quietly(os.pwrite, self._ledger, text.ljust(self.LINE - 1).encode() + b"\n", line * self.LINE)
-
-    def leave(self, line: int | None) -> None:
-        """What the run left behind may outlive this process."""
-        self.note(line, "")
-        if line is not None:
-            self._free.append(line)
-
-    def close(self) -> None:
-        """Gives back this process's ends; the guard acts once nobody holds one."""
-        _close(self._ledger, self._lifeline)
-
-    def _alive(self) -> bool:
-        return self._lifeline is not None and not _ready(self._lifeline, 0.0)      # an error there: the only reader is gone
-
-    def _start(self) -> None:
-        if self._ledger is None:
-            self._ledger = _anonymous_file(b"")
-        _close(self._lifeline)
-        self._lifeline = None
-        if self._ledger is None:
-            raise FileNotFoundError(errno.ENOENT, "no place for a ledger")
-        reader, self._lifeline = os.pipe()
-        try:
-            env = {name: value for name, value in os.environ.items() if name.startswith(RUN_PREFIX)}
-            env["PATH"] = os.environ.get("PATH", "") + ":/usr/bin:/bin"
-            subprocess.Popen(["/bin/sh", "-c", self.SCRIPT], stdin=reader, stdout=self._ledger, stderr=subprocess.DEVNULL,
-                             env=env, start_new_session=True).wait()
-        finally:
-            os.close(reader)    # where there is no guard nobody reads, and the next call tries again
-
-
-_guard = Guard()
-# Who starts a copy waits for a turn: a hundred starts at once would all be late.
-_turns = itertools.cycle([_thread.allocate_lock() for _ in range(os.cpu_count() or 1)])
-
-
-class Copy:
-    """A detached copy of this file: a python that goes on when this process ends, with nothing of it but a few descriptors.
-
-    It is no child of this process, whose os.wait() must not meet it. It gets leave to begin only once it has answered
-    with this file's own sha256: `sys.executable` may be the program that embeds us, and this file may have been edited
-    since. The interpreter is given a line that imports the file, because a script is compiled anew each time, for 20 ms and 9 MB.
-    """
-
-    LOADER = ("import sys, types; from importlib.machinery import SourceFileLoader as L; "
-              "m = sys.modules['bash_tool'] = types.ModuleType('bash_tool'); m.__file__ = sys.argv[1]; "
-              "L('bash_tool', sys.argv[1]).exec_module(m); m._work_detached(*map(int, sys.argv[2:]))")
-
-    def __init__(self, env: Mapping[str, str], work: Mapping[str, object], fds: Mapping[str, int | None]) -> None:
-        """`fds`: what its work calls by these names. Raises OSError where there is no copy to be had."""
-        if not sys.executable or getattr(sys, "frozen", False) or _LOADED is None:
-            raise OSError(errno.ENOEXEC, "there is no python, or no file, to run it from")
-        if _file_identity() != _LOADED:
-            raise OSError(errno.ESTALE, "the file bash_tool was loaded from has changed")
-        self._leave = self.reports = -1
-        self._self: Member | None = None
-        shell = None
-        try:
-            shell = self._spawn(env, work, fds)
-            self._recognise()
-            os.write(self._leave, b"x")
-        except BaseException as problem:
-            if shell is not None:
-                _quietly(self._end_stranger, shell.pid)
-            self.close()
-            if isinstance(problem, (OSError, RuntimeError, ValueError, subprocess.SubprocessError)):
-                raise OSError(errno.ECHILD, _reason(problem)) from None
-            raise
-        finally:
-            if shell is not None:
-                shell.wait()
-
-    def _spawn(self, env: Mapping[str, str], work: Mapping[str, object], fds: Mapping[str, int | None]) -> subprocess.Popen[bytes]:
-        ours: list[int] = []                # what only the copy goes on to need
-
-        def _lifted(fd: int) -> int:        # a twin above 2: the copy's own streams go to the numbers below
-            ours.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
-            _not_for_forks.add(ours[-1])
-            return ours[-1]
-
-        try:
-            leave, self._leave = os.pipe()
-            ours.append(leave)
-            self.reports, reports = os.pipe()
-            ours.append(reports)
-            _not_for_forks.update((self._leave, reports))
-            given = {name: _lifted(fd) for name, fd in fds.items() if fd is not None}
-            request = _anonymous_file(json.dumps({**dict.fromkeys(fds), **work, **given}).encode())
-            if request is None:
-                raise OSError(errno.ENOSPC, "no place for its instructions")
-            ours.append(request)
-            passed = [_lifted(fd) for fd in (request, leave, reports)]
-            return subprocess.Popen(
-                ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, *(["-B"] if sys.dont_write_bytecode else []), "-I", "-S",
-                 "-X", "utf8", "-c", self.LOADER, _FILE, *map(str, passed)], env=dict(env), cwd="/", start_new_session=True,
-                pass_fds=(*passed, *given.values()),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        finally:
-            _close(*ours)
-
-    @staticmethod
-    def _end_stranger(shell: int) -> None:
-        """By the group of the shell that started it. The shell, not yet reaped, pins that number; where the host ignores
-        SIGCHLD it does not, and nothing is signalled."""
-        if HAS_WAITID:
-            os.waitid(os.P_PID, shell, os.WEXITED | os.WNOWAIT)
-        os.killpg(shell, signal.SIGKILL)
-
-    def _recognise(self) -> None:
-        answer, deadline = b"", time.monotonic() + COPY_ANSWERS_S
-        while not answer.endswith(b"\n"):
-            piece = self.hear(deadline - time.monotonic())
-            if piece is None:
-                raise OSError(errno.ETIMEDOUT, "it did not answer within " + seconds_text(COPY_ANSWERS_S))
-            if not piece:
-                raise OSError(errno.ECHILD, "%s ended without an answer" % shown(sys.executable))
-            answer += piece
-            if len(answer) > KIB or time.monotonic() > deadline:
-                raise OSError(errno.EPROTO, "something else answered")
-        sha256, pid = answer.split()
-        if sha256.decode() != _own_sha256():
-            raise OSError(errno.ESTALE, "it is another version of this file")
-        self._self = _member(int(pid)) or Member(int(pid), False, 0, 0, 0, 0)
-
-    def hear(self, within_s: float) -> bytes | None:
-        """The next byte of what the copy says: empty after its end, None if it says nothing within that time."""
-        return os.read(self.reports, 1) if _ready(self.reports, within_s) else None
-
-    def kill(self) -> None:
-        """Ends the copy, whatever it is at, and returns once it has ended."""
-        if self._self is not None and PROC is not None:
-            _signal_one(self._self, signal.SIGKILL)
-        deadline = time.monotonic() + UNKILLABLE_S
-        while self.hear(deadline - time.monotonic()):
-            pass
-
-    def close(self) -> None:
-        """A copy that has no leave to begin ends."""
-        _close(self._leave, self.reports)
-
-
-class Cancel:
-    """A request to stop. One token may be given to many calls.
-
-    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once means TERM, the grace,
-    KILL; once more means KILL now. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
-    """
-
-    def __init__(self) -> None:
-        self._requests: list[None] = []         # its length is the count: list.append is one step, += is three
-        self._pipe: tuple[int, int] | None = None
-        self._owner = os.getpid()
-        self._making = _thread.allocate_lock()  # taken by monitor threads only, never by cancel()
-
-    @property
-    def count(self) -> int:
-        """How often a stop was asked for."""
-        return len(self._requests)
-
-    def cancel(self) -> None:
-        """Asks every call that was given this token to stop."""
-        self._requests.append(None)
-        if self._pipe is not None and self._owner == os.getpid():   # a forked child's copy is the child's own affair
-            _quietly(os.write, self._pipe[1], b"x")     # a full pipe is as readable as one byte
-
-    def listen(self) -> int:
-        """A descriptor that is readable once `cancel` was called; nobody reads from it. Look at `count` after this. Made here,
-        in a monitor thread: a Ctrl-C between the making and the keeping would leak it in the main thread."""
-        with self._making:
-            if self._pipe is None or self._owner != os.getpid():
-                pipe = os.pipe()
-                os.set_blocking(pipe[1], False)
-                self._owner, self._pipe = os.getpid(), pipe
-            return self._pipe[0]
-
-    def close(self) -> None:
-        """Gives back the descriptors. Only for who knows that nobody else can be in `cancel` or listening."""
-        pipe, self._pipe = self._pipe, None
-        for fd in pipe or ():
-            _quietly(os.close, fd)
-
-    def __del__(self) -> None:      # the last holder is gone
-        self.close()
-
-
-def _stops(cancels: Iterable[Cancel]) -> int:
-    return sum(token.count for token in cancels)
-
-
-def _who(members: Sequence[Member], form: str = "pid %d (%s)") -> str:
-    named = [form % (member.pid, _command_line(member.pid)) for member in members[:LEFTOVERS_NAMED]]
-    more = len(members) - len(named)
-    return ", ".join(named) + (" and %d more" % more if more else "")
-
-
-def _boot() -> str:
-    """What a stored number of a process holds within: one boot of one machine, and one namespace of processes."""
-    try:
-        boot = _read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip()
-        return "%s %s" % (boot, os.readlink("%s/self/ns/pid" % PROC))
-    except OSError:
-        return ""
-
-
-_LOST = Outcome("lost", error="lost", reason="lost")        # who ran the job died without a word
-
-
 class Record:
-    """A job's record in the file beside its output: lines of JSON, each filling in what those before it left open.
+    """A job's record in the file beside its output: lines of JSON, each filling in what those
+    before it left open.
 
-    The file has room for the end from the beginning, so that a full disk does not lose it. A line that was cut off is
-    skipped, and said again by who goes on. Whoever runs the job holds the file's lock: the kernel drops it with the
-    holder, however that one died, and no number of a process has to be believed."""
+    The file has room for the end from the beginning, so that a full disk does not lose it. A line
+    that was cut off is skipped, and said again by the next writer. The supervisor of the job holds
+    the file's lock: the kernel drops it with the supervisor, however that ended. After that the
+    first reader to get the lock writes what the supervisor could not."""
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
 
     @classmethod
-    def create(cls, saved: Saved, plan: Plan, left: Sequence[Member] = (), **more: object) -> "Record":
-        """A new record, locked before it has a name that anybody looks for. Raises OSError."""
-        if saved.path is None:
-            raise OSError(errno.EIO, saved.reason)
-        path = _record_path(saved.path)
-        record = cls(_create(path + ".new", os.O_RDWR), saved.path)
-        first = dict(more, command=plan.text.decode()[:COMMAND_RECORDED], mark=plan.mark, created=time.time(), boot=_boot(),
-                     members=cls._identities(left))
+    def create(cls, output: str, facts: Mapping[str, object]) -> "Record":
+        """A new record, locked before it has its name. Raises OSError."""
+        path = _beside(output, ".job")
+        record = cls(_create(path + ".new", os.O_RDWR), output)
         try:
-            _not_for_forks.add(record.fd)
             fcntl.flock(record.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _write_all(record.fd, cls._line(first) + b" " * RECORD_ROOM)
+            _write_all(record.fd, cls._line(facts) + b" " * RECORD_ROOM)
             os.rename(path + ".new", path)
         except BaseException:
             record.close()
@@ -2402,50 +1872,48 @@ class Record:
 
     @classmethod
     def open(cls, output: str) -> "Record":
-        """The record beside an output file; of another user there is none. Raises OSError."""
+        """The record beside an output file. Raises OSError if it is none of this user's."""
         try:
-            fd = _open_regular(_record_path(output), os.O_RDWR)
+            fd = _open_own(_beside(output, ".job"), os.O_RDWR)
         except PermissionError:
-            fd = _open_regular(_record_path(output), os.O_RDONLY)
-        if os.fstat(fd).st_uid not in (os.geteuid(), 0):
-            os.close(fd)
-            raise PermissionError(errno.EPERM, "the record is another user's")
+            fd = _open_own(_beside(output, ".job"), os.O_RDONLY)
         return cls(fd, output)
-
-    @staticmethod
-    def _identities(members: Sequence[Member]) -> list[tuple[int, int]]:
-        return [(one.pid, one.start) for one in members[:20]]
 
     @staticmethod
     def _line(facts: Mapping[str, object]) -> bytes:
         return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
 
     def _data(self) -> bytes:
-        return os.pread(self.fd, MIB, 0)
+        return os.pread(self.fd, RECORD_CAP_BYTES + 1, 0)
 
-    def read(self) -> JobRecord:
-        """What is known by now."""
+    def read(self) -> JobRecord | None:
+        """What is known by now; None where the record is damaged."""
         return job_record(self._data())
 
     def add(self, **facts: object) -> None:
         """Writes down what became known. Raises OSError."""
         os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
 
-    def settle(self, outcome: Outcome, left: Sequence[Member] = ()) -> None:
-        """Writes down how the job ended and who of it runs on, and appends the note to its output, once: wherever an attempt was
-        cut off, the next goes on from there. After an OSError somebody may try again. Upholds REQ-BASH-003.9 and REQ-BASH-003.20."""
+    def settle(self, outcome: Outcome, still: str, output: int | None = None) -> None:
+        """Writes down how the job ended, and appends the note to its output, once: wherever an
+        attempt was cut off, the next goes on from there. `output`: a descriptor of the output
+        file. After an OSError the next reader tries again. Upholds REQ-BASH-003.9, 003.20."""
         known = self.read()
+        if known is None:
+            return
         if not known.note:
-            known = known._replace(note=completion_note(outcome, _who(left, "%d %s")))
-            end = dict(outcome._asdict(), members=self._identities(left), note=known.note)      # what it does not say stays said
-            self.add(**{name: value for name, value in end.items() if name in JobRecord._fields and value not in (None, "", (), [])})
+            known = known._replace(note=completion_note(outcome, still))
+            end = {name: value for name, value in outcome._asdict().items()
+                   if name in JobRecord._fields and value not in (None, "", (), [])}
+            self.add(**end, note=known.note)
         text = known.note.encode("utf-8", "replace")
         try:
-            fd = _open_regular(self.output, os.O_RDWR | os.O_APPEND)
+            fd = os.dup(output) if output is not None else _open_own(
+                self.output, os.O_RDWR | os.O_APPEND)
         except OSError as problem:
             if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise
-            self.add(noted=True)        # deleted, or replaced by what is no file: the record is all that is left
+            self.add(noted=True)        # deleted: the record is all that is left
             return
         try:
             if known.at < 0:
@@ -2457,32 +1925,13 @@ class Record:
         finally:
             os.close(fd)
 
-    def held(self) -> bool:
-        """True while somebody runs the job. The shared lock is a question that many may ask at once."""
+    def lock(self) -> bool:
+        """True if no supervisor holds the lock: then this process does, until `close`."""
         try:
-            fcntl.flock(self.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except OSError:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-
-    def recover(self) -> None:
-        """Writes down that the job was lost, or the rest of how it ended, for who died before. One at a time: whoever
-        holds the folder's lock does it, and the others find it done. Raises OSError if it stays locked."""
-        folder = os.open(os.path.dirname(self.output), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            deadline = time.monotonic() + 1.0
-            while True:
-                try:
-                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.005)
-            if not self.read().noted:
-                self.settle(_LOST)
-        finally:
-            os.close(folder)
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Gives back the descriptor, and the lock with it. Closing twice is closing once."""
@@ -2490,773 +1939,2288 @@ class Record:
         self.fd = -1
 
 
-def _drain(outputs: Mapping[int, int], keep: Callable[[bytes], object], until: float, ended: Callable[[int], object]) -> None:
-    """Reads on from pipes that somebody still holds, so that they neither block nor die of SIGPIPE; up to the moment
-    `until`, or to the end of each, which `ended` takes off the list."""
-    poller = select.poll()
-    for fd in outputs:
-        poller.register(fd, select.POLLIN)
-    while outputs and time.monotonic() < until:
-        for fd, _ in poller.poll(1000 * max(0.0, min(until - time.monotonic(), 3600.0))):
+# -- Processes
+
+class Member(NamedTuple):
+    """A process as the kernel lists it. The start time tells it from a later owner of its number."""
+    pid: int
+    dead: bool                  # it only waits to be reaped
+    parent: int
+    group: int
+    session: int
+    start: int
+
+
+def _member(pid: int) -> Member | None:
+    """The kernel's line about a process (proc_pid_stat(5)); None if it is gone, or without /proc."""
+    try:
+        line = _read_file("%s/%d/stat" % (PROC, pid))
+    except OSError:
+        return None
+    fields = line[line.rindex(b")") + 2:].split()   # the name before it may hold brackets
+    # A process whose first thread has exited reads as a zombie while its other threads run.
+    dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    numbers = [int(field) for field in (*fields[1:4], fields[19])]
+    return Member(pid, dead, *numbers)
+
+
+def _identity(pid: int) -> list[int]:
+    """Number and start time of a process; 0 where the second is not known."""
+    member = _member(pid)
+    return [pid, member.start if member is not None else 0]
+
+
+def _numbers_in(path: str) -> list[int]:
+    try:
+        return [int(number) for number in _read_file(path).split()]
+    except OSError:
+        return []
+
+
+def _all_members() -> list[Member]:
+    """Every process that the kernel lists, in one look."""
+    try:
+        numbers = [int(name) for name in os.listdir(PROC or "") if name.isdigit()]
+    except OSError:
+        return []
+    return [member for member in map(_member, numbers) if member is not None]
+
+
+def _has_children_files() -> bool:
+    """False where the kernel was built without CONFIG_PROC_CHILDREN."""
+    return PROC is not None and os.path.exists("%s/self/task/%d/children" % (PROC, os.getpid()))
+
+
+def _children(pid: int) -> list[int]:
+    """The children of a process, those of all its threads (proc_pid_children(5))."""
+    if not _has_children_files():
+        return [member.pid for member in _all_members() if member.parent == pid]
+    try:
+        tasks = os.listdir("%s/%d/task" % (PROC, pid))
+    except OSError:
+        return []
+    return [child for task in tasks
+            for child in _numbers_in("%s/%d/task/%s/children" % (PROC, pid, task))]
+
+
+def descendants(root: int, known: Iterable[int] = ()) -> list[Member]:
+    """The processes below `root`, the dead included, parents first. `known`: children of `root`
+    that are left out, with all that is below them."""
+    if PROC is None:
+        return []
+    if _has_children_files():
+        children = _children
+    else:
+        table: dict[int, list[int]] = {}
+        for member in _all_members():
+            table.setdefault(member.parent, []).append(member.pid)
+
+        def children(pid: int) -> list[int]:
+            return table.get(pid, [])
+    left_out = set(known)
+    waiting = deque(pid for pid in children(root) if pid not in left_out)
+    found: dict[int, Member] = {}
+    while waiting:
+        pid = waiting.popleft()
+        seen = _member(pid) if pid not in found else None
+        if seen is not None:
+            found[pid] = seen
+            waiting.extend(children(pid))
+    return list(found.values())
+
+
+def _kill_below(root: int, known: Iterable[int] = ()) -> None:
+    """One pass of KILL over what is below this process. A process that forks and exits all the
+    time is this process's child for a moment after each fork, so the children come first, many
+    times. Sending STOP first takes far longer: the stopped are listed again and again."""
+    left_out = set(known)
+    for _ in range(KILLS_OF_CHILDREN):
+        pids = [pid for pid in _children(root) if pid not in left_out]
+        if not pids:
+            break
+        for pid in pids:
+            _quietly(os.kill, pid, signal.SIGKILL)
+    for member in descendants(root, left_out):
+        _quietly(os.kill, member.pid, signal.SIGKILL)
+
+
+def _command_line(pid: int) -> str:
+    try:
+        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
+    except OSError:
+        return ""
+    text = line.decode("utf-8", "replace")
+    if BOOTSTRAP in text:
+        return "a subshell of the command"
+    with suppress(OSError):
+        if _read_file("%s/%d/comm" % (PROC, pid)) == OWN_NAME + b"\n":
+            return "a supervisor of bash_tool"
+    return text
+
+
+def _named(members: Sequence[Member], form: str = "pid %d %s") -> str:
+    """The processes as a note lists them. Upholds REQ-BASH-011.2."""
+    names = [form % (member.pid, quoted(_command_line(member.pid)))
+             for member in members[:LEFTOVERS_NAMED]]
+    more = len(members) - len(names)
+    return ", ".join(names) + (" and %d more" % more if more else "")
+
+
+def _boot() -> str:
+    """What a stored number of a process holds within: one boot of one machine, and one PID
+    namespace."""
+    try:
+        boot = _read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip()
+        return "%s %s" % (boot, os.readlink("%s/self/ns/pid" % PROC))
+    except OSError:
+        return ""
+
+
+class HostWatch:
+    """Tells when the host has ended. Its socket does not: a child that the host forked holds
+    copies. A pidfd is readable when its process has ended (pidfd_open(2)); without one, the number
+    and the start time are compared every half a second."""
+
+    def __init__(self, pid: int, start: int, fd: int | None) -> None:
+        self._pid, self._start, self.fd = pid, start, fd
+
+    def interval_s(self) -> float:
+        """How often `gone` must be asked where no descriptor announces it."""
+        return HOST_LOOK_S if self.fd is None else math.inf
+
+    def gone(self) -> bool:
+        """True once the host has ended."""
+        if self.fd is not None:
+            return _readable(self.fd)
+        if PROC is not None:
+            member = _member(self._pid)
+            return member is None or member.dead or member.start != self._start
+        try:
+            os.kill(self._pid, 0)
+            return False
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+
+
+def _readable(fd: int) -> bool:
+    poller = select.poll()      # not select.select, which ends at descriptor 1023
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+# -- Messages between the host and a supervisor: a length and a marshalled value
+
+def pack(message: Any) -> bytes:
+    """The message as it travels. Both ends run the same interpreter, so `marshal` fits."""
+    data = marshal.dumps(message)
+    return struct.pack("=I", len(data)) + data
+
+
+class Inbox:
+    """Takes apart a stream of messages."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[Any]:
+        """The messages that are complete by now."""
+        self._data += data
+        messages = []
+        while len(self._data) >= 4:
+            end = 4 + int.from_bytes(self._data[:4], sys.byteorder)
+            if len(self._data) < end:
+                break
+            messages.append(marshal.loads(self._data[4:end]))
+            del self._data[:end]
+        return messages
+
+
+class HostLine:
+    """A supervisor's end of the socket to the host. It never blocks: what the host does not read
+    waits here, and live output, the only thing without a bound of its own, is dropped from its
+    oldest end. Upholds REQ-BASH-016.2."""
+
+    def __init__(self, line: socket.socket) -> None:
+        line.setblocking(False)     # the host may have passed it in either state
+        self.socket = line
+        self.closed = False
+        self._inbox = Inbox()
+        self._unsent = bytearray()
+        self._live: deque[tuple[int, bytes]] = deque()
+        self._live_bytes = self._skipped = 0
+        self._flushed_s = 0.0
+
+    def receive(self) -> list[Any]:
+        """What the host has sent; `closed` is set at the end of the line."""
+        try:
+            data = self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.closed = True
+        return self._inbox.feed(data)
+
+    def send(self, message: Any) -> None:
+        """Sends the message, after the live output that came before."""
+        self._pack_live()
+        self._unsent += pack(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what goes without waiting."""
+        try:
+            while self._unsent and not self.closed:
+                del self._unsent[:self.socket.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.closed = True
+        if self.closed:
+            self._unsent.clear()
+            self._live.clear()
+
+    def waiting(self) -> bool:
+        """True while there is something that the host has not made room for."""
+        return bool(self._unsent)
+
+    def add_live(self, chunk: bytes, stream: int) -> None:
+        """Takes live output, which is sent about ten times a second."""
+        self._live.append((stream, chunk))
+        self._live_bytes += len(chunk)
+        while self._live_bytes > LIVE_BYTES or len(self._live) > LIVE_BYTES // 64:
+            dropped = len(self._live.popleft()[1])
+            self._live_bytes -= dropped
+            self._skipped += dropped
+
+    def live_due_s(self) -> float:
+        """The moment at which live output is to be sent."""
+        if self._unsent or not self._live:      # the host has to make room first
+            return math.inf
+        return self._flushed_s + LIVE_EVERY_S
+
+    def send_live(self, now: float) -> None:
+        """Sends live output if it is time and the host reads."""
+        if now >= self.live_due_s():
+            self._flushed_s = now
+            self._pack_live()
+            self.flush()
+
+    def _pack_live(self) -> None:
+        if self._live:
+            event = {"event": "output", "skipped": self._skipped, "chunks": list(self._live)}
+            self._unsent += pack(event)
+            self._live.clear()
+            self._live_bytes = self._skipped = 0
+
+
+# -- One command
+
+_programs: dict[tuple[bytes, bytes, bytes], bytes] = {}     # found before, by this supervisor
+
+
+def _program(name: bytes, cwd: bytes) -> bytes | None:
+    """The file of the shell, looked for along the PATH of the command."""
+    if b"/" in name:
+        path = os.path.join(cwd, name)
+        return path if os.path.exists(path) else None
+    path_variable = os.environb.get(b"PATH", b"/bin:/usr/bin")
+    known = _programs.get((name, path_variable, cwd))
+    if known is not None and os.access(known, os.X_OK):
+        return known
+    refused = None
+    for folder in path_variable.split(b":"):
+        path = os.path.join(cwd, folder, name)
+        if os.path.exists(path):
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                _programs[name, path_variable, cwd] = path
+                return path
+            refused = path      # as execvp(3): the reason, if no other file is found
+    return refused
+
+
+def _spawn_error(problem: Exception, shell: str) -> SpawnError:
+    """What the spawn lacked. Upholds REQ-BASH-007.4."""
+    if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
+        return SpawnError("spawn_failed", (
+            "the shell could not be started: the environment is too large for execve "
+            "(the command itself is not limited)"))
+    reason = shown(_reason(problem))
+    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shell, reason))
+
+
+def _cannot_enter(cwd: bytes) -> str:
+    """Why the shell could not enter a directory. The shell has tried, so this does not hang."""
+    try:
+        os.close(os.open(cwd, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC))
+        return os.strerror(errno.EACCES)
+    except OSError as problem:
+        return _reason(problem)
+
+
+class Run:
+    """One command, from the spawn of its shell to the proof that nothing of it is left.
+
+    The loop is the same for every lifetime: an *attached* command ends when its host leaves, a
+    *detached* one (background, leftovers) goes on. `next_action` decides, `RunState` holds what
+    is known, and only the methods here change it."""
+
+    def __init__(self, supervisor: "Supervisor", number: int, plan: Plan) -> None:
+        self._supervisor, self._number, self._plan = supervisor, number, plan
+        self._state = RunState(time.monotonic())
+        self._limits = plan.limits
+        self._state_dir = StateDir.unpacked(**plan.state_dir)
+        self._spool = Spool(self._state_dir)
+        self._record: Record | None = None
+        self._stop_pipe: int | None = None
+        self._attached = True
+        self._stop_reason: Stop | None = None
+        self._notes: list[str] = []
+        self._scratch: str | None = None
+        self._seen: set[int] | None = None      # what still ran when the shell had ended
+        self._left: list[Member] = []           # what goes on after the shell's end
+        self._pid = 0
+        self._returncode: int | None = None
+        self._text_fd: int | None = None
+        self._text_bytes = 0
+        self._outputs: dict[int, int] = {}      # the open pipes, and the stream that each is of
+        self._buffers: list[OutputBuffer] = []
+
+    def run(self) -> None:
+        """Returns when nothing of the command is left, or what is left cannot be ended."""
+        try:
+            self._begin()
+            while self._step():
+                pass
+        except SpawnError as problem:
+            self._spool.discard()
+            self._send("ended", self._outcome()._replace(
+                status="failed", error=problem.args[0], reason=problem.args[1],
+                exit_code=None, signal=None, saved=None, pid=None))
+        finally:
+            self._release()
+
+    # The beginning
+
+    def _begin(self) -> None:
+        if self._plan.background:
             try:
-                chunk = os.read(fd, READ_BYTES)
+                self._begin_job()
+            except OSError as problem:
+                reason = "no file for the job could be made: " + _reason(problem)
+                raise SpawnError("spawn_failed", reason) from None
+        self._spawn(self._plan.cwd)
+        if self._record is not None:
+            self._record_process()
+            self._send("started", self._outcome())
+
+    def _spawn(self, cwd: bytes) -> None:
+        plan = self._plan
+        name = shown(os.fsdecode(plan.shell[0]))
+        if self._supervisor.environment_problem is not None:
+            raise _spawn_error(self._supervisor.environment_problem, name)
+        program = _program(plan.shell[0], plan.cwd)
+        if program is None:
+            raise SpawnError("shell_not_found", "the shell %s was not found" % name)
+        self._buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines)
+                         for _ in range(plan.streams)]
+        # The slash: half a character at the end would take the NUL with it into `read`.
+        text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\0"
+        self._text_bytes = len(text)
+        writers: list[int] = []
+        try:
+            self._text_fd = _text_source(text)
+            for stream in range(plan.streams):
+                writers.append(self._open_pipe(stream))
+            # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
+            # process's own, see Supervisor. `--norc`: below sshd even `bash -c` would read
+            # ~/.bashrc.
+            popen = subprocess.Popen(
+                [*plan.shell, b"--norc", b"-c", BOOTSTRAP.encode()], executable=program,
+                stdin=self._text_fd, stdout=writers[0], stderr=writers[-1],
+                start_new_session=True)
+        except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            raise _spawn_error(problem, name) from None
+        finally:
+            for writer in writers:
+                os.close(writer)
+        self._pid = popen.pid
+        popen.returncode = 0        # this loop reaps the shell, not subprocess
+
+    def _open_pipe(self, stream: int) -> int:
+        """A pipe for one stream; returns the end for the shell."""
+        reader, writer = os.pipe()
+        self._outputs[reader] = stream
+        os.set_blocking(reader, False)
+        if len(self._plan.shell) > 1:       # a shell of another user may open /dev/stderr again
+            _quietly(os.fchmod, writer, 0o666)
+        self._supervisor.selector.register(reader, selectors.EVENT_READ, reader)
+        return writer
+
+    def _enter_scratch(self) -> None:
+        """Starts the command anew in an empty folder: to refuse would end the conversation, any
+        other folder would make relative paths dangerous. Upholds REQ-BASH-013.1, 013.2."""
+        cwd = printable(os.fsdecode(self._plan.cwd))
+        reason = _cannot_enter(self._plan.cwd)
+        if self._plan.cwd_required:
+            raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason))
+        try:
+            if self._scratch is not None:
+                raise FileNotFoundError(errno.ENOENT, "the shell cannot enter it")
+            self._scratch = self._state_dir.scratch()
+        except OSError as problem:
+            raise SpawnError("cwd_missing", NO_SCRATCH.format(
+                cwd=cwd, reason=reason, problem=_reason(problem))) from None
+        self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+        for reader in list(self._outputs):
+            self._close_output(reader)
+        _close(self._text_fd)
+        self._text_fd = None
+        self._state = RunState(self._state.started_s)
+        self._returncode = None
+        self._seen = None
+        self._spawn(os.fsencode(self._scratch))
+        self._record_process()
+
+    # The loop
+
+    def _step(self) -> bool:
+        """One turn of the loop; False after the last."""
+        now = time.monotonic()
+        action, until = next_action(self._state, self._limits, now)
+        if action is Action.WAIT:
+            self._wait(until, now)
+        elif action is Action.ANSWER:
+            self._answer()
+        elif action is Action.TERM:
+            self._terminate(now)
+        elif action is Action.KILL:
+            self._kill(now)
+        elif action is Action.REPORT:
+            self._report()
+        else:
+            self._finish()
+            return False
+        return True
+
+    def _wait(self, until: float, now: float) -> None:
+        """Waits for something to happen, until the moment at the most, and takes notice of it."""
+        line, host = self._supervisor.line, self._supervisor.host
+        wait_s = min(until - now, line.live_due_s() - now, host.interval_s(), 3600.0)
+        if self._state.exited_s is not None and not self._state.alone:
+            # A child of clone(2) may end without SIGCHLD.
+            wait_s = min(wait_s, LOOK_AROUND_S if self._state.reported else REAP_EVERY_S)
+        for what in self._supervisor.wait(wait_s):
+            if what == "line":
+                self._hear_host()
+            elif what == "wake":
+                self._reap()
+            elif what == "stop":
+                self._hear_stop()
+            elif what in self._outputs:
+                self._read(what, 16 * READ_BYTES)
+        if self._supervisor.host_left() and self._attached:
+            self._attached = False
+            self._hurry()
+        if self._state.exited_s is not None and not self._state.alone:
+            self._reap()
+        line.send_live(time.monotonic())
+
+    def _hear_host(self) -> None:
+        for message in self._supervisor.line.receive():
+            if message.get("cancel") == self._number:
+                self._stop_for(Stop.CANCELLED)
+
+    def _hear_stop(self) -> None:
+        """Each byte in the job's stop pipe is a request to end it. Upholds REQ-BASH-003.13."""
+        assert self._stop_pipe is not None
+        try:
+            self._state.stops += len(os.read(self._stop_pipe, READ_BYTES))
+        except BlockingIOError:
+            pass
+
+    def _stop_for(self, reason: Stop) -> None:
+        if self._stop_reason is None:
+            self._stop_reason = reason
+        self._state.stops += 1
+
+    def _hurry(self) -> None:
+        """The host has left: no caller waits for a grace of fifteen seconds."""
+        passed_s = 0.0
+        if self._state.term_s is not None:
+            passed_s = time.monotonic() - self._state.term_s
+        grace_s = min(self._limits.grace_s, passed_s + HOST_LEFT_GRACE_S)
+        self._limits = self._limits._replace(grace_s=grace_s)
+        if not self._state.stops:
+            self._stop_for(Stop.CANCELLED)
+
+    def _reap(self) -> None:
+        """Reaps every child that has ended, orphans of the command included (waitpid(2))."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
+            except ChildProcessError:
+                self._state.alone = IS_SUBREAPER or not self._state.stops or not _group(self._pid)
+                return
+            if pid == 0:
+                break
+            if pid == self._pid and self._state.exited_s is None:
+                self._shell_ended(os.waitstatus_to_exitcode(status))
+        if self._state.exited_s is not None and self._seen is None:
+            self._seen = {member.pid for member in descendants(os.getpid()) if not member.dead}
+
+    def _shell_ended(self, returncode: int) -> None:
+        for reader in list(self._outputs):
+            self._read(reader, MIB)     # what the shell wrote; 1 MiB is the largest pipe
+        self._returncode = returncode
+        self._state.exited_s = self._state.output_s = time.monotonic()
+        assert self._text_fd is not None
+        unread = _unread_bytes(self._text_fd, self._text_bytes)
+        not_entered = returncode == CWD_EXIT_CODE and unread == len(self._plan.text) + 1
+        if not_entered and not self._state.stops:
+            self._enter_scratch()
+        elif returncode < 0 and self._state.answered and not self._state.stops:
+            self._state.stops = 1       # a stranger killed the shell of a job: so ends the rest
+
+    def _read(self, reader: int, most: int) -> None:
+        """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from
+        looking elsewhere."""
+        stream = self._outputs[reader]
+        buffer = self._buffers[stream]
+        while most > 0:
+            try:
+                chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
-                continue
-            if chunk:
-                keep(chunk)
+                break
+            if not chunk:
+                self._close_output(reader)
+                break
+            most -= len(chunk)
+            self._state.output_s = time.monotonic()
+            self._keep(chunk, stream)
+            if len(chunk) < READ_BYTES and self._state.exited_s is None:
+                if buffer.total_bytes > MIB:
+                    _quietly(_let_fill, reader)
+                break           # the pipe is most likely empty: the next poll knows
+
+    def _keep(self, chunk: bytes, stream: int) -> None:
+        buffer = self._buffers[stream]
+        self._spool.add(chunk)
+        buffer.add(chunk)
+        if self._plan.watched and not self._state.answered:
+            self._supervisor.line.add_live(chunk, stream)
+        if buffer.total_bytes > self._plan.limit_bytes:
+            if self._plan.saves:
+                self._spool.spill()
             else:
-                poller.unregister(fd)
-                ended(fd)
+                self._spool.forget()
+
+    def _close_output(self, reader: int) -> None:
+        del self._outputs[reader]
+        self._supervisor.selector.unregister(reader)
+        os.close(reader)
+        self._state.at_eof = not self._outputs
+        self._state.output_s = time.monotonic()
+
+    # Ending
+
+    def _terminate(self, now: float) -> None:
+        """Asks everything of the command to end. TERM before CONT: a stopped process must find
+        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and REQ-BASH-004.5."""
+        self._state.term_s = now
+        if not self._state.stops:
+            self._stop_for(Stop.TIMED_OUT)
+        members = descendants(os.getpid())
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            reached = self._signal_group(number)
+            for member in members:
+                if member.group != self._pid or not reached:
+                    _quietly(os.kill, member.pid, number)
+
+    def _signal_group(self, number: int) -> bool:
+        """Signals the shell's group as one, atomically against forks. While the shell is not
+        reaped its number is no other group's."""
+        if self._state.exited_s is not None and IS_SUBREAPER:
+            return False
+        try:
+            os.killpg(self._pid, number)
+            return True
+        except OSError:
+            return False
+
+    def _kill(self, now: float) -> None:
+        state = self._state
+        state.kill_s = now if state.kill_s is None else state.kill_s
+        self._signal_group(signal.SIGKILL)
+        _kill_below(os.getpid())
+        self._reap()
+        state.killed_s = time.monotonic()
+
+    # Answers and jobs
+
+    def _begin_job(self) -> None:
+        """Makes the output file, the stop pipe and the record of a job. Raises OSError."""
+        saved = self._spool.spill()
+        if saved.path is None or saved.reason:
+            raise OSError(errno.EIO, saved.reason)
+        first = self._left[0] if self._left else Member(0, True, 0, 0, 0, 0)
+        try:
+            self._open_stop_pipe(saved.path)
+            self._record = Record.create(saved.path, {
+                "command": self._plan.text.decode()[:COMMAND_RECORDED], "created": time.time(),
+                "boot": _boot(), "supervisor": self._supervisor.identity, "notes": self._notes,
+                "leftover": first.pid > 0, "pid": first.pid, "start": first.start,
+                "session": first.session})
+        except OSError:
+            self._drop_stop_pipe(saved.path)
+            raise
+
+    def _open_stop_pipe(self, output: str) -> None:
+        path = _beside(output, ".stop")
+        os.mkfifo(path, 0o600)
+        os.chmod(path, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._stop_pipe = fd
+        self._supervisor.selector.register(fd, selectors.EVENT_READ, "stop")
+
+    def _drop_stop_pipe(self, output: str) -> None:
+        if self._stop_pipe is not None:
+            self._supervisor.selector.unregister(self._stop_pipe)
+            os.close(self._stop_pipe)
+            self._stop_pipe = None
+        _quietly(os.unlink, _beside(output, ".stop"))
+
+    def _record_process(self) -> None:
+        """Writes the shell's number into the record of a job."""
+        if self._record is not None:
+            member = _member(self._pid)
+            start = member.start if member is not None else 0
+            self._record.add(pid=self._pid, start=start, notes=self._notes)
+
+    def _answer(self) -> None:
+        """The caller has waited long enough: the answer goes out, and the command goes on as a
+        job. A command that could not be found again is not kept. Upholds REQ-BASH-003.17."""
+        self._hear_host()
+        if self._state.stops:
+            return              # the cancel was faster
+        if not self._plan.background:
+            try:
+                self._begin_job()
+                self._record_process()
+            except OSError as problem:
+                self._notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
+                timeout_s = self._limits.answer_after_s or 0.0
+                self._limits = self._limits._replace(limit_s=timeout_s, answer_after_s=None)
+                self._stop_for(Stop.TIMED_OUT)
+                return
+        self._state.answered = True
+        if self._plan.background:
+            self._detach()
+        waited_s = 0.0 if self._plan.background else self._limits.answer_after_s or 0.0
+        self._send("running", self._outcome()._replace(
+            status="running", exit_code=None, limit_s=waited_s, pid=self._pid))
+
+    def _detach(self) -> None:
+        self._attached = False
+        self._supervisor.tell(DETACHED)
+
+    def _report(self) -> None:
+        """The shell has ended by itself: tells how, while something of the command may go on.
+        Upholds REQ-BASH-011.2 and REQ-BASH-003.15."""
+        self._state.reported = True
+        if self._state.exited_s is None or not (self._state.alone and self._state.at_eof):
+            self._left = self._leftovers()
+            self._detach()
+            if self._record is None:
+                self._keep_leftovers()
+            elif not self._plan.background:
+                self._limits = self._limits._replace(limit_s=math.inf)
+        self._clear_scratch()
+        self._tell_end(self._outcome())
+
+    def _leftovers(self) -> list[Member]:
+        """What goes on, without what is just ending and the short commands of a loop: a process
+        counts that was there when the shell ended, or the first of a daemon that has just begun."""
+        live = [one for one in descendants(os.getpid()) if not one.dead]
+        lasting = [one for one in live if self._seen is None or one.pid in self._seen]
+        return sorted(lasting or live)
+
+    def _keep_leftovers(self) -> None:
+        """Makes a job of what a command left behind, and names it."""
+        self._limits = self._limits._replace(limit_s=math.inf)
+        if not (self._left or self._outputs):
+            return
+        saved = self._spool.spill()
+        path = NOWHERE.format(reason=saved.reason)
+        if saved.path is not None and not saved.reason:
+            path = printable(saved.path)
+        if not self._left:
+            self._notes.append(NOTE_HELD.format(path=path))
+            return
+        with suppress(OSError):         # without a record what is left is named all the same
+            self._begin_job()
+        groups = sorted({member.group for member in self._left})[:20]
+        self._notes.append(NOTE_LEFTOVER.format(
+            named=_named(self._left), targets=" ".join("-%d" % group for group in groups),
+            more=NOTE_LEFTOVER_OUTPUT.format(path=path) if self._outputs else ""))
+
+    def _clear_scratch(self) -> None:
+        """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
+        if self._scratch is not None and not self._left:
+            try:
+                os.rmdir(self._scratch)
+            except OSError:
+                self._notes.append(NOTE_SCRATCH.format(path=printable(self._scratch)))
+
+    def _finish(self) -> None:
+        """Nothing of the command is left, or what is left cannot be ended."""
+        for reader in list(self._outputs):
+            self._read(reader, MIB)     # the last words of the processes that were ended
+        for reader in list(self._outputs):
+            self._close_output(reader)
+        self._left = []
+        if not self._state.alone:
+            self._left = [one for one in descendants(os.getpid()) if not one.dead]
+            note = NOTE_SURVIVED.format(named=_named(self._left)) if self._left else NOTE_BLIND
+            self._notes.append(note)
+            self._detach()
+        if not self._state.reported:
+            self._clear_scratch()
+            self._tell_end(self._outcome())
+        elif not self._is_job():
+            self._settle(Outcome("exited"), "")
+        if self._left and self._record is not None:
+            survivors = [(member.pid, member.start) for member in self._left]
+            _quietly(lambda record: record.add(survivors=survivors), self._record)
+
+    def _is_job(self) -> bool:
+        """False for a foreground command; what that leaves behind is another job."""
+        return self._plan.background or self._state.answered
+
+    def _tell_end(self, outcome: Outcome) -> None:
+        """Tells the host how the command ended, and writes it down if the command was a job."""
+        if self._is_job():
+            still = _named(self._left, "%d %s")
+            self._settle(outcome, still)
+            if not self._state.answered and outcome.status != "cancelled":
+                self._buffers[0].add(completion_note(outcome, still).encode())
+                outcome = outcome._replace(total_bytes=self._buffers[0].total_bytes)
+        elif self._supervisor.host_left():
+            self._spool.discard()       # no caller will learn its name
+        self._send("ended", outcome)
+
+    def _settle(self, outcome: Outcome, still: str) -> None:
+        if self._record is not None:
+            _quietly(self._record.settle, outcome, still, self._spool.fd)
+
+    def _outcome(self) -> Outcome:
+        """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
+        if self._plan.saves_what_is_cut and self._text_is_long():
+            self._spool.spill()
+        common = Outcome(
+            "exited", error="cwd_missing" if self._scratch else None, saved=self._spool.saved,
+            total_bytes=sum(buffer.total_bytes for buffer in self._buffers),
+            notes=tuple(self._notes), duration_s=time.monotonic() - self._state.started_s,
+            pid=self._pid if self._is_job() else None)
+        if self._stop_reason is not None:
+            limit_s = self._limits.limit_s
+            pid = common.pid if self._state.answered else None
+            return common._replace(status=self._stop_reason.value, limit_s=limit_s, pid=pid)
+        if self._returncode is None:
+            return common
+        code, name = status_of(self._returncode)
+        if self._unread():
+            how = name or "exit code %d" % code
+            shell = shown(os.fsdecode(self._plan.shell[0]))
+            return common._replace(status="failed", error="spawn_failed", reason=(
+                "the shell %s ended (%s) before it read the command" % (shell, how)))
+        return common._replace(exit_code=code, signal=name)
+
+    def _unread(self) -> bool:
+        """True if the shell, now ended, has not read the command to its end."""
+        if self._text_fd is None:
+            return False
+        return _unread_bytes(self._text_fd, self._text_bytes) > 0
+
+    def _text_is_long(self) -> bool:
+        """True if the text of an output that was kept whole is over the limit, though its bytes
+        are not: three bytes replace each invalid one."""
+        kept = [buffer.captured() for buffer in self._buffers]
+        return any(is_whole(stream) and 3 * stream.total_bytes > self._plan.limit_bytes
+                   and len(render(decode(stream.head + stream.tail)).encode()) > self._plan.limit_bytes
+                   for stream in kept)
+
+    def _send(self, event: str, outcome: Outcome) -> None:
+        """Sends an event: the outcome with the raw bytes of its streams."""
+        fields = outcome._asdict()
+        fields["streams"] = [tuple(buffer.captured()) for buffer in self._buffers]
+        if outcome.saved is not None:
+            saved = outcome.saved
+            path = os.fsencode(saved.path) if saved.path is not None else None
+            fields["saved"] = (path, saved.reason, saved.capped)
+        idle = self._state.alone and self._state.at_eof or self._pid == 0
+        self._supervisor.line.send({
+            "event": event, "run": self._number, "outcome": fields, "idle": idle,
+            "job": self._record is not None})
+
+    def _release(self) -> None:
+        """Gives back everything that the command held here."""
+        if self._record is not None and self._spool.saved is not None and self._spool.saved.path:
+            self._drop_stop_pipe(self._spool.saved.path)
+            self._record.close()
+        self._spool.close()
+        _close(self._text_fd)
+        for reader in list(self._outputs):
+            self._close_output(reader)
+
+
+def _group(pid: int) -> bool:
+    """True while a process group has members. Without a subreaper that is all that is known."""
+    try:
+        os.killpg(pid, 0)
+        return True
+    except OSError:
+        return False
 
 
 def _let_fill(fd: int) -> None:
-    """Makes a flood a sixth cheaper: its writers have room, and a moment, to write more before they wake us. Raises OSError where
-    there is no room to be had, before the pause: with a small pipe that would double the time instead."""
+    """Makes a flood a sixth cheaper: its writers have room, and a moment, to write more before
+    they wake the supervisor. Raises OSError where there is no room to be had, before the pause:
+    with a small pipe the pause would double the time instead."""
     fcntl.fcntl(fd, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
     time.sleep(FLOOD_PAUSE_S)
 
 
+# -- The processes: a supervisor, and the fork server that forks it
+
+IDLE, ATTACHED, DETACHED = b"i", b"a", b"d"     # what the shared page says of a supervisor
+
+
+def _own_limits() -> object:
+    """What a command can change of a supervisor of the same user: prlimit(2), renice(1), taskset(1)
+    ask for no more than the user. Each command inherits these from its supervisor."""
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    scheduler = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
+    limits = [resource.getrlimit(number) for number in _RLIMITS]
+    return os.getpriority(os.PRIO_PROCESS, 0), affinity, scheduler, limits
+
+
+_RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+
+
+def _prctl(option: int, value: Any) -> bool:
+    """prctl(2) through ctypes: the standard library has no other way. False where it fails."""
+    try:
+        import ctypes
+        call = ctypes.CDLL(None, use_errno=True).prctl
+        zero = ctypes.c_ulong(0)
+        if isinstance(value, int):
+            value = ctypes.c_ulong(value)
+        return bool(call(ctypes.c_int(option), value, zero, zero, zero) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def _become_subreaper() -> bool:
+    """True if orphans of this process's descendants become its children from now on."""
+    if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
+        return False
+    try:
+        import ctypes
+        is_set = ctypes.c_int(0)
+        return _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(is_set)) and is_set.value == 1
+    except ImportError:
+        return False
+
+
+IS_SUBREAPER = False        # of this process; set when it becomes a fork server or a supervisor
+
+
+def _set_subreaper() -> None:
+    global IS_SUBREAPER
+    IS_SUBREAPER = _become_subreaper()
+
+
+def _listen_for_signals() -> int:
+    """Makes every signal that can be caught wake this process and do nothing else; returns the
+    descriptor that becomes readable. Handlers, because what is ignored or blocked would be so in
+    commands too, while execve(2) resets what is handled. Upholds REQ-BASH-003.4."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with suppress(OSError, ValueError):
+            signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    return reader
+
+
 class Supervisor:
-    """One run from spawn to reap. Lives in a monitor thread, or in a detached copy; `run` is called once."""
+    """The process that runs commands, one at a time. It ends when its host leaves, when it has
+    been idle for a while, or when a command has changed its limits."""
 
-    def __init__(self, plan: Plan, folder: Folder, cancels: list[Cancel], live: LiveText | None, publish: Callable[[Outcome], object],
-                 spool: Spool | None = None, record: Record | None = None, keeper: Sequence[int] | None = None) -> None:
-        """`publish` hears of a run that goes on after its timeout. `spool`, `record`: of one that is a job from the start.
-        `keeper`: None in the host; in a detached copy its number and start if it takes in orphans, else nothing."""
-        self._plan, self._folder, self._cancels, self._live, self._publish = plan, folder, cancels, live, publish
-        self._spool, self._record = spool or Spool(folder), record
-        self._keeper, self._detached = keeper, keeper is not None
-        self._buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines) for _ in range(plan.streams.value)]
-        self._process: Process | None = None
-        self._outputs: dict[int, int] = {}      # the read ends that are open, and which stream each is of
-        self._poller = select.poll()
-        self._facts = Facts(time.monotonic())       # of a launch; a spawn begins anew
-        self._stop: Stop | None = None
-        self._line: int | None = None           # of the guard's ledger
-        self._limit_s = plan.limits.timeout_s
-        self._notes: list[str] = []
-        self._scratch: str | None = None
-        self._left: list[Member] = []           # who runs on after the shell's end
+    def __init__(self, line: HostLine, host: HostWatch, tell: Callable[[bytes], object]) -> None:
+        self.line, self.host, self.tell = line, host, tell
+        self.selector = selectors.PollSelector()    # needs no descriptor of its own
+        self._wake = _listen_for_signals()
+        self._limits = _own_limits()
+        self.identity = _identity(os.getpid())
+        self._server = _identity(os.getppid())
+        self.selector.register(line.socket, selectors.EVENT_READ, "line")
+        self.selector.register(self._wake, selectors.EVENT_READ, "wake")
+        if host.fd is not None:
+            self.selector.register(host.fd, selectors.EVENT_READ, "host")
+        self._left = False      # the host has left, by whichever sign came first
+        self.environment_problem: Exception | None = None   # of the last that was sent
 
-    def run(self) -> Outcome:
-        """The outcome; everything is released but the pipe that a leftover still holds (see `linger`)."""
-        self._line = None if self._detached else _guard.enter(self._plan.mark)      # before the spawn: a host may die in between
-        try:
-            outcome = self._run()
-        except SpawnError as problem:
-            outcome = Outcome("failed", error=problem.args[0], reason=problem.args[1])
-        except OSError as problem:
-            if self._process is not None:
-                raise
-            outcome = Outcome("failed", error="spawn_failed", reason="the shell could not be started: " + _reason(problem))
-        finally:
-            self._leave_guard()
-        if self._record is not None:
-            _quietly(self._record.settle, outcome, self._left)
-        return outcome
-
-    def _leave_guard(self) -> None:
-        line, self._line = self._line, None
-        _guard.leave(line)
-
-    def _run(self) -> Outcome:
-        for token in self._cancels:
-            self._poller.register(token.listen(), select.POLLIN)
-        if _stops(self._cancels):
-            return Outcome("cancelled")
-        with closing(CommandText(self._plan.text)) as text:
-            process = self._process = self._spawn(text)
-            _guard.note(self._line, "%s %d" % (self._plan.mark, process.pid))
-            with closing(process):
-                if self._record is not None:
-                    self._record.add(pid=process.pid, start=process.start, notes=self._notes, keeper=self._keeper or [])
-                process.foster = self._keeper[0] if self._keeper else 0
-                self.reap_orphans()
-                self._supervise(process, text)
-                return self._outcome(process, text)
-
-    def _spawn(self, text: CommandText) -> Process:
-        self._facts.started_s = time.monotonic()    # before: when a busy machine returns from the spawn the shell may have ended
-        writers: list[int] = []
-        try:
-            for n in range(len(self._buffers)):
-                reader, writer = os.pipe()
-                self._outputs[reader] = n
-                writers.append(writer)
-                _not_for_forks.add(writer)
-                os.set_blocking(reader, False)
-            try:
-                process = Process(self._plan, self._plan.cwd, text, writers)
-            except SpawnError as problem:
-                if problem.args[0] != "cwd_missing":
-                    raise
-                process = self._spawn_elsewhere(text, writers, problem.args[1])
-        except BaseException:
-            _close(*self._outputs)
-            self._outputs.clear()
-            raise
-        finally:
-            _close(*writers)
-        process.pipes = {"pipe:[%d]" % os.fstat(reader).st_ino for reader in self._outputs}
-        for reader in self._outputs:
-            self._poller.register(reader, select.POLLIN)
-        for fd, event in ((text.writer, select.POLLOUT), (process.pidfd, select.POLLIN)):
-            if fd is not None:
-                self._poller.register(fd, event)
-        return process
-
-    def _spawn_elsewhere(self, text: CommandText, writers: Sequence[int], reason: str) -> Process:
-        """In an empty folder: refusing would brick the conversation, any other folder would make relative paths dangerous.
-        Upholds REQ-BASH-013.1 and REQ-BASH-013.2."""
-        cwd = printable(self._plan.cwd)
-        try:
-            self._scratch = self._folder.scratch()
-        except OSError as problem:
-            raise SpawnError("cwd_missing", "the working directory %s is gone (%s), and no scratch folder could be made (%s)"
-                             % (cwd, reason, _reason(problem))) from None
-        self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-        try:
-            return Process(self._plan, self._scratch, text, writers)
-        except SpawnError:
-            _quietly(os.rmdir, self._scratch)
-            raise
-
-    def reap_orphans(self, *_: object) -> None:
-        """A copy's handler of SIGCHLD: takes leave of the orphans that it took in. The shell is for `reap`."""
-        while self._keeper and self._process is not None:
-            try:
-                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-                if dead is None or dead.si_pid == self._process.pid:
-                    break
-                os.waitpid(dead.si_pid, 0)
-            except ChildProcessError:
-                break
-
-    def _supervise(self, process: Process, text: CommandText) -> None:
-        """The one loop: look, ask `next_action`, act. `_end` is the rest of it."""
+    def serve(self) -> None:
+        """Runs commands until there is a reason to end."""
         while True:
-            now, self._facts.stops = time.monotonic(), self._due()
-            action, until = next_action(self._facts, self._plan.limits, now)
-            if action is Action.FINISH:
+            request = self._next_request()
+            if request is None:
                 return
-            if action is Action.WAIT:
-                self._look(process, text, until - now)
-            elif action is Action.KEEP:
-                self._keep(process)
-            else:
-                break
-        self._stop = Stop.CANCELLED if _stops(self._cancels) else Stop.TIMED_OUT
-        text.close()        # the sweep needs a descriptor, and the host may have none left
-        _end(process, self._plan.limits.grace_s, lambda wait_s: self._look(process, text, wait_s), self._due, self._facts)
+            number, plan = request
+            self.tell(ATTACHED)
+            self.line.send({"event": "accepted", "run": number, "supervisor": os.getpid(),
+                            "server": self._server})
+            if self.line.closed:
+                return          # the host has given this supervisor up, and asks another one
+            self._take_environment(plan.env)
+            Run(self, number, plan).run()
+            if self._wait_for_descendants() or _own_limits() != self._limits:
+                return          # the host takes another supervisor
+            self.tell(IDLE)
 
-    def _due(self) -> int:
-        return _stops(self._cancels) + (self._stop is Stop.TIMED_OUT)
-
-    def _keep(self, process: Process) -> None:
-        """The caller has waited long enough: it gets its answer, and the run goes on as a job. Nothing is handed over,
-        since nothing here depends on who waits. What could not be found again is not kept: it is ended."""
-        self._facts.kept = True
-        saved, limit_s = self._spool.spill(), 0.0
-        try:
-            if self._record is None:
-                limit_s = self._limit_s
-                self._record = Record.create(saved, self._plan, pid=process.pid, start=process.start, notes=self._notes)
-                self._folder.named(saved.path)      # before anybody may close the tool
-        except OSError as problem:
-            self._notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
-            self._stop = Stop.TIMED_OUT
-            return
-        if self._plan.limits.kept_s is not None:
-            self._limit_s = self._plan.limits.kept_s
-        # The caller's token was for the call alone. Its descriptor stays in the poller, and may be another's by then: its first
-        # event takes it out (see `_look`).
-        del self._cancels[1:]
-        self._publish(self._kept(process.pid, limit_s))
-
-    def _kept(self, pid: int, limit_s: float) -> Outcome:
-        return self._so_far("running", self._buffers)._replace(pid=pid, limit_s=limit_s)
-
-    def _so_far(self, status: str, buffers: Sequence[OutputBuffer]) -> Outcome:
-        kept = [buffer.captured() for buffer in buffers]
-        streams = tuple(self._plan.fit(without_unfinished(stream) if status == "running" else stream) for stream in kept)
-        if self._plan.saving is Saving.WHEN_CUT and any(fitted.cut for fitted in streams):
-            self._spool.spill()
-        return Outcome(status, error="cwd_missing" if self._scratch else None, streams=streams,
-                       total_bytes=sum(buffer.total_bytes for buffer in buffers), saved=self._spool.saved,
-                       notes=tuple(self._notes), duration_s=time.monotonic() - self._facts.started_s)
-
-    def _look(self, process: Process, text: CommandText, wait_s: float) -> None:
-        """Waits for something to happen, at most `wait_s`, and takes notice of it."""
-        look_for_exit = process.pidfd is None and self._facts.exited_s is None      # where nothing announces it, the clock does
-        if look_for_exit:
-            wait_s = min(wait_s, _pause_s(self._facts.started_s))
-        for fd, _ in self._poller.poll(1000 * max(0.0, min(wait_s, 3600.0))):
-            if fd in self._outputs:
-                self._read(fd, 16 * READ_BYTES)
-            elif fd == process.pidfd:
-                look_for_exit = True
-            elif fd != text.writer or text.feed():
-                self._poller.unregister(fd)     # all is sent; or a token, which stays readable: the clock from here on
-        if look_for_exit and process.exited():
-            if process.pidfd is not None:
-                self._poller.unregister(process.pidfd)
-            for fd in list(self._outputs):
-                self._read(fd, MIB)     # all that the shell itself wrote is in the pipe by now; 1 MiB is the largest pipe
-            self._facts.exited_s = self._facts.output_s = time.monotonic()
-
-    def _read(self, fd: int, most: int) -> None:
-        """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from looking elsewhere."""
-        n = self._outputs[fd]
-        while most > 0:
+    def _take_environment(self, env: Mapping[bytes, bytes] | None) -> None:
+        """Takes the environment of commands, which the host sends once: a spawn that encodes it
+        anew takes a tenth longer."""
+        if env is not None:
+            self.environment_problem = None
             try:
-                chunk = os.read(fd, READ_BYTES)
-            except BlockingIOError:
-                break
-            if not chunk:
-                self._close_output(fd)
-                break
-            most -= len(chunk)
-            self._facts.output_s = time.monotonic()
-            self._spool.add(chunk)
-            if self._live is not None:
-                self._live.add(chunk, n)
-            self._buffers[n].add(chunk)
-            if self._buffers[n].total_bytes > self._plan.limit_bytes:
-                self._spool.forget() if self._plan.saving is Saving.NEVER else self._spool.spill()
-            if len(chunk) < READ_BYTES and self._facts.exited_s is None:
-                if self._buffers[n].total_bytes > MIB:
-                    _quietly(_let_fill, fd)
-                break           # the pipe is most likely empty: the next poll knows
+                os.environb.clear()
+                os.environb.update(env)
+            except (OSError, ValueError) as problem:    # a NUL, or a name without letters
+                self.environment_problem = problem
 
-    def _close_output(self, fd: int) -> None:
-        del self._outputs[fd]
-        self._poller.unregister(fd)
-        _close(fd)
-        self._facts.at_eof = not self._outputs
-
-    def _outcome(self, process: Process, text: CommandText) -> Outcome:
-        """Settles what is left, reaps, and says how it ended. Upholds REQ-BASH-007.3, REQ-BASH-007.5 and REQ-BASH-011.2."""
-        duration_s = time.monotonic() - self._facts.started_s
-        unread = self._stop is None and text.unread()
-        if self._stop is not None:
-            process.signal_group(signal.SIGKILL)        # the group's last: it cannot be repeated after the reap
-            if self._facts.exited_s is None or (PROC and self._facts.survivors):
-                members = process.left(0.0)
-                self._notes += [NOTE_SURVIVED.format(who=_who(members))] if members else []
-                self._notes += [NOTE_BLIND] if process.blind else []
-            for fd in list(self._outputs):
-                self._read(fd, MIB)     # the last words of whoever died last
-            for fd in list(self._outputs):
-                self._close_output(fd)
-        elif PROC and (self._outputs or self._record is not None):
-            self._left = process.members() if self._outputs else process.left()
-        if self._stop is None:
-            self._leave_guard()         # from the reap on the number may be a stranger's, and what is left may outlive the host
-        returncode = process.reap()
-        if self._outputs and not self._detached:
-            self._hand_over()
-        if self._scratch is not None:
+    def _wait_for_descendants(self) -> bool:
+        """Stays for what could not be ended, only to reap it. True if the next command needs
+        another supervisor, or no host is left."""
+        detached = False
+        while True:
             try:
-                os.rmdir(self._scratch)
-            except OSError:
-                self._notes.append("files that the command left are in " + printable(self._scratch))
-        common = self._so_far("exited", self._buffers)._replace(duration_s=duration_s)
-        if not self._outputs and self._record is None:
-            self._spool.close()
-        if self._stop is not None:
-            return common._replace(status=self._stop.value, limit_s=self._limit_s)
-        if returncode is None:
-            return common._replace(status="failed", error="status_unknown", reason=(
-                "the command has ended, but its exit status is unknown: the host program reaped it or ignores SIGCHLD"))
-        code, name = status_of(returncode)
-        if unread:
-            return common._replace(status="failed", error="spawn_failed", reason=(
-                "the shell %s ended (%s) before it read the command" % (shown(self._plan.shell[0]), name or "exit code %d" % code)))
-        return common._replace(exit_code=code, signal=name)
+                pid, _ = os.waitpid(-1, os.WNOHANG | _WALL)
+            except ChildProcessError:
+                return detached or self._left
+            if pid == 0:
+                detached = True
+                self.tell(DETACHED)
+                if "line" in self.wait(LOOK_AROUND_S):
+                    self.line.receive()
+                self.host_left()        # an end that stays readable is not waited for
 
-    def _hand_over(self) -> None:
-        """Gives the pipes that somebody still holds to a detached copy, which reads on into the file after this process
-        too has ended; and says so. Who holds it becomes a job. Upholds REQ-BASH-011.3 and REQ-BASH-003.15."""
-        members, saved = self._left, self._spool.spill()
-        path = printable(saved.path) if saved.path else NOWHERE.format(reason=saved.reason)
-        record = None
+    def _next_request(self) -> tuple[int, Plan] | None:
+        """The next request; None if the host has left, or there is none for a while."""
+        until = time.monotonic() + IDLE_S
+        while not self.host_left():
+            wait_s = until - time.monotonic()
+            if wait_s <= 0:
+                if not self.line.waiting():
+                    return None
+                wait_s = LOOK_AROUND_S
+            for what in self.wait(min(wait_s, self.host.interval_s())):
+                for message in self.line.receive() if what == "line" else ():
+                    if "request" in message:
+                        fields = message["plan"]
+                        limits = Limits(*fields.pop("limits"))
+                        return message["request"], Plan(limits=limits, **fields)
+        return None
+
+    def wait(self, wait_s: float) -> list[Any]:
+        """What there is to take notice of, within `wait_s` seconds."""
+        if not self._left:
+            events = selectors.EVENT_READ
+            if self.line.waiting():
+                events |= selectors.EVENT_WRITE
+            if self.selector.get_key(self.line.socket).events != events:
+                self.selector.modify(self.line.socket, events, "line")
+        found = []
+        for key, ready in self.selector.select(max(0.0, wait_s)):
+            if key.data == "wake":
+                self._drain_wake()
+            elif key.data == "line" and ready & selectors.EVENT_WRITE:
+                self.line.flush()
+            elif key.data == "host":
+                self.line.closed = True
+            found.append(key.data)
+        return found
+
+    def _drain_wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake, READ_BYTES)
+
+    def host_left(self) -> bool:
+        """True once the host has closed its end of the line, or has ended."""
+        if self._left:
+            return True
+        if not self.line.closed and self.host.fd is None:
+            self.line.closed = self.host.gone()
+        if self.line.closed:
+            self._left = True
+            self.line.flush()
+            self.selector.unregister(self.line.socket)
+            if self.host.fd is not None:
+                self.selector.unregister(self.host.fd)
+        return self._left
+
+
+class ForkServer:
+    """The process that forks supervisors, so that the host never forks: a process that has never
+    had a second thread can fork safely. The fork server is a subreaper too: what a supervisor
+    leaves that was killed becomes its child, and is ended. The fork server ends with the host.
+
+    A page of shared memory holds a byte for each supervisor. When the host has ended, a supervisor
+    that is stopped would not act: the fork server wakes it, and half a second later ends those
+    that are still attached."""
+
+    def __init__(self, control: socket.socket, host: HostWatch) -> None:
+        control.setblocking(True)
+        self._control, self._host = control, host
+        self._wake = _listen_for_signals()
+        self._page = mmap.mmap(-1, SUPERVISORS_MOST)
+        self._free = list(range(SUPERVISORS_MOST - 1, -1, -1))
+        self._slots: dict[int, int] = {}        # the byte of each supervisor, by its number
+        self._strays = False                    # children that are no supervisors
+        self._is_let_go = False                 # no host asks for supervisors any more
+        self._host_left_s: float | None = None
+        self._selector = selectors.PollSelector()
+        self._selector.register(control, selectors.EVENT_READ, self._hear)
+        self._selector.register(self._wake, selectors.EVENT_READ, self._drain_wake)
+        if host.fd is not None:
+            self._selector.register(host.fd, selectors.EVENT_READ, self._notice_host)
+
+    def serve(self) -> None:
+        """Forks supervisors on request. Returns when the host has ended and nothing that is
+        attached to it lives."""
+        while not self._is_let_go or self._attached() or self._strays:
+            for key, _ in self._selector.select(self._interval_s()):
+                key.data()
+            if self._host.fd is None and self._host_left_s is None and self._host.gone():
+                self._notice_host()
+            self._reap()
+            self._end_strays()
+            self._end_late()
+
+    def _interval_s(self) -> float | None:
+        if self._strays or self._host_left_s is not None:
+            return STRAYS_EVERY_S
+        return None if self._host.fd is not None else HOST_LOOK_S
+
+    def _attached(self) -> list[int]:
+        return [pid for pid, slot in self._slots.items()
+                if self._page[slot:slot + 1] != DETACHED]
+
+    def _drain_wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake, READ_BYTES)
+
+    def _hear(self) -> None:
+        """A request from the host: a socket for a new supervisor, or a number to end."""
         try:
-            if self._record is None and members:
-                first = min(members, key=lambda one: (one.start, one.pid))
-                record = Record.create(saved, self._plan, members, pid=first.pid, start=first.start, notes=self._notes)
-        except OSError:         # the disk is full: read on all the same
-            pass
-        try:
-            with next(_turns):
-                fds = dict(zip(("pipe", "other"), [*self._outputs, None]))
-                Copy(self._plan.env, {"path": saved.path or ""},
-                     {**fds, "file": self._spool.fd, "record": record.fd if record else None}).close()
-            for fd in list(self._outputs):
-                self._close_output(fd)
-        except OSError as problem:
-            path += NOTE_NO_COPY.format(reason="no detached copy took it over: " + _reason(problem))
-            if record is not None:
-                _quietly(os.unlink, _record_path(record.output))
-        if record is not None:
-            record.close()
-        targets = " ".join("-%d" % group for group in sorted({member.group for member in members})[:20])
-        self._notes.append(NOTE_LEFTOVER.format(who=_who(members), targets=targets, path=path) if members
-                           else NOTE_HELD.format(path=path))
-
-    def saved(self) -> Saved | None:
-        """How far the output is in a file by now."""
-        return self._spool.saved
-
-    def linger(self) -> None:
-        """Stays for what the command left behind. In the host: reads on, where no copy took that over. In a copy: reads on,
-        watches, and at the run's limit ends it as it would have ended the run. Upholds REQ-BASH-003.10."""
-        left = self._process if self._detached and self._stop is None else None
-        until = self._facts.started_s + (self._plan.limits.kept_s or 0.0) if left is not None else math.inf
-        begun = time.monotonic()
-        while self._outputs or (left is not None and left.members()):
-            if left is not None and time.monotonic() >= until:
-                _end(left, self._plan.limits.grace_s, self._sleep)
-                left, until = None, math.inf        # what survived a KILL is nobody's to end
-            else:               # a scan costs milliseconds, and nobody waits for this one
-                self._sleep(min(until - time.monotonic(), math.inf if self._outputs else _pause_s(begun, 0.5, 30.0)))
-        self._spool.close()
-        if self._record is not None:
-            self._record.close()
-
-    def _sleep(self, seconds: float) -> None:
-        if self._outputs:
-            _drain(self._outputs, self._spool.add, time.monotonic() + seconds, self._close_output)
+            data, fds, _, _ = socket.recv_fds(self._control, CONTROL_BYTES, 1)
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            self._let_go()          # its commands end as their own lines say
+        elif fds:
+            self._fork(fds[0])
         else:
-            time.sleep(max(0.0, seconds))
+            pid = int.from_bytes(data[1:], sys.byteorder)
+            if pid in self._slots:
+                _quietly(os.kill, pid, signal.SIGKILL)
+
+    def _fork(self, fd: int) -> None:
+        line = socket.socket(fileno=fd)
+        try:
+            if not self._free:
+                raise OSError(errno.EAGAIN, "%d supervisors run already" % SUPERVISORS_MOST)
+            slot = self._free[-1]
+            self._page[slot:slot + 1] = IDLE
+            pid = os.fork()
+        except OSError as problem:
+            HostLine(line).send({"event": "refused", "reason": _reason(problem)})
+            line.close()
+            return
+        if pid == 0:
+            self._supervise(line, slot)
+        self._slots[pid] = self._free.pop()
+        line.close()
+
+    def _supervise(self, line: socket.socket, slot: int) -> NoReturn:
+        """What the forked process does."""
+        try:
+            os.setsid()
+            _set_subreaper()
+            self._control.close()
+            os.close(self._wake)
+
+            def tell(lifetime: bytes) -> None:
+                self._page[slot:slot + 1] = lifetime
+
+            Supervisor(HostLine(line), self._host, tell).serve()
+        except BaseException as bug:
+            HostLine(line).send({"event": "bug", "reason": repr(bug)})
+        finally:
+            os._exit(0)
+
+    def _reap(self) -> None:
+        """Reaps children that have ended, and wakes supervisors that were stopped."""
+        self._strays = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | _WALL)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                break
+            if os.WIFSTOPPED(status):
+                _quietly(os.kill, pid, signal.SIGCONT)
+            elif pid in self._slots:
+                self._free.append(self._slots.pop(pid))
+        self._strays = any(pid not in self._slots for pid in _children(os.getpid()))
+
+    def _end_strays(self) -> None:
+        """Ends what a killed supervisor has left, leftovers included."""
+        if self._strays:
+            _kill_below(os.getpid(), self._slots)
+
+    def _let_go(self) -> None:
+        if not self._is_let_go:
+            self._is_let_go = True
+            self._selector.unregister(self._control)
+
+    def _notice_host(self) -> None:
+        """The host has ended: supervisors that are stopped are woken, to end what is attached."""
+        self._host_left_s = time.monotonic()
+        self._let_go()
+        if self._host.fd is not None:
+            self._selector.unregister(self._host.fd)
+        for pid in self._attached():
+            _quietly(os.kill, pid, signal.SIGCONT)
+
+    def _end_late(self) -> None:
+        """Ends the supervisors that have not acted a while after the end of the host."""
+        if (self._host_left_s is not None
+                and time.monotonic() >= self._host_left_s + HOST_LEFT_KILL_S):
+            for pid in self._attached():
+                _quietly(os.kill, pid, signal.SIGKILL)
 
 
-# ---- 7 Jobs ---------------------------------------------------------------------------------------------
-# A run is a supervisor and its monitor thread. Who waits, waits on a raw lock: Thread.join lies after a Ctrl-C on
-# 3.9 to 3.12, threading.Event can be left locked by one, and a pipe would have to be made in the main thread,
-# where one between the making and the keeping leaks it. What must not be interrupted is done by the monitor:
-# no signal handler ever runs in its thread. A job is what is left of a run in files when nobody waits for it.
+class Inherited(NamedTuple):
+    """What a command inherits from its host, when the tool was made, and not from its supervisor's
+    own life. A host that has changed its user or groups gets another fork server."""
+    users: tuple[int, ...]
+    groups: tuple[int, ...]
+    umask: int | None           # None: not known here, so the fork server keeps the host's
+    limits: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def of_host(cls) -> "Inherited":
+        """Of this process, now."""
+        limits = tuple((number, *resource.getrlimit(number)) for number in _RLIMITS)
+        return cls(*_own_users(), _own_umask(), limits)
+
+    def apply(self) -> None:
+        """Makes it so in a fork server."""
+        if self.umask is not None:
+            os.umask(self.umask)
+        for number, soft, hard in self.limits:
+            with suppress(OSError, ValueError):
+                resource.setrlimit(number, (soft, hard))
+
+
+def _own_users() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    users = (os.getuid(), os.geteuid())
+    return users, (os.getgid(), os.getegid(), *os.getgroups())
+
+
+def _own_umask() -> int | None:
+    """Read from /proc: to ask for it with umask(2) is to change it for a moment."""
+    with suppress(OSError, ValueError, IndexError):
+        status = _read_file("%s/self/status" % PROC)
+        return int(status.split(b"\nUmask:")[1].split()[0], 8)
+    return None
+
+
+def _receive_exactly(line: socket.socket) -> Any:
+    """One message, and nothing of what follows it."""
+    size, = struct.unpack("=I", line.recv(4, socket.MSG_WAITALL))
+    return marshal.loads(line.recv(size, socket.MSG_WAITALL))
+
+
+def _close_all_but(*kept: int | None) -> None:
+    """Closes every other descriptor above 2."""
+    kept_fds = sorted(fd for fd in kept if fd is not None)
+    low = 3
+    for fd in (*kept_fds, 1 << 20):
+        os.closerange(low, fd)
+        low = fd + 1
+
+
+def serve_forks(control: int, host: int, host_pid: int, host_start: int) -> NoReturn:
+    """What a fork server does, from the moment at which this code runs in its process."""
+    try:
+        host_fd = host if host >= 0 else None
+        _close_all_but(control, host_fd)
+        os.chdir("/")
+        _set_subreaper()
+        _prctl(_PR_SET_NAME, OWN_NAME)
+        _prctl(_PR_SET_DUMPABLE, 0)     # /proc/PID/environ and fd are closed to the same user
+        line = socket.socket(fileno=control)
+        inherited = Inherited(*_receive_exactly(line))
+        server = ForkServer(line, HostWatch(host_pid, host_start, host_fd))
+        inherited.apply()
+        gc.freeze()                     # pages of what is there now stay shared with supervisors
+        server.serve()
+    finally:
+        os._exit(0)
+
+
+if "fork_server_arguments" in globals():    # this code runs in a fork server: see LOADER
+    serve_forks(*globals()["fork_server_arguments"])
+
+
+# ---- 7 Host side -------------------------------------------------------------------------------
+# The host holds sockets and nothing else of a command: no pipe, no child, and no thread for a
+# foreground call. The caller's own thread sends a request to a supervisor and waits for its events.
+# A caller that leaves closes its socket; a host that dies has its sockets closed by the kernel.
+# Either ends what is attached, and nothing in the host has to run for that. What a host may do to
+# our descriptors (close them, fork, reuse their numbers) must not hurt its own files: a socket is
+# used only while fstat(2) says that it is still the one that was made here.
+
+# What the interpreter of a fork server is told. The first process ends at once, so that the host
+# has no child; the second one runs the code of this file that is loaded here, which an edited file,
+# a zip or `python3 -` does not change.
+LOADER = """\
+import os, sys
+import _frozen_importlib_external as importing
+if importing.MAGIC_NUMBER.hex() != sys.argv[1]:
+    os._exit(1)
+if os.fork():
+    os._exit(0)
+os.setsid()
+import marshal, types
+numbers = [int(word) for word in sys.argv[2:]]
+left = int.from_bytes(os.read(numbers[0], 4), sys.byteorder)
+code = b""
+while len(code) < left:
+    code += os.read(numbers[0], left - len(code)) or os._exit(1)
+module = sys.modules["bash_tool"] = types.ModuleType("bash_tool")
+module.fork_server_arguments = numbers
+exec(marshal.loads(code), module.__dict__)
+"""
+_CODE = sys._getframe().f_code      # of this file, as it was loaded
+_LIBRARY_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+                      "DYLD_FRAMEWORK_PATH", "PYTHONHOME")
+
+
+def _above_standard(fd: int) -> int:
+    """The descriptor above 2: in a host without standard streams a new descriptor may be number 2,
+    into which the host writes its messages."""
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
+
+
+def _socketpair() -> tuple[socket.socket, socket.socket]:
+    ends = [socket.socket(fileno=_above_standard(end.detach())) for end in socket.socketpair()]
+    os.set_blocking(ends[1].fileno(), True)     # those of gevent come non-blocking
+    return ends[0], ends[1]
+
+
+def _pythons() -> list[str]:
+    """The interpreters that a fork server may run in. A program that embeds Python, or is frozen,
+    is none of them: it would start itself."""
+    if getattr(sys, "frozen", False) or "__compiled__" in globals():
+        return []
+    found = (sys.executable, getattr(sys, "_base_executable", None))
+    return [path for path in dict.fromkeys(found)
+            if path and os.path.basename(path).startswith("python")]
+
+
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+
+
+class LineLost(Exception):
+    """The supervisor's end of a line is closed, or the line is not ours any more."""
+
+
+class OwnedSocket:
+    """A socket that is used only while it is the one that was made here, by the process that made
+    it. A number that the host has given to another file is left alone."""
+
+    def __init__(self, made: socket.socket) -> None:
+        made.setblocking(False)
+        self._socket = made
+        self._made = self._identity()
+        self._owner = os.getpid()
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():        # then this module's names are gone, and the kernel closes
+            self.close()        # a caller that was interrupted anywhere leaves
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            info = os.fstat(self._socket.fileno())
+            return info.st_dev, info.st_ino
+        except OSError:
+            return None
+
+    def is_ours(self) -> bool:
+        """False once the host has closed it, or reused its number."""
+        return self._socket.fileno() >= 0 and self._identity() == self._made
+
+    def fileno(self) -> int:
+        """The number, to wait with."""
+        return self._socket.fileno()
+
+    def has_ended(self) -> bool:
+        """True if the other end is closed; of a line without messages on their way."""
+        try:
+            return not self.is_ours() or self._socket.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def send(self, data: bytes, fds: Sequence[int] = (), within_s: float = ACCEPT_S) -> None:
+        """Sends all of it. Raises LineLost, also if that takes too long."""
+        view, until = memoryview(data), time.monotonic() + within_s
+        while view:
+            if not self.is_ours():
+                raise LineLost
+            try:
+                if fds:
+                    view = view[socket.send_fds(self._socket, [view], fds):]
+                    fds = ()
+                else:
+                    view = view[self._socket.send(view):]
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise LineLost from None
+                _wait_for(self, select.POLLOUT, until - time.monotonic())
+            except OSError:
+                raise LineLost from None
+
+    def receive(self) -> bytes:
+        """What has come by now; empty if nothing has. Raises LineLost at the end."""
+        if not self.is_ours():
+            raise LineLost
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            raise LineLost from None
+        if not data:
+            raise LineLost
+        return data
+
+    def close(self, shut_down: bool = True) -> None:
+        """Closes it. `shut_down` ends the connection also where a child that the host has forked
+        holds a copy; that child itself must not end what is its parent's."""
+        if not self.is_ours():
+            self._socket.detach()
+            return
+        if shut_down and self._owner == os.getpid():
+            _quietly(self._socket.shutdown, socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def _wait_for(first: OwnedSocket, events: int, wait_s: float, also: int | None = None) -> None:
+    """Waits for the socket, or for `also` to be readable. `select.poll` needs no descriptor, and
+    is looked up now: gevent replaces it, also after this module was imported."""
+    poller = select.poll()
+    poller.register(first.fileno(), events)
+    if also is not None:
+        poller.register(also, select.POLLIN)
+    poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
+
+
+class Line(OwnedSocket):
+    """The host's end of the socket to one supervisor."""
+
+    def __init__(self, made: socket.socket, server: "ForkServerHandle") -> None:
+        super().__init__(made)
+        self.server = server
+        self.supervisor = 0     # the number of the process, once it has accepted a request
+        self.sent_env: object = None        # the environment that the supervisor has by now
+        self._inbox = Inbox()
+        self._events: deque[Mapping[str, Any]] = deque()
+
+    def next(self, wait_s: float, also: int | None = None) -> Mapping[str, Any] | None:
+        """The next event; None if none comes within `wait_s` seconds, or once `also` is readable.
+        Raises LineLost at the end."""
+        if not self._events:
+            _wait_for(self, select.POLLIN, wait_s, also)
+        data = b"x"
+        while data and not self._events:        # a long event comes in pieces
+            data = self.receive()
+            self._events.extend(self._inbox.feed(data))
+        return self._events.popleft() if self._events else None
+
+    def was_accepted(self) -> bool:
+        """Shuts the line; True if the supervisor had accepted the request before."""
+        with suppress(LineLost, OSError):
+            if self.is_ours():
+                self._socket.shutdown(socket.SHUT_RDWR)
+                self._events.extend(self._inbox.feed(self.receive()))
+        return any(event["event"] == "accepted" for event in self._events)
+
+
+class ForkServerHandle:
+    """A fork server, as the host sees it."""
+
+    def __init__(self, inherited: Inherited, python: str | None) -> None:
+        """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
+        self.inherited, self.python = inherited, python
+        self.proved = False         # a supervisor of it has answered
+        self.identity: tuple[int, int] | None = None    # number and start time of the process
+        self._popen: subprocess.Popen[bytes] | None = None
+        ours, theirs = _socketpair()
+        self._control = OwnedSocket(ours)
+        host_fd = _open_pidfd(os.getpid())
+        member = _member(os.getpid())
+        numbers = (theirs.fileno(), -1 if host_fd is None else host_fd, os.getpid(),
+                   member.start if member is not None else 0)
+        try:
+            if python is None:
+                _fork_directly(numbers)
+            else:
+                self._popen = _start_python(python, numbers)
+        finally:
+            theirs.close()
+            _close(host_fd)
+        code = b""
+        if python is not None:
+            code = marshal.dumps(_CODE)
+            code = struct.pack("=I", len(code)) + code
+        try:
+            self._control.send(code + pack(tuple(inherited)))
+        except LineLost:
+            self.close()
+            raise
+
+    def is_usable(self) -> bool:
+        """False once the fork server has ended."""
+        return not self._control.has_ended()
+
+    def line(self) -> Line:
+        """The line to a new supervisor. Nothing is answered, so nothing can get out of step.
+        Raises LineLost, OSError."""
+        ours, theirs = _socketpair()
+        with theirs:
+            line = Line(ours, self)
+            self._control.send(b"\0" * CONTROL_BYTES, [theirs.fileno()])
+        return line
+
+    def end_supervisor(self, pid: int) -> None:
+        """Ends a supervisor that does not answer, and what it leaves."""
+        with suppress(LineLost):
+            self._control.send(b"K" + pid.to_bytes(CONTROL_BYTES - 1, sys.byteorder))
+
+    def prove(self, identity: tuple[int, int]) -> None:
+        """A supervisor has answered; the first process of the start has ended by then."""
+        self.proved = True
+        self.identity = identity
+        popen, self._popen = self._popen, None
+        if popen is not None:
+            popen.wait()
+
+    def close(self) -> None:
+        """Lets it go: it ends with its last command."""
+        self._control.close()
+        popen, self._popen = self._popen, None
+        if popen is not None:
+            popen.kill()
+            popen.wait()
+
+    def forget(self) -> None:
+        """In a forked child: gives back this process's copy."""
+        self._control.close(shut_down=False)
+        self._popen = None
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no
+    descriptor left."""
+    try:
+        return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None
+    except OSError:
+        return None
+
+
+def _start_python(python: str, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
+    env = {name: os.environ[name] for name in _LIBRARY_VARIABLES if name in os.environ}
+    flags = ["-s", "-S"] if "PYTHONHOME" in env else ["-I", "-S"]
+    magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+    return subprocess.Popen(
+        [python, *flags, "-X", "utf8", "-c", LOADER, magic, *map(str, numbers)], env=env, cwd="/",
+        pass_fds=[fd for fd in numbers[:2] if fd >= 0], start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _fork_directly(numbers: Sequence[int]) -> None:
+    """Where no interpreter can be started, and for the command line, which has one thread."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                null = os.open(os.devnull, os.O_RDWR)
+                for fd in range(3):
+                    os.dup2(null, fd)
+                serve_forks(*numbers)
+        finally:
+            os._exit(0)
+    with suppress(ChildProcessError):       # a host that ignores SIGCHLD
+        os.waitpid(pid, 0)
+
+
+class Engine:
+    """The fork servers and the idle supervisors of this process. A forked child has none of them:
+    it begins with an engine of its own."""
+
+    def __init__(self, pythons: Sequence[str] | None = None) -> None:
+        self.owner = os.getpid()
+        self._lock = threading.RLock()      # a signal handler may run a command in its thread
+        self._pythons = list(_pythons() if pythons is None else pythons)
+        self._servers: dict[Inherited, ForkServerHandle] = {}
+        self._idle: list[Line] = []
+        self._orphans: list[tuple[int, int]] = []
+        self.lines: weakref.WeakSet[Line] = weakref.WeakSet()
+
+    def borrow(self, inherited: Inherited) -> Line:
+        """A line to an idle supervisor, or to a new one. Raises LineLost, OSError."""
+        with self._lock:
+            self._reap_orphans()
+            fitting = [line for line in self._idle if line.server.inherited == inherited]
+            while fitting:
+                line = fitting.pop()
+                self._idle.remove(line)
+                if not line.has_ended():
+                    return line
+            server = self._server(inherited)
+            try:
+                line = server.line()
+            except LineLost:
+                self.replace(server)
+                raise
+            self.lines.add(line)
+            return line
+
+    def _server(self, inherited: Inherited) -> ForkServerHandle:
+        server = self._servers.get(inherited)
+        if server is not None and server.is_usable():
+            return server
+        if server is not None:
+            self.replace(server)
+        # Looked at now: after a setuid(2) of the host an interpreter may be out of reach.
+        usable = [path for path in self._pythons if os.access(path, os.X_OK)]
+        python = usable[0] if usable else None
+        try:
+            server = self._servers[inherited] = ForkServerHandle(inherited, python)
+            return server
+        except (LineLost, OSError) as problem:
+            shortage = isinstance(problem, OSError) and problem.errno in _SHORTAGES
+            if python is not None and not shortage:
+                self._pythons.remove(python)        # it is no interpreter
+            raise
+
+    def give_back(self, line: Line) -> None:
+        """The supervisor is idle again."""
+        with self._lock:
+            if len(self._idle) < IDLE_MOST and self.owner == os.getpid():
+                self._idle.append(line)
+
+    def replace(self, server: ForkServerHandle) -> None:
+        """Gives up a fork server that brings no supervisors: the next call starts another, with
+        the next interpreter if this one has never brought any."""
+        with self._lock:
+            if self._servers.get(server.inherited) is server:
+                del self._servers[server.inherited]
+                if not server.proved and server.python in self._pythons:
+                    self._pythons.remove(server.python)
+            server.close()
+            if server.identity:
+                self._orphans.append(server.identity)
+
+    def _reap_orphans(self) -> None:
+        """Where the host is process 1, or a subreaper, a fork server that was killed, and its
+        supervisors, are children of the host by now, and reaped by their numbers."""
+        for pid, start in list(self._orphans):
+            member = _member(pid)
+            if member is None or member.start != start:
+                self._orphans.remove((pid, start))
+            elif member.parent == os.getpid():
+                with suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
+
+    def forget(self) -> None:
+        """In a forked child: gives back the copies of the parent's descriptors."""
+        for line in list(self.lines):
+            line.close(shut_down=False)
+        for server in self._servers.values():
+            server.forget()
+
+
+_engine = Engine()
+
+
+def _own_engine() -> Engine:
+    """The engine of this process. A child of a fork in C, which runs no handlers of Python's, is
+    noticed here."""
+    if _engine.owner != os.getpid():
+        _begin_anew()
+    return _engine
+
+
+def _begin_anew() -> None:
+    global _engine
+    old, _engine = _engine, Engine()
+    old.forget()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def fork_supervisors_directly() -> None:
+    """For a program with one thread that runs one command: no interpreter is started."""
+    global _engine
+    _engine = Engine(())
+
+
+class Cancel:
+    """A request to stop. One token may be given to many calls.
+
+    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once means
+    TERM, the grace, KILL; once more means KILL now. A token that was used stays used. `count` is
+    how often a stop was asked for. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
+    """
+
+    def __init__(self) -> None:
+        self._requests: list[None] = []     # its length is the count: list.append is one step
+        self._ends: tuple[OwnedSocket, OwnedSocket] | None = None
+        self._owner = os.getpid()
+
+    @property
+    def count(self) -> int:
+        """How often a stop was asked for."""
+        return len(self._requests)
+
+    def cancel(self) -> None:
+        """Asks every call that was given this token to stop."""
+        self._requests.append(None)
+        if self._ends is not None and self._owner == os.getpid():   # else a forked child's copy
+            with suppress(LineLost):
+                self._ends[1].send(b"x", within_s=0.0)
+
+    def listen(self) -> int:
+        """A descriptor that is readable once `cancel` was called; nothing reads from it. The
+        caller looks at `count` after this."""
+        ends = self._ends
+        if ends is None or self._owner != os.getpid() or not ends[0].is_ours():
+            made = _socketpair()
+            ends = OwnedSocket(made[0]), OwnedSocket(made[1])
+            self._owner, self._ends = os.getpid(), ends
+        return ends[0].fileno()
+
+
+class LiveText:
+    """Live output as text: each stream has its own decoder, so that no character is split.
+    Upholds REQ-BASH-016.1."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
+
+    def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
+        """Hands on what has come; with `final` also the half of a character."""
+        text = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
+        text += "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
+        if final:
+            text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
+        if text:
+            self._tell(text)
+
+
+class Answer(NamedTuple):
+    """What a supervisor has told: an outcome without texts, and the raw bytes of its streams."""
+    outcome: Outcome
+    streams: Sequence[Captured] = ()
+    runs_on: bool = False       # the command is a job now
+    is_job: bool = False        # a record of it stands beside its output
+
+
+def _answer(event: Mapping[str, Any]) -> Answer:
+    fields = dict(event["outcome"])
+    streams = [Captured(*stream) for stream in fields.pop("streams")]
+    if fields["saved"] is not None:
+        path, reason, capped = fields["saved"]
+        fields["saved"] = Saved(None if path is None else os.fsdecode(path), reason, capped)
+    return Answer(Outcome(**fields), streams, event["event"] == "running", event["job"])
+
+
+class Exchange:
+    """One command as the host sees it: a request, and its events. The caller's thread waits for
+    the answer, the monitor thread of a job for the end. `cancel` may come from any thread."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
+        self._plan, self._inherited, self._token = plan, inherited, token
+        self._number = next(self._numbers)
+        self._line: Line | None = None
+        self._cancels: list[None] = []
+        self._accepted = False              # a supervisor has the request
+        self._told = 0                      # cancels that the supervisor knows of
+        self._gives_up_s = math.inf         # the moment after which no answer is expected
+        self.over = threading.Event()       # no event will come any more
+        self._last: Answer | None = None
+        self._thread = threading.get_ident()    # the caller's
+
+    def cancel(self) -> None:
+        """Asks the command to end; once more means KILL now."""
+        self._cancels.append(None)
+        self._tell_cancels()
+
+    def _wanted(self) -> int:
+        return len(self._cancels) + (self._token.count if self._token is not None else 0)
+
+    def _tell_cancels(self) -> None:
+        line = self._line
+        while line is not None and self._accepted and self._told < self._wanted():
+            self._told += 1
+            self._expect_within(0.0)
+            with suppress(LineLost):
+                line.send(pack({"cancel": self._number}), within_s=0.0)
+
+    def _expect_within(self, seconds: float) -> None:
+        """A supervisor that does not answer by then hangs: a file system below it does not answer,
+        say. Upholds REQ-BASH-002.1."""
+        ending_s = self._plan.limits.grace_s + UNKILLABLE_S + HOST_SLACK_S
+        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
+
+    def answer(self, on_output: Callable[[str], object] | None) -> Answer:
+        """How the command ended, or that it goes on. An exception in the caller ends the command,
+        waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
+        try:
+            return self._begin() or self._wait(on_output)
+        except BaseException:
+            try:
+                if self._accepted:
+                    self._wait_for_end()
+            finally:
+                self._leave()
+            raise
+
+    def _begin(self) -> Answer | None:
+        """Brings the request to a supervisor; the answer where that cannot be. A line that ends
+        before the request was accepted means that nothing was run: another one is tried."""
+        problem = "no supervisor answered"
+        for _ in range(REQUESTS_MOST):
+            if self._wanted():
+                return Answer(Outcome("cancelled"))
+            engine, line = _own_engine(), None
+            try:
+                line = engine.borrow(self._inherited)
+                event = self._request(line)
+            except LineLost:
+                event = None
+            except (OSError, RuntimeError, subprocess.SubprocessError) as failed:
+                problem = _reason(failed)
+                continue
+            if event is not None and event["event"] == "accepted":
+                return None
+            if event is not None and event["event"] == "bug":
+                return self._bug(event)
+            if line is not None and line.was_accepted():
+                return self._lost()         # in the last moment: not to be run twice
+            self._leave()
+            if event is not None:
+                problem = event["reason"]
+            elif line is not None and not line.supervisor:      # not one that was idle
+                engine.replace(line.server)
+        reason = "no supervisor could be started: " + problem
+        return Answer(Outcome("failed", error="spawn_failed", reason=reason))
+
+    def _request(self, line: Line) -> Mapping[str, Any] | None:
+        """Sends the request; returns the first event, or None if none comes in time."""
+        self._line = line
+        plan = dict(self._plan._asdict(), limits=tuple(self._plan.limits))
+        if line.sent_env is self._plan.env:
+            plan["env"] = None
+        line.sent_env = self._plan.env
+        line.send(pack({"request": self._number, "plan": plan}))
+        until = time.monotonic() + ACCEPT_S
+        event = None
+        while event is None and time.monotonic() < until:
+            event = line.next(until - time.monotonic())
+        if event is not None and event["event"] == "accepted":
+            self._accepted = True
+            line.supervisor = event["supervisor"]
+            line.server.prove(tuple(event["server"]))
+            limits = self._plan.limits
+            waits_s = limits.answer_after_s
+            self._expect_within(limits.limit_s if waits_s is None else waits_s)
+        return event
+
+    def _wait(self, on_output: Callable[[str], object] | None) -> Answer:
+        live = LiveText(on_output) if on_output is not None else None
+        while True:
+            try:
+                event = self._next()
+            except LineLost:
+                return self._lost()
+            kind = event["event"] if event is not None else None
+            if event is None:
+                if time.monotonic() >= self._gives_up_s:
+                    return self._give_up()
+            elif kind == "output" and live is not None:
+                live.take(event["skipped"], event["chunks"])
+            elif kind == "started":
+                self._last = _answer(event)
+            elif kind == "bug":
+                return self._bug(event)
+            elif kind in ("running", "ended"):
+                if live is not None:
+                    live.take(0, (), final=True)
+                return self._accept(event)
+
+    def _next(self) -> Mapping[str, Any] | None:
+        """The next event, or None after a while."""
+        if self._line is None:
+            raise LineLost          # `close`, in another thread, has given the command up
+        self._tell_cancels()
+        wait_s = min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S)
+        token = self._token
+        if token is None:
+            return self._line.next(wait_s)
+        if token.count:         # its descriptor stays readable: the next cancel is looked for
+            return self._line.next(min(wait_s, CANCEL_EVERY_S))
+        also = token.listen()
+        return self._line.next(0.0 if token.count else wait_s, also)
+
+    def _accept(self, event: Mapping[str, Any]) -> Answer:
+        """Takes the answer. After the last event the line serves another command."""
+        line = self._line
+        answer = self._last = _answer(event)
+        if answer.runs_on:
+            self._gives_up_s = math.inf
+            self._token = None              # it was for the call
+            self._told = min(self._told, len(self._cancels))
+            self._thread = 0                # the monitor thread's from now on
+            return answer
+        self._line = None
+        self.over.set()
+        if line is not None and event["idle"]:
+            _own_engine().give_back(line)
+        elif line is not None:
+            line.close()
+        return answer
+
+    def _leave(self) -> None:
+        line, self._line = self._line, None
+        self.over.set()
+        if line is not None:
+            line.close()
+
+    def _lost(self) -> Answer:
+        """The supervisor was killed; its fork server ends what it leaves."""
+        self._leave()
+        if self._last is not None:      # of a job, whose number and file are known
+            job = self._last.outcome._replace(status="failed", error="lost", reason=JOB_LOST)
+            return Answer(job)
+        return Answer(Outcome("failed", error="status_unknown", reason=SUPERVISOR_KILLED))
+
+    def _bug(self, event: Mapping[str, Any]) -> Answer:
+        """The supervisor has failed; its fork server ends what it leaves."""
+        self._leave()
+        reason = "bug in bash_tool: " + event["reason"]
+        return Answer(Outcome("failed", error="internal", reason=reason))
+
+    def _give_up(self) -> Answer:
+        line = self._line
+        number = 0
+        if line is not None:
+            number = line.supervisor
+            line.server.end_supervisor(number)
+        self._leave()
+        status = "cancelled" if self._told else "timed_out"
+        note = NOTE_HANGS.format(pid=number)
+        return Answer(Outcome(status, limit_s=self._plan.limits.limit_s, notes=(note,)))
+
+    def _wait_for_end(self) -> None:
+        runs_on = True
+        while runs_on:
+            self.cancel()
+            runs_on = self._wait(None).runs_on
+
+    def wait_for_end(self) -> Answer:
+        """How a job ended. For its monitor thread, which holds nothing but the line."""
+        return self._wait(None)
+
+    def wait_until_over(self) -> None:
+        """Waits until no event will come any more, or none can be expected. In a signal handler,
+        which has interrupted the very thread that waits for the events, returns at once."""
+        while self._thread != threading.get_ident() and not self.over.wait(LOOK_AROUND_S):
+            if time.monotonic() > self._gives_up_s + LOOK_AROUND_S:
+                self._leave()
+
+    def files(self) -> list[str]:
+        """The output file that an answer has named, or would have."""
+        saved = self._last.outcome.saved if self._last is not None else None
+        return [saved.path] if saved is not None and saved.path is not None else []
+
+
+def _pause_s(since_s: float, least_s: float = 0.0005, most_s: float = 0.05) -> float:
+    """How long to sleep before the next look at a file: as long as has passed already."""
+    return min(max(time.monotonic() - since_s, least_s), most_s)
+
+
+_LOST = Outcome("lost", error="lost", reason="lost")    # the supervisor was killed
+
+
+def _remains(known: JobRecord) -> list[Member]:
+    """What lives of a job that has no supervisor any more: the processes of the shell's session
+    and group, and what is below them. A number that belongs to another process by now, or to
+    another boot of the machine, is nothing of the job's. Upholds REQ-BASH-003.14."""
+    if PROC is None or known.boot != _boot() or known.pid < 2:
+        return []
+    first = _member(known.pid)
+    if first is not None and first.start != known.start:
+        return []
+    members = [one for one in _all_members() if known.pid in (one.pid, one.group, one.session)
+               or known.session == one.session != 0]
+    found = {one.pid: one for one in members}
+    for one in members:
+        found.update((below.pid, below) for below in descendants(one.pid))
+    return sorted(one for one in found.values() if not one.dead and one.start >= known.start)
+
+
+def _signal_checked(member: Member, number: int) -> None:
+    """Signals exactly this process: a pidfd holds its number still while its start time is
+    compared (pidfd_open(2))."""
+    fd = _open_pidfd(member.pid)
+    now = _member(member.pid)
+    if now is not None and now.start == member.start:
+        if fd is None:
+            _quietly(os.kill, member.pid, number)
+        else:
+            _quietly(signal.pidfd_send_signal, fd, number)
+    _close(fd)
+
+
+def _end_remains(known: JobRecord, grace_s: float, stops: Callable[[], int]) -> bool:
+    """Ends what a killed supervisor has left; True if nothing of it lives."""
+    begun = time.monotonic()
+    for member in _remains(known):
+        _signal_checked(member, signal.SIGTERM)
+        _signal_checked(member, signal.SIGCONT)
+    while True:
+        left = _remains(known)
+        passed_s = time.monotonic() - begun
+        if not left or passed_s > grace_s + UNKILLABLE_S:
+            return not left
+        if passed_s >= grace_s or stops() > 1:
+            for member in left:
+                _signal_checked(member, signal.SIGKILL)
+        time.sleep(_pause_s(begun))
+
+
+def _may_be_supervised(known: JobRecord | None) -> bool:
+    """False if the supervisor of the job has certainly ended."""
+    if known is None or PROC is None or known.boot != _boot() or not known.supervisor:
+        return True
+    pid, start = known.supervisor
+    return _is_still(pid, start)
+
+
+def _is_still(pid: int, start: int) -> bool:
+    member = _member(pid)
+    return member is not None and member.start == start and not member.dead
+
 
 class Job:
-    """A command that goes on by itself: started in the background, kept after its timeout, or left behind by one that ended.
+    """A command that goes on by itself: started in the background, kept after its timeout, or left
+    behind by a command that ended.
 
-    All that is known of it stands beside its output file, so every tool on the same folder, in any process, sees the same.
-    `pid` is its process and, but for what was left behind, its process group; `command` the text that was asked for (its
-    first 2,000 characters). Raises OSError where no record stands beside `output_file`.
+    All that is known of it stands beside its output file, so every tool on the same folder, in any
+    process, sees the same. `pid` is its process and, but for what was left behind, its process
+    group; `command` the text that was asked for (its first 2,000 characters); `created` seconds
+    since the epoch. Raises OSError where no sound record stands beside `output_file`.
     """
 
     def __init__(self, output_file: str, grace_s: float = GRACE_S) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
         with closing(Record.open(output_file)) as record:
-            self._known = record.read()
-        self.pid, self.command, self.created = self._known.pid, self._known.command, self._known.created
+            known = record.read()
+        if known is None:
+            raise FileNotFoundError(errno.ENOENT, "the record of the job is damaged", output_file)
+        self._known = known
+        self.pid, self.command, self.created = known.pid, known.command, known.created
 
     def __repr__(self) -> str:
         return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
 
-    def look(self) -> JobRecord:
-        """What is known by now. Where who ran the job died before it had said all, this says the rest: the next who
-        reads finds it. Upholds REQ-BASH-003.8 and REQ-BASH-003.9."""
+    def _look(self) -> JobRecord:
+        """What is known by now. Where the supervisor died before it had said all, this says the
+        rest, and the next reader finds it. Upholds REQ-BASH-003.8 and REQ-BASH-003.9."""
         if self._known.noted:
             return self._known
         try:
             with closing(Record.open(self.output_file)) as record:
-                known = record.read()
-                if not known.noted and not record.held():
-                    _quietly(record.recover)
-                    known = record.read()
-                    if known.status == "running":       # the folder is read-only, or full, or locked
-                        known = known._replace(status="lost", error="lost")
-            if self.pid:        # who it is does not change, whatever becomes of the record
-                known = known._replace(**{name: getattr(self._known, name) for name in ("pid", "start", "boot", "mark", "command")})
-            self._known, self.pid = known, known.pid
-        except FileNotFoundError:       # removed, with its folder or by the job: only the processes are left to ask
-            if self._known.status == "running" and not (self.pid and Tree.of_job(self._known).left(0.0)):
-                self._known = self._known._replace(status="lost", error="lost", noted=True)
+                self._believe(self._settled(record))
+        except FileNotFoundError:       # removed: only the processes are left to ask
+            if self._known.status == "running" and not _remains(self._known):
+                self._believe(self._known._replace(status="lost", error="lost", noted=True))
         except OSError:                 # no descriptor left
             pass
         return self._known
 
+    def _settled(self, record: Record) -> JobRecord | None:
+        known = record.read()
+        until = time.monotonic() + LOOK_AROUND_S
+        while not record.lock():        # a supervisor holds it, or for a moment another reader
+            if _may_be_supervised(known) or time.monotonic() > until:
+                return known
+            time.sleep(0.002)
+        if known is not None and known.noted:
+            return known
+        known = record.read()           # what the supervisor wrote before it dropped the lock
+        if known is None:               # damaged since
+            return self._known._replace(status="lost", error="lost", noted=True)
+        if not known.noted:
+            _quietly(record.settle, _LOST, "")
+            known = record.read() or known
+            if known.status == "running":       # the folder is read-only, or full
+                known = known._replace(status="lost", error="lost")
+        return known
+
+    def _believe(self, known: JobRecord | None) -> None:
+        """Takes over what a record says; which process it is does not change any more."""
+        if known is not None:
+            if self.pid:
+                same = ("pid", "start", "boot", "command")
+                known = known._replace(**{name: getattr(self._known, name) for name in same})
+            self._known = known
+            self.pid = known.pid
+
     @property
     def status(self) -> str:
-        """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where nobody can know."""
-        return self.look().status
+        """`running`, or how it ended: `exited`, `timed_out`, `cancelled`, `failed`; `lost` where
+        its supervisor was killed."""
+        return self._look().status
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, 128 + n after signal n; None while it runs, and where it is not known."""
-        return self.look().exit_code
+        return self._look().exit_code
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of the output so far; after the end of the shell those that had come by then,
+        also where the file holds less."""
+        known = self._look()
+        if known.status == "running":
+            with suppress(OSError):
+                return os.stat(self.output_file).st_size
+        return known.total_bytes
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds that the shell has run; for a leftover, since its command had ended."""
+        known = self._look()
+        if known.status == "running":
+            return max(0.0, time.time() - known.created)
+        return known.duration_s
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """True once the job has ended and its note is written, or a second after its end if that cannot be; False if it has
-        not ended within `timeout_s` seconds."""
+        """True once the job has ended and its note is written, or a second after its end if that
+        cannot be; False if it has not ended within `timeout_s` seconds."""
         begun = time.monotonic()
         deadline = begun + (math.inf if timeout_s is None else timeout_s)
         while True:
-            known = self.look()
+            known = self._look()
             if known.status != "running" and known.noted:
                 return True
-            left = deadline - time.monotonic()
-            if left <= 0:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
                 return known.status != "running"
-            time.sleep(min(_pause_s(begun), left))
+            time.sleep(min(_pause_s(begun), left_s))
             if known.status != "running":       # the note follows at once, unless the disk is full
                 deadline = min(deadline, time.monotonic() + 1.0)
 
     def read(self, offset: int = 0) -> tuple[str, int]:
-        """The output from byte `offset` on, and the offset to go on from: no character is split, and reading piece by piece
-        yields the same text as reading at once. Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
+        """The output from byte `offset` on, and the offset to go on from: no character is split,
+        and reading piece by piece yields the same text as reading at once. Raises OSError if the
+        file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
-        with open(_open_regular(self.output_file, os.O_RDONLY), "rb") as file:
+        with open(_open_own(self.output_file, os.O_RDONLY), "rb") as file:
             file.seek(max(0, offset))
             data = file.read()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         text = decoder.decode(data, final)
         return text, max(0, offset) + len(data) - len(decoder.getstate()[0])
 
-    def told(self, offset: int) -> int:
-        """The place up to which an answer that ended at byte `offset` has told the output: what was half there then is to come."""
-        with open(_open_regular(self.output_file, os.O_RDONLY), "rb") as file:
-            file.seek(max(0, offset - KIB))
-            end = file.read(min(KIB, offset))
+    def kill(self) -> bool:
+        """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
+        lives, so also for a job that had ended; False if something could not be ended. The
+        supervisor of the job ends it; only where that was killed are processes signalled from
+        here, known by number, start time and boot. Upholds REQ-BASH-003.13, REQ-BASH-003.14."""
+        return self._end(lambda: 1)
+
+    def _end(self, stops: Callable[[], int]) -> bool:
+        """The same; `stops` says how often that was asked for by now. The second is a KILL."""
+        self._look()
+        begun = time.monotonic()
+        asked, bound_s = 0, self._grace_s + UNKILLABLE_S + HOST_SLACK_S
+        while self._is_supervised():
+            passed_s = time.monotonic() - begun
+            if passed_s > bound_s:
+                return False
+            wanted = max(stops(), 2 if passed_s >= self._grace_s else 1)
+            if asked < wanted:
+                asked += self._ask_to_stop()
+            time.sleep(_pause_s(begun))
+        known = self._look()
+        if known.status in ("running", "lost"):     # no supervisor has told the end
+            return _end_remains(known, self._grace_s, stops)
+        return not any(_is_still(pid, start) for pid, start in known.survivors)
+
+    def _is_supervised(self) -> bool:
+        """True while a supervisor holds the record's lock, so while something of the job lives."""
+        try:
+            with closing(Record.open(self.output_file)) as record:
+                return not record.lock()
+        except OSError:
+            return False
+
+    def _ask_to_stop(self) -> int:
+        """Writes a byte into the job's stop pipe; 1 if that went. A supervisor that was stopped
+        hears it once it is woken."""
+        path = _beside(self.output_file, ".stop")
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        if len(self._known.supervisor) == 2:
+            pid, start = self._known.supervisor
+            _signal_checked(Member(pid, False, 0, 0, 0, start), signal.SIGCONT)
+        try:
+            fd = os.open(path, flags)
+        except OSError:
+            return 0
+        try:
+            return os.write(fd, b"x") if stat.S_ISFIFO(os.fstat(fd).st_mode) else 0
+        except OSError:
+            return 0
+        finally:
+            os.close(fd)
+
+
+class KnownJob:
+    """A job that a model may ask about: with its events where it is of this tool, and up to where
+    its output was shown."""
+
+    def __init__(self, job: Job, exchange: Exchange | None, shown_bytes: int) -> None:
+        self.job, self._exchange = job, exchange
+        self._shown_bytes = self._shown_up_to(shown_bytes)
+        self._final: Answer | None = None
+        self._showing = threading.Lock()        # two that ask at once get each line once
+
+    def monitor(self) -> None:
+        """Receives the end of the job; what the monitor thread does."""
+        if self._exchange is not None:
+            self._final = self._exchange.wait_for_end()
+            self._exchange.over.set()
+
+    def ended(self) -> bool:
+        """True once nothing more will come."""
+        over = self._exchange is None or self._exchange.over.is_set()
+        return over and self.job.status != "running"
+
+    def kill(self, stops: Callable[[], int]) -> bool:
+        """Ends the job. True if nothing of it lives."""
+        return self.job._end(stops)
+
+    def _shown_up_to(self, offset: int) -> int:
+        """The place up to which an answer that ended at byte `offset` has shown the output: what
+        may be half a character or a sequence there is left for the next answer."""
+        try:
+            with open(_open_own(self.job.output_file, os.O_RDONLY), "rb") as file:
+                file.seek(max(0, offset - KIB))
+                end = file.read(min(KIB, offset))
+        except OSError:
+            return offset
         return offset - len(end) + without_unfinished(Captured(b"", end, len(end))).total_bytes
 
-    def captured(self, offset: int, most: int) -> Captured:
-        """The last `most` bytes of what came after byte `offset`, without the completion note, and the counts of all of it."""
-        known, buffer = self.look(), OutputBuffer(0, most, True)
-        with open(_open_regular(self.output_file, os.O_RDONLY), "rb") as file:
+    def _captured(self, known: JobRecord, most: int) -> Captured:
+        """The last `most` bytes of what is new in the output file, without the completion note,
+        and the counts of all of it. A file that became shorter is read from its beginning."""
+        running = known.status == "running"
+        buffer = OutputBuffer(0, most, True)
+        with open(_open_own(self.job.output_file, os.O_RDONLY), "rb") as file:
+            size = min(os.fstat(file.fileno()).st_size, 2 * FILE_CAP_BYTES)
+            offset = self._shown_bytes if running and self._shown_bytes <= size else 0
+            end = min(size, known.at) if known.at >= 0 else size
             file.seek(offset)
-            left = known.at - offset if known.at >= 0 else sys.maxsize
-            for chunk in iter(lambda: file.read(max(0, min(READ_BYTES, left - buffer.total_bytes))), b""):
+            while offset + buffer.total_bytes < end:
+                chunk = file.read(min(READ_BYTES, end - offset - buffer.total_bytes))
+                if not chunk:
+                    break
                 buffer.add(chunk)
-        return buffer.captured() if known.status != "running" else without_unfinished(buffer.captured())
+        stream = buffer.captured()
+        if running:
+            stream = without_unfinished(stream)
+            self._shown_bytes = offset + stream.total_bytes
+        return stream
 
-    def kill(self) -> bool:
-        """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it lives, so also for one that
-        had ended; False if something could not be ended. The processes are known by number, start and boot, so a later
-        owner of a number is never hit. Upholds REQ-BASH-003.13 and REQ-BASH-003.14."""
-        return self.end(lambda: 1)
-
-    def end(self, stops: Callable[[], int]) -> bool:
-        """The same; `stops` says how often that was asked for by now. The second time is a KILL at once."""
-        known = self.look()
-        if known.boot != _boot() or not known.pid or (PROC is None and known.status != "running"):
-            return known.status != "running"
-        gone = _end(Tree.of_job(known), self._grace_s, time.sleep, stops)
-        self.wait(UNKILLABLE_S)
-        return gone
-
-
-class Registry:
-    """The runs under way, and whether more are let in."""
-
-    def __init__(self) -> None:
-        self.runs: set[Run] = set()
-        self.closed = False
-
-    def stop(self) -> None:
-        """Asks all runs to stop, once or once more."""
-        for run in list(self.runs):
-            run.stop()
-
-    def close(self) -> None:
-        """Lets nobody in any more and ends who is in. An interrupt on the way is one more stop for all, raised at the end."""
-        self.closed = True
-        interrupt: BaseException | None = None
-        while self.runs:
+    def tell(self, profile: Profile) -> Outcome:
+        """What the job has said since the last time; once it has ended, how, and the tails of all
+        that it said."""
+        known = self.job._look()
+        if known.status != "running" and self._exchange is not None:
+            self._exchange.over.wait(UNKILLABLE_S)
+        if known.status != "running" and self._final is not None:
+            final = self._final
+            if final.streams:
+                streams = tuple(fit(stream, profile) for stream in final.streams)
+                return final.outcome._replace(streams=streams, pid=self.job.pid)
+        with self._showing:
             try:
-                self.stop()
-                while not all(run.ended.wait(1.0) for run in list(self.runs)):
-                    pass
-            except BaseException as problem:
-                interrupt = problem
-        if interrupt is not None:
-            raise interrupt
+                stream = self._captured(known, profile.rolling_bytes)
+            except OSError:             # the file is gone
+                stream = Captured(b"", b"", 0)
+        return Outcome(
+            known.status, exit_code=known.exit_code, signal=known.signal, error=known.error,
+            reason=known.reason, limit_s=known.limit_s, streams=(fit(stream, profile),),
+            total_bytes=stream.total_bytes, pid=self.job.pid, notes=tuple(known.notes),
+            saved=Saved(self.job.output_file, "", False))
 
 
-_everyone = Registry()      # of this process: nobody attached to it may outlive the interpreter
-atexit.register(_everyone.close)
-
-
-def _after_fork() -> None:
-    """The parent's commands are none of a forked child's business, and the parent's locks may be held by nobody."""
-    global _guard, _turns
-    _everyone.runs.clear()
-    _guard.close()          # the parent's must not wait for the child's end
-    _guard, _turns = Guard(), itertools.cycle([_thread.allocate_lock()])
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-class Turnstile:
-    """Opens once, for everybody."""
-
-    def __init__(self) -> None:
-        self.is_open = False
-        self._lock = _thread.allocate_lock()
-        self._lock.acquire()
-
-    def open(self) -> None:
-        """Only the first time counts, and only one thread may come here."""
-        if not self.is_open:
-            self.is_open = True
-            self._lock.release()
-
-    def wait(self, timeout_s: float) -> bool:
-        """True if it is open by then. Any number of threads may wait; an interrupt between the two lines below delays the
-        others by their own timeout, so nobody waits for long at a time."""
-        if not self.is_open and self._lock.acquire(timeout=timeout_s):
-            self._lock.release()           # each who comes through lets the next one through
-        return self.is_open
-
-
-class Launch(Supervisor):
-    """The start of a background job: it is run by a detached copy of this file, else in this process, which it then ends with."""
-
-    def run(self) -> Outcome:
-        """How the job ended if it did within its first moment; else that it runs."""
-        plan, saved = self._plan, self._spool.spill()
-        try:
-            record = self._record = Record.create(saved, plan)
-        except OSError as problem:
-            if saved.path is not None:
-                self._folder.discard(saved.path)
-            return Outcome("failed", error="spawn_failed", reason="no file for the job could be made: " + _reason(problem))
-        work = dict(plan._asdict(), fit=None, streams=None, saving=None, text=plan.text.decode(), env=dict(plan.env), path=record.output)
-        try:
-            with next(_turns):
-                if _stops(self._cancels):
-                    self._folder.discard(record.output)
-                    return Outcome("cancelled")
-                copy = Copy(plan.env, work, {"file": self._spool.fd, "record": record.fd, "pipe": None, "other": None})
-        except OSError as problem:
-            self._notes.append(NOTE_ATTACHED.format(reason=_reason(problem)))
-            self._live = None
-            super().run()
-            return self._answer(record)
-        self._spool.close()
-        with closing(copy), closing(record):
-            return self._watch(copy, record)
-
-    def _kept(self, pid: int, limit_s: float) -> Outcome:
-        assert self._record is not None
-        return self._answer(self._record)
-
-    def _watch(self, copy: Copy, record: Record) -> Outcome:
-        """Waits until the copy says that the first moment is over. One that is slow, stopped or killed is ended before its
-        record is believed: it may be about to start what nobody would find."""
-        word, deadline = None, time.monotonic() + LOOK_S + COPY_ANSWERS_S
-        while word is None and not _stops(self._cancels) and time.monotonic() < deadline:
-            word = copy.hear(0.05)
-        known = record.read()
-        if not known.pid and known.status == "running":
-            copy.kill()
-            word, known = b"", record.read()
-        cancelled = word != b"e" and _stops(self._cancels) > 0
-        if cancelled and known.pid:
-            _end(Tree.of_job(known), self._plan.limits.grace_s, stops=self._due)
-            while copy.hear(UNKILLABLE_S) == b"k":      # ... and then what else it said
-                pass
-        if word == b"" and record.read().status == "running":
-            _quietly(record.settle, _LOST)
-        answer = self._answer(record, cancelled)
-        return answer._replace(status="cancelled", error=None, reason="", exit_code=None, signal=None, pid=None) if cancelled else answer
-
-    def _answer(self, record: Record, cancelled: bool = False) -> Outcome:
-        """What the record says; with an end, also what the output file holds."""
-        known, path = record.read(), record.output
-        if not known.pid:
-            if PROC is not None:            # who began it may have been killed in the middle of that
-                _end(Tree(0, 0, self._plan.mark), 0.0)
-            self._folder.discard(path)
-            if known.status in ("failed", "cancelled"):
-                return Outcome(known.status, error=known.error, reason=known.reason)
-            return Outcome("failed", error="spawn_failed", reason="the detached copy was killed before it had recorded the command, which was ended")
-        self._folder.named(path)
-        buffer, most = OutputBuffer(self._plan.head_bytes, self._plan.tail_bytes, self._plan.count_lines), sys.maxsize
-        if cancelled and known.at >= 0:     # the note would call our own doing the command's failure
-            most = known.at
-        if known.status != "running" or cancelled:
-            try:
-                with open(_open_regular(path, os.O_RDONLY), "rb") as file:
-                    for chunk in iter(lambda: file.read(min(READ_BYTES, most - buffer.total_bytes)), b""):
-                        buffer.add(chunk)
-            except OSError:                 # the job has removed it
-                pass
-        outcome = self._so_far(known.status, [buffer])._replace(
-            exit_code=known.exit_code, signal=known.signal, error=known.error, reason=known.reason, pid=known.pid,
-            notes=tuple(known.notes), limit_s=0.0 if known.status == "running" else self._plan.limits.kept_s or 0.0)
-        if known.status != "lost":
-            return outcome
-        left = Tree.of_job(known).left() if PROC is not None else []
-        return outcome._replace(status="failed", reason="what ran the job was killed: its exit status is unknown"
-                                + ("; still running: " + _who(left, "%d %s") if left else ""))
-
-
-class Run:
-    """One command on its way to an answer."""
-
-    def __init__(self, kind: type[Supervisor], plan: Plan, folder: Folder, registry: Registry, cancel: Cancel | None,
-                 watched: bool) -> None:
-        self._registries = (registry, _everyone)
-        self._own = Cancel()
-        self._stopping = _thread.RLock()          # a signal handler may stop what is being stopped
-        self._live = LiveText() if watched else None
-        self._work = kind(plan, folder, [self._own] if cancel is None else [self._own, cancel], self._live, self._publish)
-        self._claim = _thread.allocate_lock()   # taken, for good, by the one that runs it
-        self._outcome: Outcome | None = None
-        self.final = Outcome("cancelled")       # how it ended, once it has
-        self._answered = Turnstile()
-        self.ended = Turnstile()
-
-    def start(self) -> None:
-        """Starts the command in a monitor thread. Starting twice is starting once."""
-        instead = Outcome("cancelled")
-        if not _everyone.closed:                # else the interpreter is ending: a new thread might never run
-            try:
-                _thread.start_new_thread(self._monitor, ())
-                return
-            except RuntimeError as problem:     # no thread to be had, or the interpreter is at its end
-                instead = Outcome("failed", error="spawn_failed", reason="no thread could be started: %s" % problem)
-        if self._claim.acquire(False):
-            self._publish(instead)
-            self.ended.open()
-
-    def _monitor(self) -> None:
-        if not self._claim.acquire(False):
-            return
-        for registry in self._registries:
-            registry.runs.add(self)
-        if any(registry.closed for registry in self._registries):   # looked at after the entry: close() sees one or the other
-            self._own.cancel()
-        try:
-            outcome = self._work.run()
-        except BaseException as bug:            # never the caller's hang, whatever is wrong here
-            outcome = Outcome("failed", error="internal", reason="bug in bash_tool: %r" % bug)
-        self.final = outcome
-        if self._stopping.acquire(timeout=0.1):
-            self._own.close()
-            self._stopping.release()    # else a handler within `stop` waits for this run's end; the descriptors go with the token
-        for registry in self._registries:
-            registry.runs.discard(self)
-        self._publish(outcome)
-        self.ended.open()
-        self._work.linger()
-        self.final = self.final._replace(saved=self._work.saved())
-        del self._work          # it knows `_publish`: a circle that would hold the caller's token
-
-    def _publish(self, outcome: Outcome) -> None:
-        """The answer is the first that is published: that the run goes on, or how it ended."""
-        if self._outcome is None:
-            self._outcome = outcome
-            self._answered.open()
-
-    def saved(self) -> Saved | None:
-        """How far the output is in a file by now."""
-        work = getattr(self, "_work", None)
-        return work.saved() if work is not None else self.final.saved
-
-    def wait(self, timeout_s: float) -> Outcome | None:
-        """The answer, or None if there is none within `timeout_s` seconds."""
-        self._answered.wait(timeout_s)
-        return self._outcome
-
-    def follow(self, on_output: Callable[[str], object] | None) -> Outcome:
-        """The answer, however long it takes; what arrives until then goes to `on_output`, about ten times a second."""
-        outcome = None
-        while outcome is None:
-            outcome = self.wait(0.1 if on_output else 1.0)
-            text = self._live.take(final=outcome is not None) if self._live else ""
-            if text and on_output:
-                on_output(text)
-        return outcome
-
-    def stop(self) -> None:
-        """Asks the run to stop: TERM, the grace, KILL. Asking again means KILL now."""
-        with self._stopping:
-            self._own.cancel()
-
-    def end(self) -> None:
-        """Stops the run and waits for its end. An interrupt on the way is one more stop. Upholds REQ-BASH-015.2."""
-        while not self.ended.is_open:
-            try:
-                self.stop()
-                self.start()                    # the interrupt may have come before the start
-                while not self.ended.wait(1.0):
-                    pass
-            except BaseException:
-                continue
-
-
-class Lease:
-    """Held by who waits for a run, and by nobody else. However that one leaves, the run is stopped if it has no answer yet: a
-    second Ctrl-C a few microseconds after the first strikes before any handler of ours has begun."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def __del__(self) -> None:
-        if self._run.wait(0.0) is None:
-            self._run.stop()
-
-
-def _take_in_orphans() -> Sequence[int]:
-    """Makes this process the parent of every orphan among its descendants, so that none is out of its sight; a host must
-    not. Returns the number and the start of this process, or nothing where that cannot be."""
-    try:
-        import ctypes
-        this = _member(os.getpid())
-        if this is not None and HAS_WAITID and ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0:     # PR_SET_CHILD_SUBREAPER
-            return [this.pid, this.start]
-    except (ImportError, OSError, AttributeError):
-        pass
-    return []
-
-
-def _work_detached(request: int, leave: int, reports: int) -> None:
-    """What a detached copy does: it says who it is, and if that is to its starter's liking, runs a job or drains a leftover.
-
-    It is in nobody's way: a session and a working directory of its own, a name that `pkill python` misses, deaf to the
-    signals that are meant for others (by handlers, since a job would inherit what is ignored). Upholds REQ-BASH-003.4."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
-        signal.signal(number, lambda *_: None)
-    try:
-        with open("/proc/self/comm", "w") as name:
-            name.write("bash-tool-job")
-    except OSError:
-        pass
-    _quietly(_write_all, reports, b"%s %d\n" % (_own_sha256().encode(), os.getpid()))
-    if not os.read(leave, 1):
-        return
-    os.setsid()             # not before: its starter ends a copy that it does not want by the group it was started in
-    with open(request, "rb") as file:
-        work = json.loads(file.read())
-    folder = Folder(os.path.dirname(work["path"]))
-    spool = Spool(folder, None if work["file"] is None else (work["file"], work["path"]))      # without: nothing is kept
-    record = None if work["record"] is None else Record(work["record"], work["path"])
-    if work["pipe"] is not None:
-        pipes = {fd: fd for fd in (work["pipe"], work["other"]) if fd is not None}
-        _drain(pipes, spool.add if spool.fd is not None else len, math.inf, pipes.pop)
-        if record is not None:
-            known = record.read()
-            _quietly(record.settle, Outcome("exited"), Tree.of_job(known).left() if known.pid else [])
-        return
-    assert record is not None
-    plan = Plan(work["text"].encode(), work["mark"], tuple(work["shell"]), work["program"], work["cwd"], work["env"], Limits(*work["limits"]),
-                Streams.MERGED, Saving.NEVER, 0, 0, 0, False, lambda captured: Fitted("", captured.total_bytes, False))
-    supervisor = Supervisor(plan, folder, [], None, lambda _: _quietly(os.write, reports, b"k"), spool, record, _take_in_orphans())
-    signal.signal(signal.SIGCHLD, supervisor.reap_orphans)
-    supervisor.run()
-    _quietly(os.write, reports, b"e")
-    supervisor.linger()
-
-
-# ---- 8 BashTool -----------------------------------------------------------------------------------------
-# The face. What a model or a command does is answered; what a host does wrong is raised.
+# ---- 8 BashTool --------------------------------------------------------------------------------
+# The public class. What a model or a command does is answered; what a host does wrong is raised.
+# One call is one exchange with a supervisor; a profile is consulted for the request, and when the
+# answer is written.
 
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
-    """A sequence of strings from what a host gave; a lone string is one element, an empty one a ValueError."""
+    """A sequence of strings from what a host gave; a lone string is one element, an empty one a
+    ValueError."""
     strings = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(string, str) and string for string in strings):
         raise ValueError("%s takes non-empty strings, got %r" % (what, value))
@@ -3264,62 +4228,18 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
+    """The directory of a tool: absolute, and not looked at, for its file system may not answer."""
     try:
         base = os.getcwd()
     except FileNotFoundError:           # the host's own directory is gone: commands will say so
         base = os.environ.get("PWD", "")
         if not base.startswith("/") or os.path.isdir(base):
             base = "/nonexistent"
-    path = os.path.join(base, os.fspath(cwd or ""))     # `link/..` is not what the text says
-    return os.path.realpath(path) if ".." in path.split("/") else os.path.normpath(path)
+    return os.path.normpath(os.path.join(base, os.fspath(cwd or "")))
 
 
-class Kept:
-    """A job that a model may ask about: with its run where it is of this tool, and up to where its output was told."""
-
-    def __init__(self, job: Job, run: Run | None, offset: int) -> None:
-        self.job, self._run, self._offset = job, run, offset
-        self._telling = _thread.allocate_lock()     # two who ask at once get each line once
-
-    def ended(self) -> bool:
-        """True once nothing more will come."""
-        return self.job.status != "running" and (self._run is None or self._run.ended.is_open)
-
-    def kill(self, stops: Callable[[], int]) -> bool:
-        """Ends the job; what is told of it from then on does not say that anything still runs. True if nothing does."""
-        gone = self.job.end(stops)
-        if gone and self._run is not None and self._run.ended.wait(UNKILLABLE_S):
-            stale = NOTE_LEFTOVER.partition("{")[0]
-            self._run.final = self._run.final._replace(notes=tuple(note for note in self._run.final.notes if not note.startswith(stale)))
-        return gone
-
-    def tell(self, profile: Profile) -> Outcome:
-        """What the job has said since the last time; once it has ended, how, and the tails of all that it said."""
-        known = self.job.look()
-        if known.status != "running" and self._run is not None and self._run.ended.wait(UNKILLABLE_S):
-            return self._run.final._replace(pid=self.job.pid)
-        saved = self._run.saved() if self._run is not None else None
-        with self._telling:
-            try:
-                stream = self.job.captured(self._offset if known.status == "running" else 0, profile.rolling_bytes)
-                self._offset += stream.total_bytes if known.status == "running" else 0
-            except OSError:             # the file is gone
-                stream = Captured(b"", b"", 0)
-        return Outcome(known.status, known.exit_code, known.signal, known.error, known.reason, known.limit_s, streams=(fit(stream, profile),),
-                       total_bytes=stream.total_bytes, saved=saved or Saved(self.job.output_file, "", False), pid=self.job.pid,
-                       notes=tuple(known.notes))
-
-
-def _program(name: str, env: Mapping[str, str]) -> str | None:
-    """The file that PATH leads to. A spawn that has to look goes through the folders itself, which is a thirtieth of a short
-    command. None where it depends on the directory, and where nothing is found: the spawn will say so."""
-    for folder in os.get_exec_path(env) if "/" not in name else ():
-        path = os.path.join(folder, name)
-        if not os.path.isabs(folder):
-            break
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
+def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 class BashTool:
@@ -3327,41 +4247,58 @@ class BashTool:
 
     cwd       the directory of every command (default: the current one, now)
     profile   how it speaks to the model: a row of PROFILES, or a variant of one
-    env       None: this process's environment, scrubbed of secrets. A mapping is passed as it is, with the
-              non-interactive defaults that it lacks
-    keep_env  names, or globs of names, of this process's environment that pass although they look secret
-    deny      substrings that refuse a command. Advice to a well-meaning model, no wall: `eval` walks around it
+    env       None: this process's environment, scrubbed of secrets. A mapping is passed as it is,
+              with the non-interactive defaults that it lacks
+    keep_env  names, or globs of names, of this process's environment that pass although they look
+              secret
+    deny      substrings that refuse a command. Advice to a well-meaning model, no wall: `eval`
+              walks around it
     confirm   asked with each command; anything but a true answer refuses it, an exception included
     shell     the argv prefix of the shell; it must hand on stdin and end in bash
     state_dir where files go (default: a private temporary folder)
     max_jobs  how many background jobs may live at once
 
-    `withheld` holds the names that were kept out of the environment. Raises ValueError for a mistake in these.
+    `withheld` holds the names that were kept out of the environment. Commands start with the umask
+    and the resource limits that this process had when the tool was made. Raises ValueError for a
+    mistake in these.
     """
 
     def __init__(self, cwd: str | os.PathLike[str] | None = None, *, profile: Profile = MODES,
                  env: Mapping[str, str] | None = None, keep_env: str | Sequence[str] = (),
                  deny: str | Sequence[str] = (), confirm: Callable[[str], object] | None = None,
-                 shell: str | Sequence[str] = ("bash",), state_dir: str | os.PathLike[str] | None = None,
+                 shell: str | Sequence[str] = ("bash",),
+                 state_dir: str | os.PathLike[str] | None = None,
                  max_jobs: int = MAX_JOBS) -> None:
-        host = dict(os.environ)
-        keep = _strings(keep_env, "keep_env")
         self.cwd = _directory(cwd)
         self.profile = profile
-        self._env, self.withheld = scrub_env(host, keep) if env is None else (complete_env(env, host), ())
-        self._deny, self._confirm, self._shell = _strings(deny, "deny"), confirm, _strings(shell, "shell")
+        self.withheld: tuple[str, ...] = ()
+        if env is None:
+            passed, self.withheld = scrub_env(dict(os.environ), _strings(keep_env, "keep_env"))
+        else:
+            passed = complete_env(env)
+        self._env = _encoded(passed)
+        self._deny, self._confirm = _strings(deny, "deny"), confirm
+        self._shell = [os.fsencode(word) for word in _strings(shell, "shell")]
         self.max_jobs = max_jobs
         if not self._shell or not isinstance(max_jobs, int) or max_jobs < 0:
             raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
-        self._program = _program(self._shell[0], self._env)
         given = None if state_dir is None else os.path.abspath(os.fspath(state_dir))
-        self._folder = Folder(given, profile.file_prefix, shared=given is None and not profile.own_folder)
-        self._registry = Registry()
-        self._kept: dict[int, Kept] = {}            # what may be asked about, by number
-        self._jobs: dict[str, Job | None] = {}      # this tool's live ones, by their run's variable; None: about to start
+        if given is not None and "\0" in given:
+            raise ValueError("state_dir holds a NUL character")
+        self._state_dir = StateDir(
+            given, _temporary_folders(), "bash-tool-" + os.urandom(6).hex(), profile.file_prefix,
+            shared=given is None and not profile.own_folder)
+        self._inherited = Inherited.of_host()
+        self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()   # what `close` ends
+        self._closed = False
         self._owner = os.getpid()
+        self._known: dict[int, KnownJob] = {}       # what may be asked about, by number
+        self._places: dict[object, KnownJob | None] = {}    # live jobs; None: about to start
+        self._files: list[str] = []                 # output files of this tool's jobs
+        self._unnamed: list[str] = []               # output files of calls that had no answer
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
-        self._first_notes = [NOTE_WITHHELD.format(names=", ".join(map(shown, remote[:20])))] if remote else []
+        names = ", ".join(map(shown, remote[:20]))
+        self._first_notes = [NOTE_WITHHELD.format(names=names)] if remote else []
 
     def __enter__(self) -> "BashTool":
         return self
@@ -3370,10 +4307,11 @@ class BashTool:
         self.close()
 
     def definition(self, style: str = "anthropic") -> dict[str, Any]:
-        """The tool definition for a model, the same bytes for the same configuration: `"anthropic"` for its Messages,
-        `"openai"` for its Responses, in strict form, `"mcp"` for clients of that protocol.
+        """The tool definition for a model, the same bytes for the same configuration:
+        `"anthropic"` for its Messages, `"openai"` for its Responses, in strict form, `"mcp"` for
+        clients of that protocol.
 
-        Raises ValueError for another style. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.6 to REQ-BASH-006.9.
+        Raises ValueError for another style. Upholds REQ-BASH-006.1 to 006.3, 006.6 to 006.9.
         """
         return define(self.profile, self.cwd, style)
 
@@ -3381,56 +4319,90 @@ class BashTool:
              on_output: Callable[[str], object] | None = None) -> Result:
         """The answer to what a model sent: a mapping, or the JSON text of one.
 
-        Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or one out of
-        `on_output`, stops the command, waits until it is gone, and goes on. `on_output` gets live output as text.
+        Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or
+        one out of `on_output`, stops the command, waits until it is gone, and goes on; a second
+        one does not wait. `on_output` gets live output as text, in the caller's thread.
         """
         return self._answer(parse_arguments(arguments, self.profile), cancel, on_output)
 
-    def run(self, command: str, mode: str = "default", *, timeout_s: float | None = None, cancel: Cancel | None = None,
+    def run(self, command: str, mode: str = "default", *, timeout_s: float | None = None,
+            cancel: Cancel | None = None,
             on_output: Callable[[str], object] | None = None) -> Result:
-        """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises ValueError for a bad one."""
-        if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 1e9):
+        """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises
+        ValueError for a bad one."""
+        if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float))
+                                      or not 0 < timeout_s < 1e9):
             raise ValueError("timeout_s takes a number of seconds above 0, got %r" % (timeout_s,))
-        request = _parse_command(command, mode, None, self.profile) if isinstance(command, str) else _wrong(
-            '"command" must be a string, got %s' % _type_name(command))
-        if timeout_s is not None and isinstance(request, Request):
-            request = request._replace(timeout_s=timeout_s)
+        arguments = command     # a program may pass what is no string
+        request = (parse_command(arguments, mode, timeout_s, self.profile)
+                   if isinstance(arguments, str) else
+                   _wrong('"command" must be a string, got %s' % _type_name(arguments)))
         return self._answer(request, cancel, on_output)
 
     def jobs(self) -> list[Job]:
-        """The jobs of the state folder, ended ones included, the oldest first: also those of other tools and of earlier
-        processes. Upholds REQ-BASH-003.11."""
+        """The jobs of the state folder, ended ones included, the oldest first: also those of other
+        tools and of earlier processes. Upholds REQ-BASH-003.11."""
         jobs = []
-        for path in self._folder.jobs():
+        for path in self._records():
             try:
                 job = Job(path, self.profile.grace_s)
-            except OSError:             # removed to make room, or another user's
+            except OSError:             # removed to make room, damaged, or another user's
                 continue
             if job.pid:
                 jobs.append(job)
-            elif job.status != "running":   # its host died while it started it: nobody was told of it
-                self._folder.discard(path)
+            elif job.status != "running":   # the supervisor died while it started the job
+                remove_files(path)
         return sorted(jobs, key=lambda job: job.created)
 
     def job(self, pid: int) -> Job:
-        """The job with this number, the latest if it was given twice. Raises LookupError, with the live ones, if there is none."""
+        """The job with this number, the latest if it was given twice. Raises LookupError, with the
+        live ones, if there is none."""
         jobs = self.jobs()
         for job in reversed(jobs):
             if job.pid == pid:
                 return job
-        raise LookupError("no job has the number %r; running: %s" % (pid, ", ".join(
-            str(job.pid) for job in jobs if job.status == "running") or "none"))
+        live = ", ".join(str(job.pid) for job in jobs if job.status == "running")
+        raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
 
     def close(self) -> None:
-        """Ends every call that is still under way, and every job that is attached to this process; leaves the detached ones.
-        Removes the files that no answer named. Upholds REQ-BASH-015.5."""
-        if os.getpid() == self._owner:      # a forked copy has neither the calls nor the files
-            self._registry.close()
-            self._folder.close()
+        """Ends every call that is still under way, and every job that is attached to this process;
+        leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
+        end. Upholds REQ-BASH-015.5."""
+        if os.getpid() != self._owner:      # a forked copy has neither the calls nor the files
+            return
+        self._closed = True
+        interrupt: BaseException | None = None
+        waiting = list(self._attached)
+        while waiting:
+            try:
+                for exchange in waiting:
+                    exchange.cancel()
+                for exchange in waiting:
+                    exchange.wait_until_over()
+                waiting = []
+            except BaseException as problem:
+                interrupt = problem
+        for path in self._unnamed:
+            remove_files(path)
+        self._state_dir.remove_if_empty()
+        if interrupt is not None:
+            raise interrupt
+
+    def _stop_all(self) -> None:
+        """Asks every call to end, once or once more."""
+        for exchange in list(self._attached):
+            exchange.cancel()
+
+    def _records(self) -> list[str]:
+        """The output files that a record stands beside."""
+        if self._state_dir.shared:
+            return [path for path in self._files if os.path.exists(_beside(path, ".job"))]
+        return self._state_dir.records()
 
     def _admit(self, request: Request) -> Rejected | None:
-        """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and REQ-BASH-018.2."""
-        if self._registry.closed:
+        """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
+        REQ-BASH-018.2."""
+        if self._closed:
             return Rejected("closed", "this tool is closed")
         for pattern in self._deny:
             if pattern in request.command:
@@ -3444,106 +4416,159 @@ class BashTool:
                 return Rejected("not_confirmed", NOT_CONFIRMED)
         return None
 
-    def _answer(self, request: Request | Inquiry | Rejected, cancel: Cancel | None, on_output: Callable[[str], object] | None) -> Result:
+    def _answer(self, request: Request | Inquiry | Rejected, cancel: Cancel | None,
+                on_output: Callable[[str], object] | None) -> Result:
         if isinstance(request, Inquiry):
             return self._inquire(request, cancel)
-        refusal = request if isinstance(request, Rejected) else self._admit(request)
-        if refusal is None and isinstance(request, Request):
-            outcome = self._run(request, cancel, on_output)._replace(command=request.command)
-        else:
-            assert refusal is not None
-            outcome = Outcome("rejected", error=refusal.error, reason=refusal.reason)
-        result = present(outcome, self.profile)
-        self._folder.named(result.output_file)
-        return result
+        if isinstance(request, Request):
+            refusal = self._admit(request)
+            if refusal is None:
+                outcome = self._run(request, cancel, on_output)
+                return present(outcome._replace(command=request.command), self.profile)
+            request = refusal
+        return present(Outcome("rejected", error=request.error, reason=request.reason), self.profile)
 
-    def _run(self, request: Request, cancel: Cancel | None, on_output: Callable[[str], object] | None) -> Outcome:
-        background, mark = request.mode == "background", RUN_PREFIX + os.urandom(16).hex()
+    def _run(self, request: Request, cancel: Cancel | None,
+             on_output: Callable[[str], object] | None) -> Outcome:
+        place = object()
+        background = request.mode == "background"
         try:
-            refusal = self._no_room(mark) if background else None
+            refusal = self._no_room(place) if background else None
             if refusal is not None:
                 return refusal
-            plan = self._plan(request, mark)
-            run = Run(Launch if background else Supervisor, plan, self._folder, self._registry, cancel, watched=on_output is not None)
-            lease = Lease(run)
+            plan = self._plan(request, on_output is not None)
+            users, groups = _own_users()
+            inherited = self._inherited._replace(users=users, groups=groups)
+            exchange = Exchange(plan, inherited, cancel)
+            self._attached.add(exchange)
+            if self._closed:            # looked at after the entry: close() sees the one or other
+                exchange.cancel()
             try:
-                run.start()
-                outcome = run.follow(on_output)
+                answer = exchange.answer(on_output)
             except BaseException:
-                run.end()
+                self._unnamed += exchange.files()
                 raise
-            del lease
-            if outcome.saved is not None and outcome.saved.path is not None and outcome.status in ("running", "exited"):
-                try:                    # an exited one has a job if something of it runs on
-                    job = Job(outcome.saved.path, self.profile.grace_s)
-                    self._remember(Kept(job, run if outcome.status == "running" and not background else None, job.told(outcome.total_bytes)))
-                    if outcome.status == "running":
-                        for other in [other for other, old in list(self._jobs.items()) if old is not None and old.status != "running"]:
-                            self._jobs.pop(other, None)
-                        self._jobs[mark] = job
-                except OSError:
-                    pass
+            if background:
+                self._attached.discard(exchange)
+            outcome = self._fitted(answer)
+            if answer.is_job:
+                self._take_note_of_job(outcome, exchange if answer.runs_on else None, place)
         finally:
-            if self._jobs.get(mark) is None:
-                self._jobs.pop(mark, None)
-        try:
-            return outcome._replace(notes=(*outcome.notes, self._first_notes.pop()))
-        except IndexError:
-            return outcome
+            if self._places.get(place) is None:
+                self._places.pop(place, None)
+        if self._first_notes:
+            notes, self._first_notes = self._first_notes, []
+            outcome = outcome._replace(notes=(*outcome.notes, *notes))
+        return outcome
 
-    def _plan(self, request: Request, mark: str) -> Plan:
-        profile, timeout_s = self.profile, request.timeout_s or self.profile.timeouts_s[request.mode]
+    def _fitted(self, answer: Answer) -> Outcome:
+        streams = answer.streams
+        if answer.runs_on:
+            streams = [without_unfinished(stream) for stream in streams]
+        if answer.runs_on and answer.outcome.limit_s == 0.0:
+            streams = ()                # a background command that runs: its file has the output
+        return answer.outcome._replace(streams=tuple(fit(one, self.profile) for one in streams))
+
+    def _plan(self, request: Request, watched: bool) -> Plan:
+        profile = self.profile
+        timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
         limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
-        if request.mode == "background":    # the answer does not wait for late writers; the supervisor reads them after its note
-            limits = Limits(LOOK_S, profile.grace_s, min(LEAVING_S, profile.drain_idle_s), min(2 * LEAVING_S, profile.drain_total_s), timeout_s)
+        background = request.mode == "background"
+        if background:      # the answer does not wait for late writers; their output is in the file
+            limits = limits._replace(
+                answer_after_s=LOOK_S, drain_idle_s=min(LEAVING_S, profile.drain_idle_s),
+                drain_total_s=min(2 * LEAVING_S, profile.drain_total_s))
         elif profile.on_timeout is OnTimeout.KEEP:
-            limits = limits._replace(kept_s=profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S))
-        program = self._program if self._program and os.access(self._program, os.X_OK) else None
-        return Plan(request.command.encode("utf-8"), mark, self._shell, program, self.cwd, self._env, limits, profile.streams, profile.saving,
-                    profile.max_output_bytes, *kept_bytes(profile), profile.truncation is Truncation.TAIL, lambda stream: fit(stream, profile))
+            kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+            limits = limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
+        head_bytes, tail_bytes = kept_bytes(profile)
+        return Plan(
+            text=request.command.encode("utf-8"), shell=self._shell, cwd=os.fsencode(self.cwd),
+            env=self._env, limits=limits, streams=profile.streams.value, background=background,
+            watched=watched, saves=profile.saving is not Saving.NEVER,
+            saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
+            limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
+            count_lines=profile.truncation is Truncation.TAIL,
+            state_dir=self._state_dir.packed(), cwd_required=False)
 
-    def _remember(self, kept: Kept) -> None:
-        """Holds on to a job for who may ask about it; of those that ended, to the last few."""
-        self._kept[kept.job.pid] = kept
-        for pid in [pid for pid, other in list(self._kept.items()) if other.ended()][:-MAX_JOBS]:
-            self._kept.pop(pid, None)
+    def _take_note_of_job(self, outcome: Outcome, exchange: Exchange | None, place: object) -> None:
+        """Holds on to a job, for a model may ask about it; of those that ended, to the last few.
+        What a command left behind is a job too."""
+        path = outcome.saved.path if outcome.saved is not None else None
+        try:
+            job = Job(path or "", self.profile.grace_s)
+        except OSError:                 # removed already
+            return
+        if path is None or not job.pid:
+            return
+        known = KnownJob(job, exchange, outcome.total_bytes)
+        self._files = [file for file in self._files if os.path.exists(file)] + [path]
+        self._known[job.pid] = known
+        for pid in [pid for pid, other in list(self._known.items()) if other.ended()][:-MAX_JOBS]:
+            self._known.pop(pid, None)
+        if exchange is not None:
+            for other, held in list(self._places.items()):
+                if held is not None and held.job.status != "running":
+                    self._places.pop(other, None)
+            self._places[place] = known
+            with suppress(RuntimeError):        # no thread to be had: the job goes on all the same
+                threading.Thread(target=known.monitor, daemon=True).start()
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Result:
-        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
-        kept = self._kept.get(inquiry.pid)
-        try:
-            job = self.job(inquiry.pid)
-            if kept is None or kept.job.output_file != job.output_file:     # a number that was given again
-                kept = Kept(job, None, 0)
-        except LookupError:             # of one that is remembered the files may be gone
-            if kept is None:
-                live = [job for job in self.jobs() if job.status == "running"]
-                who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live[-MAX_JOBS:]) or "none"
-                return present(Outcome("rejected", error="no_such_job", reason=NO_SUCH_JOB.format(pid=inquiry.pid, who=who)), self.profile)
-        self._kept[inquiry.pid] = kept
-        gone = not inquiry.kill or kept.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
-        outcome = kept.tell(self.profile)
+        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
+        REQ-BASH-021.9."""
+        known = self._known.get(inquiry.pid)
+        if known is None or known.ended():      # the number of one that ended may be given again
+            known = self._find(inquiry.pid, known)
+        if known is None:
+            live = [job for job in self.jobs() if job.status == "running"]
+            named = _job_names(live[-MAX_JOBS:]) or "none"
+            reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
+            return present(Outcome("rejected", error="no_such_job", reason=reason), self.profile)
+        self._known[inquiry.pid] = known
+        gone = True
+        if inquiry.kill:
+            gone = known.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
+        outcome = known.tell(self.profile)
         if not gone:
-            outcome = outcome._replace(notes=(*outcome.notes, NOTE_SURVIVED.format(who="pid %d" % inquiry.pid)))
-        return replace(present(outcome, self.profile), is_error=not gone)       # the question was answered, whatever the answer
+            note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
+            outcome = outcome._replace(notes=(*outcome.notes, note))
+        # The question was answered, whatever the answer is.
+        return replace(present(outcome, self.profile), is_error=not gone)
 
-    def _no_room(self, mark: str) -> Outcome | None:
-        """Takes a place among the live jobs of this tool; the answer where there is none. First come, first served, and
-        no lock, which a fork of the host or a handler could meet held. Upholds REQ-BASH-003.16."""
-        self._jobs[mark] = None
-        live = []
-        for other, job in list(self._jobs.items()):
-            if other == mark:
+    def _find(self, pid: int, known: KnownJob | None) -> KnownJob | None:
+        """The job with this number, in its latest use; of one that is known the files may be
+        gone."""
+        try:
+            job = self.job(pid)
+        except LookupError:
+            return known
+        if known is not None and known.job.output_file == job.output_file:
+            return known
+        return KnownJob(job, None, 0)
+
+    def _no_room(self, place: object) -> Outcome | None:
+        """Takes a place among the live jobs of this tool; the answer where there is none. First
+        come, first served, and no lock, which a fork of the host or a signal handler could meet
+        held. Upholds REQ-BASH-003.16."""
+        self._places[place] = None
+        live: list[KnownJob | None] = []
+        for other, known in list(self._places.items()):
+            if other is place:
                 break
-            if job is None or job.status == "running":
-                live.append(job)
+            if known is None or known.job.status == "running":
+                live.append(known)
             else:
-                self._jobs.pop(other, None)
+                self._places.pop(other, None)
         if len(live) < self.max_jobs:
             return None
-        who = ", ".join("%d (%s)" % (job.pid, shown(job.command)) for job in live[:MAX_JOBS] if job is not None)
+        named = _job_names([known.job for known in live[:MAX_JOBS] if known is not None])
         return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
-            count=len(live), most=self.max_jobs, who=who or "none has a number yet"))
+            count=len(live), most=self.max_jobs, named=named or "none has a number yet"))
+
+
+def _job_names(jobs: Iterable[Job]) -> str:
+    return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
 
 
 # ---- 9 MCP ----------------------------------------------------------------------------------------------
@@ -3681,7 +4706,7 @@ class Server:
         self._outbox: queue.Queue[tuple[Underway | None, dict[str, Any] | str | None]] = queue.Queue(OUTBOX_MESSAGES)
         self._empty, self._full = queue.Empty, queue.Full
         self._ending = False        # there will be no more calls
-        self._written = Turnstile()
+        self._written = threading.Event()
         self._wake, self.interrupts = os.pipe()     # takes the numbers of signals, and a 0 when nobody reads any more
         for fd in (self._wake, self.interrupts):
             os.set_blocking(fd, False)
@@ -3693,12 +4718,12 @@ class Server:
         with suppress(EOFError):
             for line in self._lines():
                 self._take(line)
-        closed = Turnstile()
+        closed = threading.Event()
         signals = self._signals()[1:]       # the first, if there is one, has ended the reading
         _thread.start_new_thread(self._close_tool, (closed,))
         while not closed.wait(0.1):
             for _ in filter(None, signals):
-                self._tool._registry.stop()
+                self._tool._stop_all()
             signals = self._signals()
         with suppress(self._full):
             self._outbox.put((None, None), timeout=FLUSH_S)
@@ -3706,14 +4731,15 @@ class Server:
 
     def close(self) -> None:
         """Gives back the descriptors, after `serve`; those of a writer that nobody reads end with the process."""
-        if self._written.is_open:
-            _close(self._wake, self.interrupts)
+        if self._written.is_set():
+            _close(self._wake)
+            _close(self.interrupts)
 
-    def _close_tool(self, closed: Turnstile) -> None:
+    def _close_tool(self, closed: threading.Event) -> None:
         try:
             self._tool.close()
         finally:
-            closed.open()
+            closed.set()
 
     def _signals(self) -> bytes:
         try:
@@ -3806,7 +4832,7 @@ class Server:
             pass
         finally:                # the reader must not go on without a writer
             _quietly(os.write, self.interrupts, b"\0")
-            self._written.open()
+            self._written.set()
 
     def _write_next(self) -> bool:
         """Writes what comes next, if something does; False once nothing more will. Of a call that was withdrawn nothing is
@@ -3840,7 +4866,7 @@ EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 1
 
 def _user_folder() -> str:
     """One private folder per user, so that a later call finds the files of an earlier one. Raises OSError if it is not ours."""
-    path = os.path.join(next(_temporary_folders()), "bash-tool-of-%d" % os.getuid())
+    path = os.path.join(_temporary_folders()[0], "bash-tool-of-%d" % os.getuid())
     try:
         _make_private(path)
     except FileExistsError:
@@ -3848,6 +4874,12 @@ def _user_folder() -> str:
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
             raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path) from None
     return path
+
+
+def _own_sha256() -> str:
+    """Of this file, as it is now. Raises OSError where there is none."""
+    import hashlib      # 2 ms, for --version alone
+    return hashlib.sha256(_read_file(os.path.abspath(globals().get("__file__", "")))).hexdigest()
 
 
 def _write(fd: int, text: str) -> None:
@@ -3949,11 +4981,13 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             command = stdin.read().decode("utf-8", "surrogateescape")
     else:
         _hide(command)
+    if options.mode != "background":    # a fork of this process takes 2 ms, an interpreter 30;
+        fork_supervisors_directly()     # but the supervisor of a job would hold all of its memory
     cancel = Cancel()
 
     def _interrupted(number: int, _: object) -> None:
         cancel.cancel()
-        if cancel.count > 2:        # even the writing stalls: the next one ends this process, and its guard the command
+        if cancel.count > 2:        # even the writing stalls: the next one ends this process, and so the command
             signal.signal(number, signal.SIG_DFL)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

@@ -3,24 +3,32 @@
     make test                  the suite, in BASH_TOOL_SHARES processes side by side; `pytest` alone runs it in one
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
-    BASH_TOOL_WITHOUT=pidfd    (or proc, waitid, memfd, files) runs the suite without that gift of the platform
+    BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that gift of the platform
+
+A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))`, or in one of the two tables below. The module
+under test runs in three kinds of process: to patch it in this one changes nothing of a supervisor. `variant_module`
+loads a copy in which a constant or a line is another.
 
 Real processes, real descriptors, tiny timeouts. Claims about the machine are polled for, never slept for.
 """
 
 import ast
+import collections
 import contextlib
+import ctypes
 import dataclasses
 import doctest
 import fcntl
 import fnmatch
 import functools
 import gc
+import importlib
 import importlib.util
 import itertools
 import json
 import math
 import os
+import platform
 import pty
 import random
 import re
@@ -56,47 +64,33 @@ SABOTEURS = {
     "001.2": ("stderr=writers[-1]", "stderr=subprocess.DEVNULL"),
     "001.3": ("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"),
     "001.4": ("    if fitted.cut:\n        lines.append", "    if False:\n        lines.append"),
-    "001.5": ("cwd=cwd, env=", "cwd=None, env="),
     "001.6": ('if outcome.exit_code else ""', 'if outcome.exit_code else "[command succeeded]"'),
-    "001.7": ("exec </dev/null; eval", "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; eval"),
     "002.1": ("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"),
     "002.2": ("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"),
-    "002.3": ("os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
-    "002.4": ("return common._replace(status=self._stop.value,", "return common._replace(streams=(), status=self._stop.value,"),
     "002.5": ("timed out after {limit}]", "timed out]"),
-    "002.6": ("return common._replace(status=self._stop.value,", "return common._replace(exit_code=124, status=self._stop.value,"),
     "003.1": ("To stop: kill -9 -{pid}", "To stop: kill -9 {pid}"),
-    "003.2": ("if _file_identity() != _LOADED:", "if True:"),
     "003.3": ('failed = outcome.error != "lost" and', "failed = False and"),
-    "003.4": ("signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1", "signal.SIGQUIT, signal.SIGUSR1"),
+    "003.4": ("signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}",
+              "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGXCPU}"),
     "003.5": ('else "completed"', 'else "succeeded"'),
     "003.6": ("(outcome.exit_code - 128, outcome.signal)", "(outcome.exit_code, outcome.signal)"),
-    "003.7": ("ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)", "int()"),
     "003.8": ('_LOST = Outcome("lost", error="lost", reason="lost")', '_LOST = Outcome("exited", 0)'),
     "003.9": ("text[len(there):] if text.startswith(there) else text", "text"),
     "003.10": ('how + ("; still running: " + still if still else "")', "how"),
-    "003.11": ("folder = self._given or self._made\n", "folder = self._made\n"),
     "003.12": ("len(data) - len(decoder.getstate()[0])", "len(data)"),
-    "003.13": ("gone = _end(Tree.of_job(known), self._grace_s, time.sleep, stops)", "gone = not _quietly(os.kill, known.pid, signal.SIGKILL)"),
-    "003.14": ("self.pinned = first is not None and first.start == self.start", "self.pinned = first is not None"),
-    "003.15": ("record = Record.create(saved, self._plan, members, pid=first.pid, start=first.start, notes=self._notes)\n", "pass\n"),
+    "003.13": ("return self._end(lambda: 1)", "return bool(self._end)"),
+    "003.15": ("            self._begin_job()\n        groups", "            pass\n        groups"),
     "003.16": ("if len(live) < self.max_jobs:", "if len(live) <= self.max_jobs:"),
-    "003.17": ("        del self._cancels[1:]\n", ""),
-    "003.18": ("if _file_identity() != _LOADED:", "if False:"),
-    "003.19": ("stdin=text.fd, stdout=writers[0], stderr=writers[-1]", "stdin=text.fd, stderr=subprocess.STDOUT, stdout=next((int(fd) for fd in os.listdir('/proc/self/fd') "
-               "if os.path.realpath('/proc/self/fd/' + fd).endswith('.log')), writers[0])"),
-    "003.20": ("self.add(**{name: value for name", "self.add(**{} if not os.path.isfile(self.output) else {name: value for name"),
-    "004.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
+    "003.18": ("return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
+              "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))"),
+    "003.21": ("self._state.stops = 1       # a stranger", "pass       # a stranger"),
     "004.2": ("word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
               "word in name.upper() for word in SECRET_WORDS"),
     "004.3": ("if re.search(_SECRET_VALUE, value):", "if False:"),
-    "004.4": ("return self._mark in environ or (bool(self.pipes) and not self._is_unborn(one) and self._writes(one.pid))", "return False"),
-    "004.5": ("until = facts.term_s + limits.grace_s", "until = facts.term_s"),
-    "004.6": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
-    "004.7": ("returncode = process.reap()", "process.kill(); returncode = process.reap()"),
+    "004.4": ("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"),
+    "004.7": ("self._left = self._leftovers()\n            self._detach()",
+              "self._left = self._leftovers()\n            _kill_below(os.getpid())\n            self._detach()"),
     "004.8": ("withheld = secret - kept - dropped", "withheld = secret - dropped"),
-    "004.9": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, *os.environ.values()]'),
-    "005.1": ("start_new_session=True)     # no", "start_new_session=False)     # no"),
     "005.2": ("exec </dev/null; ", ""),
     "006.1": ('"required": list(profile.required)}', '"required": []}'),
     "006.2": ('given.get("mode", "default")', 'given.get("mode", "slow")'),
@@ -107,10 +101,9 @@ SABOTEURS = {
     "007.1": ("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"),
     "007.2": ("return 128 - returncode,", "return -1,"),
     "007.3": ("+ fitted.text\n", "+ ('' if outcome.exit_code else fitted.text)\n"),
-    "007.4": ("if problem.errno == errno.ENOENT:", "if False:"),
-    "007.5": ("return None if self.lost else", "return 0 if self.lost else"),
+    "007.5": ("return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=SUPERVISOR_KILLED))",
+              "return Answer(Outcome(\"exited\", 0))"),
     "007.6": ('if name == "SIGKILL" else', 'if name == "SIGFOO" else'),
-    "007.7": ("        if unread:", "        if False:"),
     "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"),
     "008.2": ('        if kind == "\\r":\n            seek(start)', '        if kind == "\\r":\n            seek(start), screen.truncate()'),
     "008.3": (r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"),
@@ -121,53 +114,32 @@ SABOTEURS = {
     "009.3": ("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"),
     "009.4": ("except OSError as problem:\n                self.saved", "except KeyError as problem:\n                self.saved"),
     "009.5": ("if len(view) < len(chunk):", "if False:"),
-    "009.6": ("os.unlink(path)\n                    used", "used"),
-    "009.7": ('self._unnamed.discard(path or "")', "pass"),
-    "009.8": ("if self._buffers[n].total_bytes > self._plan.limit_bytes:", "if True:"),
     "010.1": ("while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:", "while False:"),
     "010.2": ("self.total_bytes += len(chunk)", "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"),
-    "010.3": ("_close(self.pidfd)", "pass"),
-    "011.1": ("min(facts.output_s + limits.drain_idle_s, facts.exited_s + limits.drain_total_s)", "facts.output_s + limits.drain_idle_s"),
-    "011.2": ("process.members() if self._outputs else process.left()", "[]"),
-    "011.3": ("_drain(pipes, spool.add if spool.fd is not None else len, math.inf, pipes.pop)", "pass"),
-    "011.4": ("return (Action.FINISH if facts.at_eof or now >= until else Action.WAIT), until", "return Action.FINISH, until"),
-    "012.1": ('"-c", BOOTSTRAP]', '"-c", BOOTSTRAP, plan.text[:99].decode("utf-8", "replace")]'),
-    "012.2": ('_anonymous_file(text + b"\\0")', '_anonymous_file(text[:131071] + b"\\0")'),
+    "011.1": ("min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
+              "state.output_s + limits.drain_idle_s"),
+    "011.2": ("named=_named(self._left), targets", "named=\"processes\", targets"),
+    "011.3": ("        self._spool.add(chunk)\n        buffer.add",
+              "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add"),
     "012.3": ('if "\\0" in command:', "if False:"),
-    "013.1": ('if problem.args[0] != "cwd_missing":', "if True:"),
-    "013.2": ('self._notes.append("files that the command left are in " + printable(self._scratch))', "pass"),
     "014.1": ("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"),
     "014.2": ("    env.update(NON_INTERACTIVE)\n", ""),
     "014.3": ('env["LANG"] = "C.UTF-8"', "pass"),
     "014.4": ("env = {name: value for name, value in environ.items() if", "env = {name: value.strip() for name, value in environ.items() if"),
-    "014.5": ("{**NON_INTERACTIVE, **runs, **environ}", "{**environ, **runs, **NON_INTERACTIVE}"),
     "014.6": ("if remote else []", "if not remote else []"),
-    "014.7": ('"--norc", ', ""),
-    "015.1": ("Stop.CANCELLED if _stops(self._cancels) else Stop.TIMED_OUT", "Stop.TIMED_OUT"),
-    "015.2": ("                run.end()\n                raise", "                raise"),
-    "015.3": ("facts.stops > 1 or", ""),
-    "015.4": ("if _stops(self._cancels):\n            return Outcome(\"cancelled\")\n        with", "with"),
-    "015.5": ("            self._registry.close()\n", "            pass\n"),
-    "016.1": ("self._live.add(chunk, n)", "self._live.add(chunk[1:], n)"),
-    "016.2": ("skipped, self._told = self._dropped - self._told, self._dropped", "skipped = 0"),
+    "014.7": ('b"--norc", ', ""),
     "017.1": ("result.exit_code or 0)", "0)"),
     "017.2": ('"timed_out": 124', '"timed_out": 1'),
     "017.3": ("signal.signal(number, _interrupted)", "signal.signal(number, signal.SIG_DFL)"),
     "017.4": ("json.dumps(result.to_dict()", "json.dumps(result.text"),
-    "017.5": ("hashlib.sha256(_read_file(_FILE))", "hashlib.sha256()"),
     "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
     "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
-    "019.1": ("super().__init__(self._popen.pid, None, plan.mark)", "super().__init__(self._popen.pid, None, plan.mark); os.umask(0o11)"),
-    "019.2": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
     "021.1": ("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"),
     "021.2": ('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'),
     "021.3": ("del lines[0]            # its", "pass            # its"),
     "021.4": ("TAIL_FILE_PARTLY if saved.reason else TAIL_FILE\n", "TAIL_FILE_PARTLY if saved.reason else ''\n"),
     "021.5": ('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"),
     "021.6": ("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"),
-    "021.7": ("self._offset += stream.total_bytes if", "self._offset += 0 if"),
-    "021.8": ("return self._run.final._replace(pid=self.job.pid)", "return self._run.final._replace(pid=self.job.pid, streams=())"),
-    "021.9": ("who = \", \".join(\"%d (%s)\" % (job.pid, shown(job.command)) for job in live[-MAX_JOBS:]) or \"none\"", "who = \"none\""),
     "021.10": ('not schema.get("minimum", value) <= value <= ', "not value <= "),
     "022.1": ('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'),
     "022.2": ("text[:profile.max_output_chars], HEAD_CHARS_CUT", "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT"),
@@ -176,7 +148,6 @@ SABOTEURS = {
     "023.2": ("(most + 4, 0)}[profile", "(most - 4, 0)}[profile"),
     "023.3": ('"cancelled": "Cancelled", "failed"', '"cancelled": "", "failed"'),
     "023.4": ("return -1 if outcome.exit_code is None or outcome.signal else", "return -1 if outcome.exit_code is None else"),
-    "024.1": ("self._outputs[reader] = n\n", "self._outputs[reader] = 0\n"),
     "024.2": ('lambda text: text.replace("\\0", "\\ufffd")', "lambda text: text"),
     "024.3": (r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI', r'[^\n]*?(?:\x07|\x1b\\)"      # CSI'),
     "006.7": ('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable', "return nullable"),
@@ -203,81 +174,115 @@ SABOTEURS = {
     "025.16": ("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr", "stdin=subprocess.DEVNULL, stderr"),
     "025.17": ("if call.id in self._calls:", "if False:"),
     "025.18": ("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"),
-    "020.1": ("read -r _ <&4", "sleep 9"),
-    "020.2": ('self.note(line, "")', "pass"),
-    "020.3": (") &\"\"\" % RUN_PREFIX", ") & wait\"\"\" % RUN_PREFIX"),
-    "020.4": ("**runs, **environ}", "**environ}"),
+    "020.1": ("for pid in pids:\n            _quietly(os.kill, pid, signal.SIGKILL)",
+              "for _ in pids:\n            return"),
+    "020.2": ("self._attached = False\n        self._supervisor.tell(DETACHED)", "self._supervisor.tell(DETACHED)"),
+    "020.3": ("            popen.wait()\n\n    def close", "            self._zombie = popen\n\n    def close"),
+    "020.4": ("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"),
 }
 
 
 # The same for the fault injections, which no single clause says: T01 to T52 of the collection of kernel facts; and for the machine
 # of jobs, which has several.
 SABOTEURS_OF_FAULTS = {
-    "t01": ("returncode = process.reap()", "returncode = process.reap(); _quietly(os.killpg, process.pid, 0)"),
-    "t04": ("if one and not one.dead and", "if one and"),
-    "t05": ("if one.group != self.pid or not reached:", "if one.group != self.pid:"),
-    "t06": ("until = facts.kill_s + UNKILLABLE_S", "until = facts.kill_s + 999"),
     "t07": ("return returncode, None", "return returncode & 127, None"),
-    "t08": ("return min(max(time.monotonic() - since_s, least_s), most_s)", "return 0"),
-    "t09": ("except OSError:\n        return None\n\n\ndef _signal_one", "except KeyError:\n        return None\n\n\ndef _signal_one"),
-    "t13": ("return self._mark in environ", "return b'BASH_TOOL_RUN' in environ and b'BASH_TOOL_SABOTAGE=t13' in environ"),     # not the suite's beside it
-    "t14": ("+= QUIET_PASSES if _last_pid() == youngest != 0 else 1", "+= QUIET_PASSES"),
-    "t15": ("if now is None or now.start != member.start:\n        return", "if now is None:\n        return\n    member = now"),
-    "t18": ("if not os.read(leave, 1):", "if not os.read(leave, 1) and False:"),
     "t19": ("elif outcome.signal:", "elif not outcome.signal:"),
     "t24": ("_close(self.fd)\n        self.fd = -1", "self.fd = -1"),
     "t28": ("self.saved is None or self.saved.capped or", "self.saved is None or"),
-    "t31": ("if problem.errno == errno.E2BIG:", "if False:"),
-    "t32": ("        except OSError as problem:\n            if self._process is not None:", "        except KeyError as problem:\n            if self._process is not None:"),
     "t35": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"),
-    "t36": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"),
-    "t37": ("if facts.exited_s is not None and not facts.survivors:", "if facts.kill_s and not facts.survivors:"),
-    "t43": ("elif PROC and (self._outputs", "elif not time.sleep(1) and PROC and (self._outputs"),
-    "t44": ("                self.stop()\n                self.start() ", "                self.start() "),
-    "t46": ("line * self.LINE)", "0)"),
-    "t47": ("and not _ready(self._lifeline, 0.0)", ""),
-    "t14_who-1": ("        for _ in range(CHASES):", "        for _ in ():"),
-    "t14_who-2": ("filter(_is_process, range(last, youngest, -1))", "range(last, youngest, -1)"),
-    "unborn": ("and not self._is_unborn(one) and self._writes", "and self._writes"),
-    "t48": ("        for registry in self._registries:\n            registry.runs.add(self)", "        for registry in self._registries:\n            [run.stop() for run in list(registry.runs)]; registry.runs.add(self)"),
-    "t49": ("start_new_session=True)     # no", "start_new_session=True, restore_signals=False)     # no"),
-    "t50": ("self._poller = select.poll()\n", "self._poller = select.poll(); assert self._folder and max(map(int, os.listdir('/proc/self/fd'))) < 1000\n"),
     "jobs_machine-1": ("_write_all(fd, text[len(there):] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
-    "jobs_machine-2": ("if known.boot != _boot() or not known.pid or (", 'if known.boot != _boot() or not known.pid or known.status == "lost" or ('),
     "jobs_machine-3": ("return text, max(0, offset) + len(data)", "return text, len(data)"),
-    "jobs_machine-4": ("        if self._outcome is None:\n            self._outcome = outcome", "        [all_.runs.discard(self) for all_ in self._registries]\n"
-                       "        if self._outcome is None:\n            self._outcome = outcome"),
     "jobs_machine-5": ("            if job.pid:\n", '            if job.pid and job.status != "lost":\n'),
-    "jobs_machine-6": ('            if job is None or job.status == "running":\n', '            if job is None or job.status != "lost":\n'),
-    "jobs_machine-7": ("job.told(outcome.total_bytes)", "0"),
-    "jobs_machine-8": ("if known.boot != _boot() or not known.pid", "if not known.pid"),
-    "jobs_machine-9": ("        self._facts.kept = True\n", "        self._facts.kept = True\n        self._leave_guard()\n"),
-    "jobs_machine-10": ("(left is not None and left.members())", "left is not None"),
-    "t52": ("return (late if now >= until else Action.WAIT), until", "return (late if now >= max(until, facts.output_s + 1) else Action.WAIT), until"),
 }
 
 
 # Those that make their property wait for hours; 024.3 computes for hours.
-HANGS = {"004.6", "011.1", "015.3", "015.5", "020.3", "024.3", "t04", "t06", "t35", "t37", "t44", "t52"}
+HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t04", "t06", "t35", "t37", "t44", "t52"}
 
 
-def sabotaged(clause):
-    """The path of a copy of the module with the wrong change for this clause."""
-    old, new = {**SABOTEURS, **SABOTEURS_OF_FAULTS}[clause]
-    assert SOURCE.count(old) == 1, "the saboteur of %s finds its place %d times" % (clause, SOURCE.count(old))
-    path = Path(tempfile.mkdtemp(prefix="sabotage-")) / "bash_tool.py"
-    path.write_text(SOURCE.replace(old, new), encoding="utf-8")
+def _register(table, number, saboteur):
+    if saboteur is not None:
+        assert number not in table, "two saboteurs of %s" % number
+        table[number] = saboteur
+
+
+def clause(number, saboteur=None):
+    """Decorator: the test is the property of this clause; its docstring is the clause's sentence in SPEC.md."""
+    _register(SABOTEURS, number, saboteur)
+
+    def decorate(test):
+        sentence = re.search(r"^#### REQ-BASH-%s\n> (.*?)\n\n" % re.escape(number), SPEC, re.MULTILINE | re.DOTALL)
+        inner = getattr(getattr(test, "hypothesis", test), "inner_test", test)
+        if sentence is not None and inner.__doc__ is None:      # a number that SPEC.md lacks is found by test_spec_ties
+            inner.__doc__ = test.__doc__ = " ".join(sentence.group(1).split())
+        return test
+    return decorate
+
+
+def fault(name, saboteur=None):
+    """Decorator: the same for a test of faults, which no single clause says. `name` is t and a number, or another begin
+    of the test's name after `test_`, with `-1`, `-2`, … where there are several."""
+    _register(SABOTEURS_OF_FAULTS, name, saboteur)
+    return lambda test: test
+
+
+def saboteurs_at_tests():
+    """The saboteurs that stand at their tests, read from the text of this file: the module under test is loaded before
+    the decorators run."""
+    found = {}
+    for node in ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("clause", "fault") and node.keywords:
+            found[ast.literal_eval(node.args[0])] = ast.literal_eval(node.keywords[0].value)
+    return found
+
+
+def changed(source, *places):
+    """The source with each `old`, which must stand there exactly once, replaced by its `new`."""
+    for old, new in places:
+        assert source.count(old) == 1, "%d times: %s" % (source.count(old), old)
+        source = source.replace(old, new)
+    return source
+
+
+def written(source, prefix):
+    """The path of a file bash_tool.py, in a folder of its own, with this source."""
+    path = Path(tempfile.mkdtemp(prefix=prefix)) / "bash_tool.py"
+    path.write_text(source, encoding="utf-8")
     return path
 
 
+def sabotaged(number):
+    """The path of a copy of the module with the wrong change for this clause or fault."""
+    return written(changed(SOURCE, {**saboteurs_at_tests(), **SABOTEURS, **SABOTEURS_OF_FAULTS}[number]), "sabotage-")
+
+
+# What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
+GIFTS = {
+    "pidfd": [('HAS_PIDFD = hasattr(os, "pidfd_open")', "HAS_PIDFD = False")],
+    "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
+    "children": [("def _has_children_files() -> bool:\n", "def _has_children_files() -> bool:\n    return False\n")],
+    "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
+    "memfd": [("os.memfd_create(", "os.no_memfd_create(")],
+    "files": [("def _text_source(data: bytes) -> int:\n",
+               "def _text_source(data: bytes) -> int:\n    return _filled_pipe(data, None)\n")],
+    "python": [("def _pythons() -> list[str]:\n", "def _pythons() -> list[str]:\n    return []\n")],
+}
+
+
 CLAUSE_UNDER_SABOTAGE = os.environ.get("BASH_TOOL_SABOTAGE")
-TOOL = sabotaged(CLAUSE_UNDER_SABOTAGE) if CLAUSE_UNDER_SABOTAGE else Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))
+TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))
+if CLAUSE_UNDER_SABOTAGE:
+    TOOL = sabotaged(CLAUSE_UNDER_SABOTAGE)
+WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
+if WITHOUT:
+    TOOL = written(changed(TOOL.read_text(encoding="utf-8"), *GIFTS[WITHOUT]), "without-")
 
 
-def load_tool():
-    spec = importlib.util.spec_from_file_location("bash_tool", TOOL)
+def load_tool(path=TOOL, name="bash_tool"):
+    """The module that a file holds, under a name of its own in `sys.modules`."""
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules["bash_tool"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -285,20 +290,9 @@ def load_tool():
 bash_tool = load_tool()
 BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
 
-WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
-if WITHOUT == "pidfd":
-    bash_tool.HAS_PIDFD = False
-elif WITHOUT == "proc":
-    bash_tool.PROC = None
-elif WITHOUT == "waitid":
-    bash_tool.HAS_WAITID = False
-elif WITHOUT in ("memfd", "files"):
-    if WITHOUT == "files":
-        bash_tool._anonymous_file = lambda data: None
-    if hasattr(os, "memfd_create"):
-        del os.memfd_create
-needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: a copy needs a place for its instructions")
-needs_proc = pytest.mark.skipif(WITHOUT == "proc", reason="SPEC.md, Fallbacks: without /proc this is weaker")
+needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: a pipe holds a megabyte of a command")
+needs_proc = pytest.mark.skipif(WITHOUT in ("proc", "subreaper"),
+                                reason="SPEC.md, Fallbacks: a command is its process group then")
 
 settings.register_profile("suite", deadline=None, max_examples=100, derandomize=bool(os.environ.get("CI")),
                           suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -368,9 +362,10 @@ def number_in(path, within_s=10.0):
     return int(Path(path).read_text())
 
 
-def tiny(default=1.0, grace=0.4, **changes):
+def tiny(default=1.0, grace=0.4, module=bash_tool, **changes):
     """The MODES profile with tiny limits; a second, so that a command gets to its first words on a busy machine."""
-    return dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, default=default), grace_s=grace, **changes)
+    row = module.MODES
+    return dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=default), grace_s=grace, **changes)
 
 
 def descriptors():
@@ -491,21 +486,50 @@ class Client:
         return self.ask("tools/call", name="bash", arguments=dict(arguments, command=command))["result"]
 
 
+def default_signals():
+    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &` ignores."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def plain_bash(command, **options):
     return subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, start_new_session=True, timeout=60, **options)
+                          stderr=subprocess.DEVNULL, start_new_session=True, timeout=60,
+                          preexec_fn=default_signals, **options)
+
+
+def warm_up(module=bash_tool):
+    """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
+    after some calls is a matter of luck, but never more than now."""
+    tool = module.BashTool()
+    with ThreadPoolExecutor(module.IDLE_MOST) as pool:
+        list(pool.map(tool.run, ["sleep 0.3"] * module.IDLE_MOST))
 
 
 def no_leak(calls, rounds=3):
     """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first round."""
     assert eventually(lambda: tasks() == 1)     # what an earlier test left running has ended
     calls()
+    warm_up()
     assert eventually(lambda: tasks() == 1)
     before = descriptors()
     for _ in range(rounds):
         calls()
-    assert eventually(lambda: (descriptors(), tasks()) == (before, 1)), (before, descriptors(), tasks())
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
     assert not children()
+
+
+def variant_module(*places, **constants):
+    """A copy of the module with other constants, `FILE_CAP_BYTES="200 * KIB"`, and other lines, (old, new): in this
+    process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
+    source = changed(TOOL.read_text(encoding="utf-8"), *places)
+    for name, value in constants.items():
+        source, count = re.subn(r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source)
+        assert count == 1, (name, count)
+    return load_tool(written(source, "variant-"), "bash_tool_variant_%d" % next(variants))
+
+
+variants = itertools.count(1)
 
 
 # ---- The wire: any server of the protocol, in any language, judged by the same tests ---------------------------------------
@@ -845,6 +869,7 @@ def test_req_bash_001_4_says_what_was_cut():
         assert len(worst.encode()) <= 131072 + 200
 
 
+@clause("001.5", saboteur=("text = cwd.rstrip(b\"/\") + b", "text = b\"\" + b"))
 def test_req_bash_001_5_runs_in_the_fixed_directory(tmp_path, monkeypatch):
     """WHEN a command is executed, THE SYSTEM SHALL run it in the directory that was fixed when the tool was made."""
     (tmp_path / "a b").mkdir()
@@ -865,6 +890,8 @@ def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
     assert (result.text, result.is_error, result.exit_code, result.notes) == (text + "\n" * newlines, False, 0, ())
 
 
+@clause("001.7", saboteur=("exec </dev/null; \"\n",
+                           "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"))
 def test_req_bash_001_7_nothing_persists():
     """WHEN a command has changed the directory, a variable or a function of its shell, THE SYSTEM SHALL run the next command without that change."""
     with BashTool() as tool:
@@ -892,6 +919,11 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
+@clause("002.3", saboteur=("        members = descendants(os.getpid())\n        for number",
+                           "        os.kill(self._pid, 9)\n"
+                           "        self._state.exited_s, self._state.alone = now, True\n"
+                           "        return\n"
+                           "        for number"))
 @given(st.lists(st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
                 min_size=1, max_size=3))
 @fewer
@@ -910,6 +942,9 @@ def in_group(pid, group):
     return False
 
 
+@clause("002.4", saboteur=("        streams = answer.streams\n",
+                           "        streams = answer.streams if answer.outcome.status != "
+                           "\"timed_out\" else ()\n"))
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
@@ -930,6 +965,8 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
+@clause("002.6", saboteur=("common._replace(status=self._stop_reason.value,",
+                           "common._replace(exit_code=124, status=self._stop_reason.value,"))
 def test_req_bash_002_6_no_code_after_our_own_kill():
     """IF the tool has ended a command, THEN THE SYSTEM SHALL report no exit code for it."""
     with BashTool(profile=tiny()) as tool:
@@ -949,34 +986,36 @@ def notes_in(path):
 
 def background(tool, command, **options):
     """The job of a command that is still running when it is answered."""
-    if WITHOUT == "files":
-        pytest.skip("SPEC.md, Fallbacks: a copy needs a place for its instructions")
     result = tool.run(command, "background", **options)
     assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
-    assert result.text == "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (
-        result.pid, result.output_file, result.pid)
+    assert result.text == ("<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (
+        result.pid, result.output_file, result.pid))
     return tool.job(result.pid)
 
 
 def supervisor_of(job):
     """The number of the process that runs a job which is the child of it."""
-    return bash_tool._member(job.pid).parent
+    return parent_of(job.pid)
 
 
-def a_plan(command="x"):
-    """A plan, for tests of what lies below the face."""
-    limits = bash_tool.Limits(1.0, 0.3, 0.1, 0.2)
-    return bash_tool.Plan(command.encode(), bash_tool.RUN_PREFIX + os.urandom(16).hex(), ("bash",), None, "/", dict(os.environ), limits,
-                          bash_tool.Streams.MERGED, bash_tool.Saving.NEVER, 0, 0, 0, False, None)
+def supervised(output):
+    """Whether a process holds the lock of the record beside an output file."""
+    with open(output[:-len(".log")] + ".job") as record:
+        try:
+            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        except OSError:
+            return True
 
 
-def variant(old, new):
+def parent_of(pid):
+    """The number of a process's parent."""
+    return int(Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()[1])
+
+
+def variant(*places):
     """The folder of a copy of the module in which something is different: a place where a process kills itself."""
-    source = TOOL.read_text(encoding="utf-8")
-    assert source.count(old) == 1, (source.count(old), old)
-    folder = Path(tempfile.mkdtemp(prefix="variant-", dir=os.getcwd()))
-    (folder / "bash_tool.py").write_text(source.replace(old, new), encoding="utf-8")
-    return folder
+    return written(changed(TOOL.read_text(encoding="utf-8"), *places), "variant-").parent
 
 
 def dying_host(program, *arguments, module=None):
@@ -1007,6 +1046,8 @@ def test_req_bash_003_1_answers_at_once():
         assert tool.run("for i in 1 2 3; do echo $i; done", "background").text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
+@clause("003.2", saboteur=("        if self._plan.background:\n            self._detach()\n",
+                           "        if False:\n            self._detach()\n"))
 def test_req_bash_003_2_outlives_the_host():
     """WHEN the host ends, THE SYSTEM SHALL leave its background commands running, their output read and their end recorded."""
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
@@ -1044,15 +1085,16 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         supervisor = supervisor_of(job)
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
-        assert {os.readlink("/proc/%d/fd/%d" % (supervisor, fd)) for fd in range(3)} == {"/dev/null"}
-        shown = Path("/proc/%d/cmdline" % supervisor).read_bytes() + Path("/proc/%d/environ" % supervisor).read_bytes()
-        assert b"600.125" not in shown and "python" not in Path("/proc/%d/comm" % supervisor).read_text()
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
+        shown = command_line(supervisor) + Path("/proc/%d/comm" % supervisor).read_bytes()
+        with contextlib.suppress(PermissionError):      # it is not dumpable: only root may look
+            shown += Path("/proc/%d/environ" % supervisor).read_bytes()
+            assert {os.readlink("/proc/%d/fd/%d" % (supervisor, fd)) for fd in range(3)} == {"/dev/null"}
+        assert b"600.125" not in shown and b"python" not in Path("/proc/%d/comm" % supervisor).read_bytes()
+        for number in sorted(signal.valid_signals() - {signal.SIGKILL}):      # STOP too: its fork server wakes it
             os.kill(supervisor, number)
         assert not eventually(lambda: not alive(supervisor), 0.5) and job.status == "running"
         assert job.read()[0] == "0\n"          # of the signals 1 to 31 none is ignored
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
-        assert eventually(lambda: not alive(supervisor))
 
 
 def test_req_bash_003_5_completed():
@@ -1075,6 +1117,7 @@ def test_req_bash_003_6_failed():
             assert notes_in(job.output_file) == ["\n\n[background process failed: %s]\n" % how]
 
 
+@clause("003.7", saboteur=("if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):", "if True:"))
 @needs_proc
 @pytest.mark.parametrize("command", [
     "trap '' TERM; while :; do sleep 0.1; done", "kill -STOP $$", "env -i setsid sleep 600 & echo $! > escaped; sleep 0.2; wait",
@@ -1098,30 +1141,51 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     if "escaped" in command:
         escaped = number_in("escaped")
         assert eventually(lambda: not alive(escaped))
-    note = "timed out after 1.2s" if job.status == "timed_out" else "completed; still running: %d sleep 600" % number_in("escaped")
+    note = "timed out after 1.2s"
+    if job.status != "timed_out":
+        note = 'completed; still running: %d "sleep 600"' % number_in("escaped")
     assert len(notes_in(job.output_file)) == 1 and note in notes_in(job.output_file)[0]
     assert job.status == "timed_out" or "/dev/null" in command
 
 
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
-    """IF the supervisor of a job was killed, THEN THE SYSTEM SHALL report the job as lost and append `error: lost`, for whoever looks at the job next."""
+    """IF the supervisor of a job was killed, THEN THE SYSTEM SHALL report the job as lost, append `error: lost` when a reader looks at the job, and, while the host lives, end what the job had started."""
+    command = "(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; sleep 600"
     with BashTool() as tool:
-        job = background(tool, "sleep 600")
+        job = background(tool, command)
+        daemon = number_in("daemon")
         os.kill(supervisor_of(job), signal.SIGKILL)
-        assert job.wait(5) and (job.status, job.exit_code) == ("lost", None) and alive(job.pid)
+        assert job.wait(5) and (job.status, job.exit_code) == ("lost", None)
         assert Path(job.output_file).read_text() == "\n\n[background process error: lost]\n"
-        assert job.kill() and not alive(job.pid) and len(notes_in(job.output_file)) == 1
+        assert eventually(lambda: not alive(job.pid) and not alive(daemon))
+        assert job.kill() and len(notes_in(job.output_file)) == 1
+    os.unlink("me")
+    dying_host("""
+        import os, sys
+        from bash_tool import BashTool
+        BashTool(state_dir="state").run(sys.argv[1], "background")
+        os.kill(os.getpid(), 9)
+    """, command)
+    job = BashTool(state_dir="state", profile=tiny(grace=0.5)).job(number_in("me"))
+    os.kill(supervisor_of(job), signal.SIGKILL)         # no fork server is left either
+    assert job.wait(5) and job.status == "lost" and not eventually(lambda: not alive(job.pid), 0.5)
+    assert job.kill() and not alive(job.pid) and len(notes_in(job.output_file)) == 1
+    with contextlib.suppress(ProcessLookupError):       # in a session of its own, below no process of the job's
+        os.kill(number_in("daemon"), signal.SIGKILL)
 
 
+DIE = "os.kill(os.getpid(), 9)\n"
 STEPS_OF_THE_END = {
-    "before": ("        if not known.note:\n", "        os.kill(os.getpid(), 9)\n        if not known.note:\n"),
-    "recorded": ("            if known.at < 0:\n", "            os.kill(os.getpid(), 9)\n            if known.at < 0:\n"),
-    "placed": ("            there = os.pread", "            os.kill(os.getpid(), 9)\n            there = os.pread"),
-    "half": ("            _write_all(fd, text[len(there):] if", "            os.write(fd, text[:20]); os.kill(os.getpid(), 9)\n            _write_all(fd, text[len(there):] if"),
-    "appended": ("            self.add(noted=True)\n        finally", "            os.kill(os.getpid(), 9)\n            self.add(noted=True)\n        finally"),
-    "half a line": ("            self.add(**{name: value for name, value in end.items() if name in JobRecord._fields and value not in (None, \"\", (), [])})\n",
-                    "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip())); os.kill(os.getpid(), 9)\n"),
+    "before": ("        if not known.note:\n", "        " + DIE + "        if not known.note:\n"),
+    "recorded": ("            if known.at < 0:\n", "            " + DIE + "            if known.at < 0:\n"),
+    "placed": ("            there = os.pread", "            " + DIE + "            there = os.pread"),
+    "half": ("            _write_all(fd, text[len(there):] if", "            os.write(fd, text[:20])\n            " + DIE
+             + "            _write_all(fd, text[len(there):] if"),
+    "appended": ("            self.add(noted=True)\n        finally", "            " + DIE
+                 + "            self.add(noted=True)\n        finally"),
+    "half a line": ("            self.add(**end, note=known.note)\n",
+                    "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip()))\n            " + DIE),
 }
 
 
@@ -1129,7 +1193,7 @@ STEPS_OF_THE_END = {
 @pytest.mark.parametrize("step", STEPS_OF_THE_END)
 def test_req_bash_003_9_exactly_one_note(step):
     """WHEN a job has ended and somebody has looked at it, THE SYSTEM SHALL have appended exactly one completion note, at whatever moments the host, the supervisor and other readers were killed."""
-    module = variant(*STEPS_OF_THE_END[step])
+    module = variant(STEPS_OF_THE_END[step])
     dying_host("""
         import os
         from bash_tool import BashTool
@@ -1137,9 +1201,7 @@ def test_req_bash_003_9_exactly_one_note(step):
         os.kill(os.getpid(), 9)
     """, module=module)
     (path,) = Path("state").glob("*.log")
-    record = bash_tool.Record.open(str(path))
-    assert eventually(lambda: not record.held())            # the supervisor is dead
-    record.close()
+    assert eventually(lambda: not supervised(str(path)))
     begin = threading.Barrier(8)
 
     def reader():
@@ -1158,12 +1220,13 @@ def test_req_bash_003_9_exactly_one_note(step):
 @needs_files
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
-    """WHEN the shell of a background command has ended and something that it started runs on, THE SYSTEM SHALL append `; still running: PID COMMAND` to what the note says, leave it running, and end it at the limit of the command."""
+    """WHEN the shell of a background command has exited and processes that it started run on, THE SYSTEM SHALL append `; still running: PID "COMMAND"` to what the note says, leave them running, and end them at the limit of the command."""
     with BashTool(profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=2.5), grace_s=0.3)) as tool:
         result = tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4", "background")
         daemon = number_in("daemon")
         assert result.exit_code == 4 and alive(daemon)
-        assert notes_in(result.output_file) == ["\n\n[background process failed: exit status: 4; still running: %d sleep 600]\n" % daemon]
+        how = "failed: exit status: 4; still running: %d \"sleep 600\"" % daemon
+        assert notes_in(result.output_file) == ["\n\n[background process %s]\n" % how]
         assert not eventually(lambda: not alive(daemon), 0.5)
         assert eventually(lambda: not alive(daemon))        # at the limit
         result = tool.run("(sleep 0.5; echo late) & exit 0", "background")
@@ -1171,6 +1234,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert job.wait(10) and eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
+@clause("003.11", saboteur=("        return self._state_dir.records()\n", "        return list(self._files)\n"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     """WHEN a tool is opened on a state folder, THE SYSTEM SHALL list the jobs that any tool started there, ended ones too, with number, command, output file, status and exit code."""
@@ -1204,7 +1268,7 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     """WHEN the output of a job is read piece by piece, THE SYSTEM SHALL return the same text as when it is read at once, with no character split."""
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
     output = folder / "output-0123456789ab.log"
-    record = bash_tool.Record.create(bash_tool.Saved(str(output), "", False), a_plan(), pid=os.getpid())
+    record = bash_tool.Record.create(str(output), {"command": "x", "pid": os.getpid()})
     written, whole = b"", b"".join(parts)
     job, pieces, offset = None, [], 0
     while written != whole or job is None:
@@ -1215,7 +1279,7 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
         again, _ = job.read(offset)
         assert text == again and following >= offset
         pieces, offset = [*pieces, text], following
-    record.settle(bash_tool.Outcome("exited", 0))
+    record.settle(bash_tool.Outcome("exited", 0), "")
     record.close()
     text, end = job.read(offset)
     assert "".join(pieces) + text == job.read()[0] == (whole + b"\n\n[background process completed]\n").decode("utf-8", "replace")
@@ -1240,23 +1304,34 @@ def test_req_bash_003_13_kill_means_gone():
         assert job.kill() and not alive(number_in("other")) and job.status == "exited"
 
 
+@clause("003.14", saboteur=("    if first is not None and first.start != known.start:\n", "    if False:\n"))
 @needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared():
-    """IF the number of a job belongs to another process by now, or to another boot of the machine, THEN THE SYSTEM SHALL signal nobody by it."""
+    def lost(tool, **changes):
+        """A job whose supervisor was killed, whose processes are gone, and whose record names the stranger."""
+        job = background(tool, "sleep 600")
+        os.kill(supervisor_of(job), signal.SIGKILL)
+        assert eventually(lambda: not alive(job.pid) and not supervised(job.output_file))
+        with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
+            record.add(pid=stranger.pid, **changes)
+        return bash_tool.Job(job.output_file, 0.3)
+
     with BashTool(profile=tiny(grace=0.3)) as tool:
         stranger = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        born = bash_tool._member(stranger.pid).start
         try:
-            for changes in ({"start": 1}, {"start": bash_tool._member(stranger.pid).start, "boot": "another"}):
-                job = background(tool, "sleep 0.4")
+            for changes in ({"start": 1}, {"start": born, "boot": "another"}):
+                job = lost(tool, **changes)
+                assert job.pid == stranger.pid and job.kill() and job.status == "lost"
+                job = background(tool, "sleep 0.4")         # of one that has ended there is nothing to signal
                 assert job.wait(10)
                 with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
                     record.add(pid=stranger.pid, **changes)
-                other = bash_tool.Job(job.output_file, 0.3)
-                assert other.pid == stranger.pid and other.kill()
-                assert stranger.poll() is None
-            with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:      # its own number does hit
-                record.add(pid=stranger.pid, start=bash_tool._member(stranger.pid).start, boot=bash_tool._boot())
-            assert bash_tool.Job(job.output_file, 0.3).kill() and stranger.wait(5) == -signal.SIGTERM
+                assert bash_tool.Job(job.output_file, 0.3).kill()
+            time.sleep(0.1)     # a signal would have arrived; there is nothing to poll for
+            assert stranger.poll() is None
+            job = lost(tool, start=born, boot=bash_tool._boot())      # its own number does hit
+            assert job.kill() and stranger.wait(5) == -signal.SIGTERM
         finally:
             stranger.kill()
             stranger.wait()
@@ -1264,26 +1339,32 @@ def test_req_bash_003_14_a_later_owner_is_spared():
 
 @needs_proc
 def test_req_bash_003_15_a_leftover_becomes_a_job():
-    """WHILE a leftover of a command holds its output open, THE SYSTEM SHALL list it as a job, and go on reading its output into the file that the answer named, whether the host lives or not."""
+    """WHEN a command has ended by itself and processes that it started run on, THE SYSTEM SHALL list them as one job, whose number is the lowest of theirs, and go on reading their output into a file, whether the host lives or not."""
     printed = dying_host("""
         import os
         from bash_tool import BashTool
-        result = BashTool(state_dir="state").run("(for i in 1 2 3 4 5 6; do sleep 0.5; echo line $i; done; exec sleep 600) & echo $! > server; echo now")
+        tool = BashTool(state_dir="state")
+        result = tool.run("(for i in 1 2 3 4 5 6; do sleep 0.5; echo line $i; done; exec sleep 600) & "
+                          "echo $! > server; setsid sleep 601 >/dev/null 2>&1 & echo $! > quiet; echo now")
+        assert [job.pid for job in tool.jobs()] == [min(int(open(name).read()) for name in ("server", "quiet"))]
         print(result.output_file, flush=True)
-        assert "line 1" in result.text or True
         os.kill(os.getpid(), 9)
     """)
-    server = number_in("server")
+    server, quiet = number_in("server"), number_in("quiet")
     (job,) = BashTool(state_dir="state", profile=tiny(grace=0.5)).jobs()
-    assert job.pid == server and job.output_file == os.path.abspath(printed.strip()) and job.status == "running"
-    assert eventually(lambda: "line 6\n" in job.read()[0], 20) and alive(server)
+    assert (job.pid, job.status) == (min(server, quiet), "running")
+    assert job.output_file == os.path.abspath(printed.strip())
+    assert eventually(lambda: "line 6\n" in job.read()[0], 20) and alive(server) and alive(quiet)
     assert job.read()[0].startswith("now\nline 1\n") and job.exit_code is None
-    assert job.kill() and not alive(server)
+    assert job.kill() and not alive(server) and not alive(quiet)
     assert notes_in(job.output_file) == ["\n\n[background process error: exit status unknown]\n"] and job.exit_code is None
+    with BashTool(max_jobs=1) as tool:      # leftovers do not count
+        assert "still running" in tool.run("sleep 602 >/dev/null &").text
+        assert tool.run("echo fine", "background").status == "exited"
 
 
 def test_req_bash_003_16_a_bound_on_jobs():
-    """IF a tool has 32 live jobs of its own, THEN THE SYSTEM SHALL refuse a further background command with the list of them, and no other command."""
+    """IF a tool has 32 live jobs of its own that are no leftovers, THEN THE SYSTEM SHALL refuse a further background command with the list of them, and no other command."""
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
         with ThreadPoolExecutor(6) as pool:
@@ -1292,13 +1373,14 @@ def test_req_bash_003_16_a_bound_on_jobs():
         started = [result for result in results if result.pid]
         assert (len(refused), len(started)) == (3, 3) and {result.status for result in refused} == {"rejected"}
         text = tool.run("sleep 600", "background").text
-        assert all("%d (sleep 600)" % result.pid in text for result in started) and "3 of at most 3" in text
+        assert all("%d \"sleep 600\"" % result.pid in text for result in started) and "3 of at most 3" in text
         assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", "background").exit_code == 0
         assert tool.job(started[0].pid).kill() and background(tool, "sleep 600").kill()
         for result in started:
             tool.job(result.pid).kill()
 
 
+@clause("003.17", saboteur=("self._token = None              # it was for the call", "pass"))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     """WHERE a timeout keeps, WHEN a command exceeds its timeout, THE SYSTEM SHALL answer with its output so far, its process ID and its output file, and let it go on as a job until the limit of background commands or the end of the host."""
@@ -1324,50 +1406,104 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
 
 
-@pytest.mark.parametrize("python", [None, "", "/nonexistent/python", "/bin/false", "cat", "frozen", "edited"])
-def test_req_bash_003_18_an_attached_job_says_so(python, monkeypatch):
-    """IF no copy of the tool's own file answers within 2 seconds with the file's sha256, THEN THE SYSTEM SHALL run the background command within the host, and say in the answer that it ends with the host."""
+@pytest.mark.parametrize("lack", ["descriptors", "processes"])
+def test_req_bash_003_18_no_supervisor_no_command(lack):
+    """IF no supervisor can be started, THEN THE SYSTEM SHALL answer `spawn_failed` with the reason."""
     program = """
-        import dataclasses, json, os, sys, time
-        from bash_tool import BashTool, Job
-        import bash_tool
-        python = json.loads(sys.argv[1])
-        if python == "frozen":
-            sys.frozen = True
-        elif python == "edited":
-            with open(bash_tool.__file__, "a") as file:
-                file.write("# edited\\n")
+        import os, resource, sys
+        from bash_tool import BashTool
+        tools = [BashTool(), BashTool(state_dir="state")]
+        if sys.argv[1] == "descriptors":
+            name, reason = resource.RLIMIT_NOFILE, "Too many open files"
         else:
-            sys.executable = python
-        tool = BashTool()
-        begun = time.monotonic()
-        result = tool.run("echo $$ > me; echo x; sleep 600", "background")
-        took = time.monotonic() - begun
-        job = tool.job(result.pid)
-        print(json.dumps([result.text, result.output_file, took, job.status, job.read()[0]]))
-        tool.close()
-        print(json.dumps([job.status, job.read()[0]]))
+            name, reason = resource.RLIMIT_NPROC, "Resource temporarily unavailable"
+            if os.geteuid() == 0:           # root has no limit of processes
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+        before = resource.getrlimit(name)
+        resource.setrlimit(name, (3 if sys.argv[1] == "descriptors" else 0, before[1]))
+        for tool in tools:
+            for mode in ("default", "background"):
+                result = tool.run("echo hi > made", mode)
+                assert (result.status, result.error, result.exit_code) == ("failed", "spawn_failed", None), result
+                assert result.text == "[system error: no supervisor could be started: %s]" % reason, result
+        resource.setrlimit(name, before)
+        if sys.argv[1] == "descriptors":
+            assert BashTool().run("echo hi").text == "hi\\n"
     """
-    if python == "cat":                     # lives, and never answers
-        Path("cat").write_text("#!/bin/sh\nexec sleep 600\n")
-        Path("cat").chmod(0o755)
-        python = os.path.abspath("cat")
-    module = variant('__version__ = "0.1.0"', '__version__ = "0.1.0"  # a copy to edit')
-    lines = in_host(program, json.dumps(python), env=dict(os.environ, PYTHONPATH=str(module))).splitlines()
-    text, path, took, status, output = json.loads(lines[0])
-    pid = number_in("me")
-    assert re.fullmatch(r"\[this job ends with the program that started it: no detached copy of bash_tool took it over \([^\n]+\)\]\n"
-                        r"<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (pid, path, pid), text)
-    reasons = {"/bin/false": "/bin/false ended without an answer", os.path.abspath("cat"): "it did not answer within 2s",
-               "edited": "the file bash_tool was loaded from has changed"}
-    assert "took it over (%s" % reasons.get(python, "") in text
-    looked_s = took - (2 if python == os.path.abspath("cat") else 0)       # as for any other: who fails at once is answered as failed
-    assert (status, output) == ("running", "x\n") and 0.3 <= looked_s < 8
-    assert json.loads(lines[1]) == ["cancelled", "x\n\n\n[background process failed: cancelled]\n"]
-    assert not alive(pid)
-    assert not [one for one in carriers("TEST_OF_BASH_TOOL_%d_" % os.getpid()) if b"600" in Path("/proc/%d/cmdline" % one).read_bytes()]
+    in_host(program, lack)
+    assert not Path("made").exists()
 
 
+HOSTS_WITHOUT_AN_INTERPRETER = {    # what is done before the import, and after it
+    "none": ("sys.executable = sys._base_executable = None", ""),
+    "empty": ("sys.executable = sys._base_executable = ''", ""),
+    "missing": ("sys.executable = sys._base_executable = '/nonexistent/python'", ""),
+    "another program": ("sys.executable = sys._base_executable = '/bin/false'", ""),
+    "ends": ("sys.executable = sys._base_executable = script('exit 1')", ""),
+    "hangs": ("sys.executable = sys._base_executable = script('exec sleep 60')", ""),
+    "frozen": ("sys.frozen = True", ""), "removed": ("", "os.unlink(bash_tool.__file__)"),
+    "edited": ("", "open(bash_tool.__file__, 'a').write('raise SystemExit\\n')")}
+
+
+@needs_proc
+@pytest.mark.parametrize("host", HOSTS_WITHOUT_AN_INTERPRETER)
+def test_a_supervisor_without_an_interpreter(host):
+    """Where no interpreter can be started, or the file is not what was loaded, commands run and jobs outlive the host
+    all the same: SPEC.md, section 6."""
+    module = variant(('__version__ = "0.1.0"', '__version__ = "0.1.0"  # a copy to edit'))
+    program = """
+        import os, sys
+        def script(line):
+            path = os.path.abspath("python-" + line.split()[-1])
+            with open(path, "w") as file:
+                file.write("#!/bin/sh\\n%%s\\n" %% line)
+            os.chmod(path, 0o755)
+            return path
+        %s
+        import bash_tool
+        %s
+        tool = bash_tool.BashTool(state_dir="state")
+        assert tool.run("echo hi").text == "hi\\n"
+        print(tool.run("echo up; sleep 600", "background").pid)
+        try:
+            os.wait()
+        except ChildProcessError:
+            pass
+        """ % (*HOSTS_WITHOUT_AN_INTERPRETER[host],)
+    pid = int(in_host(program, env=dict(os.environ, PYTHONPATH=str(module))))
+    job = BashTool(state_dir="state").job(pid)
+    assert job.status == "running" and job.read()[0] == "up\n" and job.kill() and not alive(pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it takes root")
+def test_a_host_that_changes_its_user():
+    """Commands run as the user that the host is at the call, also where that user may not execute its interpreter."""
+    program = """
+        import os
+        from bash_tool import BashTool
+        tool = BashTool("/")
+        print(tool.run("id -u").text, end="")
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        print(tool.run("id -u").text, end="")
+    """
+    assert in_host(program) == "0\n65534\n"
+
+
+@needs_proc
+def test_a_program_on_standard_input():
+    """`python3 -` has no file: its commands have supervisors, and its jobs outlive it."""
+    done = subprocess.run([sys.executable, "-", "--state-dir", "state", "--mode", "background", "sleep 600"],
+                          stdout=subprocess.PIPE, input=TOOL.read_bytes(), timeout=60, check=True)
+    job = BashTool(state_dir="state").job(int(re.search(rb"<pid>(\d+)</pid>", done.stdout).group(1)))
+    assert job.status == "running" and job.kill()
+
+
+@clause("003.19", saboteur=("stdout=writers[0], stderr=writers[-1]",
+                            "stdout=self._spool.fd or writers[0], stderr=subprocess.STDOUT"))
 @given(st.lists(st.sampled_from(["echo plain", "echo err >&2", "echo dev > /dev/stderr", "echo out > /dev/stdout", "echo tee | tee /dev/stderr"]), min_size=1, max_size=8))
 @fewer
 def test_req_bash_003_19_reopening_loses_nothing(commands):
@@ -1379,6 +1515,8 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
+@clause("003.20", saboteur=("self.add(**end, note=known.note)",
+                            "self.add(**(end if os.path.isfile(self.output) else {}), note=known.note)"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     """IF the output file of a job is deleted or can no longer be written, THEN THE SYSTEM SHALL let the job go on, and know how it ended."""
@@ -1408,28 +1546,62 @@ def test_req_bash_003_20_files_that_fail(fault):
             subprocess.run(["umount", "state"], check=True)
 
 
+@needs_proc
+@given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
+@settings(max_examples=3)
+def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
+    """WHEN a signal that the tool did not send has killed the shell of a job, THE SYSTEM SHALL end what else runs of the job as at a timeout, and then append the note with that signal."""
+    for name in ("server", "quiet"):
+        if os.path.exists(name):        # of the example before
+            os.unlink(name)
+    with BashTool(profile=tiny(grace=0.5)) as tool:
+        job = background(tool, "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
+                               "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait")
+        others = number_in("server"), number_in("quiet")
+        os.kill(job.pid, number)
+        assert job.wait(10) and (job.status, job.exit_code) == ("exited", 128 + number)
+        assert not any(map(alive, others))
+        how = "failed: signal: %d (%s)" % (number, number.name)
+        assert notes_in(job.output_file) == ["\n\n[background process %s]\n" % how]
+        job = background(tool, "sleep 600 >/dev/null 2>&1 & echo $! > server; sleep 0.5; exit 143")
+        assert job.wait(10) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
+        result = tool.run("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$")                 # no job
+        assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
+
+
 # T18 to T29, as far as no clause says them.
 
+MOMENTS_OF_A_START = {      # in the host, or in the supervisor of which the host hears nothing any more
+    "before the request": ("        line.send(pack({\"request\"", "        " + DIE + "        line.send(pack({\"request\""),
+    "after the request": ("        until = time.monotonic() + ACCEPT_S\n",
+                          "        " + DIE + "        until = time.monotonic() + ACCEPT_S\n"),
+    "accepted": ("            line.server.prove(", "            " + DIE + "            line.server.prove("),
+    "before the answer": ("        answer = self._last = _answer(event)\n",
+                          "        " + DIE + "        answer = self._last = _answer(event)\n"),
+}
+
+
+@fault("t18", saboteur=("        if self._supervisor.host_left() and self._attached:\n", "        if False:\n"))
 @needs_proc
-@pytest.mark.parametrize("moment, old, new", [
-    ("before its exec", "            self._recognise()\n", "            os.kill(os.getpid(), 9)\n"),
-    ("before the leave", '            os.write(self._leave, b"x")\n', "            os.kill(os.getpid(), 9)\n"),
-    ("before the answer", "            return self._watch(copy, record)\n", "            os.kill(os.getpid(), 9)\n")])
-def test_t18_the_agent_dies_while_it_starts_a_job(moment, old, new):
+@pytest.mark.parametrize("moment", MOMENTS_OF_A_START)
+def test_t18_the_agent_dies_while_it_starts_a_job(moment):
     """A job that was started has one note at its end; one that was not is not listed."""
+    module = variant(MOMENTS_OF_A_START[moment])
     dying_host("""
         from bash_tool import BashTool
         BashTool(state_dir="state").run("echo $$ > me; sleep 1; exit 3", "background")
-    """, module=variant(old, new))
-    tool = BashTool(state_dir="state")
-    if moment == "before the answer":
+    """, module=module)
+    tool, begun = BashTool(state_dir="state"), moment == "before the answer"
+    if begun:
         assert eventually(lambda: tool.jobs())
-        (job,) = tool.jobs()
-        assert job.wait(10) and job.exit_code == 3 and notes_in(job.output_file) == ["\n\n[background process failed: exit status: 3]\n"]
-    else:
-        (path,) = Path("state").glob("*.job")
-        assert eventually(lambda: bash_tool.Job(str(path)[:-4] + ".log").status == "lost")
-        assert tool.jobs() == [] and not Path("me").exists()
+    else:           # within the look the job is still the call's, and ends with it
+        assert not eventually(lambda: any(job.exit_code == 3 for job in tool.jobs()), 1.5)
+    for job in tool.jobs():
+        assert job.wait(10) and (job.status, job.exit_code) == (("exited", 3) if begun else ("cancelled", None))
+        how = "failed: exit status: 3" if begun else "failed: cancelled"
+        assert notes_in(job.output_file) == ["\n\n[background process %s]\n" % how]
+    assert len(tool.jobs()) <= 1
+    assert moment != "before the request" or not Path("me").exists() and tool.jobs() == []
 
 
 @needs_proc
@@ -1463,7 +1635,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
         try:
             assert tool.jobs()[0].status == tool.jobs()[0].status == "running"
             os.kill(supervisor_of(job), signal.SIGKILL)
-            assert eventually(lambda: job.status == "lost") and alive(job.pid) and job.kill()
+            assert eventually(lambda: job.status == "lost") and eventually(lambda: not alive(job.pid)) and job.kill()
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -1472,7 +1644,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
-        job = background(tool, "timeout 3 yes; exit 4")
+        job = background(tool, "sleep 0.5; timeout 3 yes; exit 4")      # the look would see the cap reached
         assert job.wait(60) and job.exit_code == 4
         text = Path(job.output_file).read_bytes()
         assert bash_tool.FILE_CAP_BYTES < len(text) < bash_tool.FILE_CAP_BYTES + 300
@@ -1548,34 +1720,39 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
 @given(st.data())
 @settings(max_examples=200)
 def test_a_damaged_record_is_not_believed(data):
-    """Whatever a record holds, it names no process of which it does not say everything in the right form."""
-    known = bash_tool.JobRecord(command="x", mark=bash_tool.RUN_PREFIX + 32 * "a", created=1.5, pid=77, start=5, boot="b", members=[[3, 4]])
-    lines = [json.dumps({name: getattr(known, name)}).encode() for name in ("command", "mark", "created", "pid", "start", "boot", "members")]
+    """A record is believed whole or not at all: what names a process or is shown has the right form, or hides the job."""
+    fields = {"command": "x", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [3, 4]}
+    lines = [json.dumps({name: value}).encode() for name, value in fields.items()]
     good = bash_tool.job_record(b"\n".join(lines))
-    assert good == known._replace(notes=[])
-    wrong = st.one_of(st.none(), st.integers(-3, 3), st.booleans(), st.text(max_size=3), st.lists(st.integers()), st.just({}), st.just([["a", 1]]))
+    assert good == bash_tool.JobRecord(**fields)
+    wrong = st.one_of(st.none(), st.integers(-3, 3), st.booleans(), st.text(max_size=3), st.lists(st.integers()), st.just({}),
+                      st.just([["a", 1]]), st.just("\ud800"))
     for _ in range(data.draw(st.integers(1, 3))):
         n = data.draw(st.integers(0, len(lines) - 1))
         lines[n] = data.draw(st.one_of(st.binary(max_size=20), st.just(b"[" * 100000), st.dictionaries(
             st.sampled_from(bash_tool.JobRecord._fields), wrong, max_size=4).map(lambda facts: json.dumps(facts).encode())))
     known = bash_tool.job_record(b"\n".join(lines))
-    assert type(known.pid) is int and type(known.start) is int and type(known.command) is str and isinstance(known.created, (int, float))
-    assert known.pid == 0 or (known.pid > 1 and known.mark == good.mark)
-    assert known.pid or not known.members and not known.keeper
-    with pytest.raises(ValueError):
-        bash_tool.Tree(0, 0, "")
+    if known is not None:
+        assert type(known.pid) is int and type(known.start) is int and type(known.command) is str
+        assert known.pid == 0 or known.pid > 1 and known.start >= 0
+        assert isinstance(known.created, (int, float)) and known.created >= 0
+        assert list(known.supervisor) == [] or len(known.supervisor) == 2 and known.supervisor[0] > 0
+        assert known.status in ("running", "exited", "timed_out", "cancelled", "failed", "lost")
+        (known.command + known.reason + known.note).encode()        # what is shown can be written
 
 
 @needs_proc
-@pytest.mark.parametrize("act", ["pid=5, created='x'", "pid='abc'", "members=5", "mark=''"])
+@pytest.mark.parametrize("act", ["pid=5, created='x'", "pid='abc'", "survivors=5", "boot=7"])
 def test_one_bad_record_spoils_no_other(act):
     """A record that is nonsense hides itself at most; nobody is signalled for it."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         bad, good = background(tool, "sleep 600"), background(tool, "sleep 601")
         with contextlib.closing(bash_tool.Record.open(bad.output_file)) as record:
             record.add(**eval("dict(%s)" % act))
-        assert good.pid in [job.pid for job in tool.jobs()] and good.kill() and not alive(good.pid)
-        assert bad.kill() and not alive(bad.pid)        # whoever knew it still does
+        assert [job.pid for job in tool.jobs()] == [good.pid] and good.kill() and not alive(good.pid)
+        with pytest.raises(OSError):
+            bash_tool.Job(bad.output_file)
+        assert alive(bad.pid) and bad.kill() and not alive(bad.pid)        # what was known of it before still holds
 
 
 @needs_proc
@@ -1601,12 +1778,13 @@ def test_jobs_of_a_host_without_streams(closed):
 
 @needs_proc
 @pytest.mark.parametrize("how", ["slow", "stopped", "killed"])
-def test_a_copy_that_does_not_get_to_its_command(how):
-    """A copy that was cancelled, stopped or killed before it started the command will not start it later."""
-    act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": "os.kill(os.getpid(), 9)"}[how]
-    module = variant("    assert record is not None\n    plan = Plan(", "    %s\n    assert record is not None\n    plan = Plan(" % act)
+def test_a_supervisor_that_does_not_get_to_its_command(how):
+    """Before its command began: a supervisor that was stopped is woken; of one that is cancelled or killed nothing is left."""
+    act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": DIE.strip()}[how]
+    place = "        self._spawn(self._plan.cwd)\n"
+    module = variant((place, "        %s\n%s" % (act, place)))
     printed = in_host("""
-        import threading, sys, json
+        import threading, sys, json, time
         from bash_tool import BashTool, Cancel
         tool, cancel = BashTool(state_dir="state"), Cancel()
         if sys.argv[1] == "slow":
@@ -1615,29 +1793,38 @@ def test_a_copy_that_does_not_get_to_its_command(how):
         print(json.dumps([result.status, result.error, result.pid, result.text, len(tool.jobs())]))
     """, how, env=dict(os.environ, PYTHONPATH=str(module)))
     status, error, pid, text, jobs = json.loads(printed)
-    assert (status, pid, jobs) == ("cancelled" if how == "slow" else "failed", None, 0), text
-    assert not eventually(lambda: os.path.exists("me"), 3) and os.listdir("state") == []
+    if how == "stopped":
+        assert (status, error, jobs) == ("running", None, 1) and pid == number_in("me"), text
+        assert BashTool(state_dir="state").job(pid).kill()
+    elif how == "killed":
+        assert (status, error, pid, jobs) == ("failed", "status_unknown", None, 0), text
+        assert not eventually(lambda: os.path.exists("me"), 1) and os.listdir("state") == []
+    else:
+        assert (status, error, pid) == ("cancelled", None, None), text
+        assert [job.status for job in BashTool(state_dir="state").jobs()] == ["cancelled"]
+        assert not Path("me").exists() or not alive(number_in("me"))
 
 
 @needs_proc
 def test_the_supervisor_killed_in_the_first_moment():
-    """A command that kills its supervisor at once is answered as lost, with what runs on and how to stop it."""
+    """A command that kills its supervisor at once: its job is lost, and nothing of it lives."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
-        result = tool.run("kill -9 $PPID; sleep 600", "background")
-        assert (result.status, result.is_error) == ("failed", True)
-        if result.error == "spawn_failed":      # so fast that its number was not yet recorded: then it was ended
-            assert "ended" in result.text and result.pid is None
-            return
-        assert result.error == "lost"
-        assert "still running: %d " % result.pid in result.text and "kill -9 -%d<" % result.pid in result.text
-        job = tool.job(result.pid)
-        assert job.status == "lost" and notes_in(job.output_file) == ["\n\n[background process error: lost]\n"]
-        assert job.kill() and not alive(job.pid)
+        result = tool.run("echo $$ > me; kill -9 $PPID; sleep 600", "background")
+        assert (result.status, result.is_error) == ("failed", True), result
+        pid = number_in("me")
+        if result.error == "lost":          # else so fast that its number was not yet told
+            assert result.pid == pid and "the supervisor of the job was killed" in result.text
+        else:
+            assert result.error == "status_unknown" and "supervisor of the command was killed" in result.text
+        assert eventually(lambda: not alive(pid))
+        for job in tool.jobs():     # none, if its number was not yet recorded
+            assert (job.pid, job.status) == (pid, "lost") and job.kill()
+            assert notes_in(job.output_file) == ["\n\n[background process error: lost]\n"]
 
 
 @needs_proc
 def test_kill_reaches_what_emptied_its_environment():
-    """A daemon of a job without a variable, a session or a parent of the job's is its supervisor's foster child."""
+    """A daemon of a job without a variable, a session or a parent of the job's is its supervisor's child."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         job = background(tool, "(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600")
         daemon = number_in("daemon")
@@ -1677,7 +1864,7 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     with BashTool(profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
         result = tool.run("sleep 600 & exit 3", "background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
-        assert WITHOUT == "proc" or re.search(r"failed: exit status: 3; still running: \d+ sleep 600\]", result.text)
+        assert WITHOUT == "proc" or re.search(r'failed: exit status: 3; still running: \d+ "sleep 600"\]', result.text)
         result = tool.run("sleep 600 & sleep 0.8; exit 4")
         assert (result.status, result.exit_code) == ("exited", 4)
         for job in tool.jobs():
@@ -1729,7 +1916,7 @@ def test_a_fork_while_jobs_start():
 
 @needs_proc
 def test_jobs_with_few_descriptors():
-    """With hardly a descriptor left a start fails, or the job is attached; nothing leaks, and what runs is not called lost."""
+    """With hardly a descriptor left a start fails; nothing leaks, and what runs is not called lost."""
     in_host("""
         import os, resource, time
         from bash_tool import BashTool
@@ -1760,7 +1947,10 @@ def test_a_tool_in_a_job_of_another():
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
     with BashTool(env=env, profile=tiny(default=3.0)) as tool:
         result = tool.run("exec %s agent.py 0" % sys.executable)
-        assert result.text == "running\n" and alive(number_in("deep")) and BashTool(state_dir="inner").jobs()[0].kill()
+        assert result.stdout == "running\n" and alive(number_in("deep"))
+        (note,) = result.notes      # the inner fork server and supervisor run on too, as what they are
+        assert note.startswith("still running: pid ") and '"sleep 600"' in note
+        assert BashTool(state_dir="inner").jobs()[0].kill()
         os.unlink("deep")
         result = tool.run("exec %s agent.py 60" % sys.executable)
         assert result.status == "timed_out" and not alive(number_in("deep"))
@@ -1768,6 +1958,7 @@ def test_a_tool_in_a_job_of_another():
 
 # ---- 004 Isolation ---------------------------------------------------------------------------------------------
 
+@clause("004.1", saboteur=("start_new_session=True)\n        except", "start_new_session=False)\n        except"))
 def test_req_bash_004_1_leads_a_session():
     """WHEN a command is executed, THE SYSTEM SHALL give its shell a process group and a session of its own."""
     with BashTool() as tool:
@@ -1844,18 +2035,20 @@ def test_req_bash_004_3_withholds_by_value(value, name, part):
 
 ESCAPES = ["sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & disown", "set -m; sleep 600 & set +m",
            "setsid sleep 600 &", "(setsid sleep 600 &)", "setsid sh -c 'sleep 600 & exit' &", "env -i sleep 600 &",
-           "env -i setsid sleep 600 &",     # its parent, the shell, still lives
+           "env -i setsid sleep 600 &", "(env -i setsid sleep 600 >/dev/null 2>&1 </dev/null &)",
+           "(env -i setsid python3 -c 'import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)' "
+           ">/dev/null 2>&1 &)",    # not dumpable
            "python3 -c 'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(600)' &"]
 
 
 @needs_proc
 @pytest.mark.parametrize("deaf", [False, True])
 def test_req_bash_004_4_ends_the_tree(nothing_is_left, deaf):
-    """WHEN a command is terminated, THE SYSTEM SHALL end everything that it started and that its group, its session, the run's variable or its parents still tie to it."""
+    """WHEN a command is terminated, THE SYSTEM SHALL end every process that descends from its shell."""
     seconds = str(random.randint(10 ** 6, 10 ** 7))     # what has emptied its environment is told by its arguments
-    with BashTool(profile=tiny(default=1.0)) as tool:
+    with BashTool(profile=tiny(default=1.5)) as tool:
         result = tool.run("%s\n%s\necho started; wait; sleep 600" % ("trap '' TERM" if deaf else "", "\n".join(ESCAPES).replace("600", seconds)))
-    assert result.text == "[command timed out after 1s]\nstarted\n"
+    assert result.text == "[command timed out after 1.5s]\nstarted\n"
     assert not carriers(nothing_is_left)
     assert not [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if seconds.encode() in command_line(pid) and alive(pid)]
 
@@ -1869,6 +2062,7 @@ def command_line(pid):
 DEAF_CHILD = "sh -c 'trap \"\" TERM; echo $$ > child; sleep 1.2; echo outlived; sleep 600' & wait"
 
 
+@clause("004.5", saboteur=("until = state.term_s + limits.grace_s", "until = state.term_s"))
 def test_req_bash_004_5_kill_only_after_the_grace():
     """WHEN a command is terminated, THE SYSTEM SHALL send KILL only to what is still there 15 seconds after TERM."""
     assert MODES.grace_s == 15
@@ -1880,6 +2074,8 @@ def test_req_bash_004_5_kill_only_after_the_grace():
     assert not alive(number_in("child"))
 
 
+@clause("004.6", saboteur=("if state.exited_s is not None and state.alone:\n        return",
+                           "if state.kill_s and state.alone:\n        return"))
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     """WHEN all that was to be terminated has ended, THE SYSTEM SHALL answer without waiting for the rest of the grace."""
@@ -1892,13 +2088,15 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 
 def test_req_bash_004_7_a_normal_end_kills_nothing():
-    """WHEN a command has ended by itself, THE SYSTEM SHALL leave running what it left behind."""
+    """WHEN a command has ended by itself, THE SYSTEM SHALL leave its leftovers running."""
     with BashTool() as tool:
         for n, start in enumerate(["nohup sleep 600 >/dev/null 2>&1 & echo $! > p0", "setsid sleep 600 >/dev/null 2>&1 & echo $! > p1",
                                    "sleep 600 >/dev/null 2>&1 & echo $! > p2; exit 3", "sleep 600 & echo $! > p3"]):
-            assert tool.run(start).status == "exited"
-            assert alive(number_in("p%d" % n))
-    assert all(alive(number_in("p%d" % n)) for n in range(4))
+            result = tool.run(start)
+            pid = number_in("p%d" % n)
+            assert result.status == "exited" and alive(pid)
+            assert "still running: pid %d \"sleep 600\"; to stop: " % pid in result.text
+    assert not eventually(lambda: not all(alive(number_in("p%d" % n)) for n in range(4)), 0.5)
 
 
 def test_req_bash_004_8_keeps_what_the_host_names():
@@ -1916,6 +2114,8 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
+@clause("004.9", saboteur=("shell=self._shell,",
+                           "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self._shell],"))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     """THE SYSTEM SHALL put no secret into an argument of a process or into a file."""
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
@@ -1929,6 +2129,11 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 # ---- 005 No terminal -------------------------------------------------------------------------------------------
 
+@clause("005.1", saboteur=("start_new_session=True)\n        except",
+                           "start_new_session=True,\n"
+                           "                preexec_fn=lambda ends=__import__(\"pty\").openpty(): "
+                           "os.open(os.ttyname(ends[1]), os.O_RDWR))\n"
+                           "        except"))
 def test_req_bash_005_1_no_controlling_terminal():
     """WHEN a command is executed, THE SYSTEM SHALL run it without a controlling terminal."""
     pid, terminal = pty.fork()      # a host that has one
@@ -2195,6 +2400,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         assert tool.run("echo '%s' >&2; exit %d" % (text, code)).text == "[command failed: exit code %d]\n%s\n" % (code, text)
 
 
+@clause("007.4", saboteur=("        if program is None:\n", "        if False:\n"))
 def test_req_bash_007_4_system_errors(tmp_path, monkeypatch):
     """IF something that is not the command's doing keeps it from running, THEN THE SYSTEM SHALL say what, in a line that begins `[system error: `, with a stable identifier and no exit code."""
     (tmp_path / "plain").write_text("not a program")
@@ -2219,22 +2425,33 @@ HOSTS_THAT_REAP = {
 }
 
 
+@needs_proc
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_req_bash_007_5_a_lost_status_is_unknown(profile):
+    """IF the supervisor of a command is killed, THEN THE SYSTEM SHALL report the exit status as unknown, and end what the command had started."""
+    with BashTool(profile=PROFILES[profile]) as tool:
+        for kill in ("kill -9 $PPID", "kill -9 $PPID; exit 0", "kill -STOP $PPID; kill -9 $PPID; sleep 600"):
+            start = "echo out; (setsid sleep 600 >/dev/null 2>&1 & echo $! > other); echo $$ > shell; "
+            result = tool.run(start + kill)
+            assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None), result
+            assert result.is_error
+            assert "the supervisor of the command was killed: how the command ended is unknown" in result.text
+            assert eventually(lambda: not alive(number_in("shell")) and not alive(number_in("other")))
+            os.unlink("shell")
+        assert tool.run("echo fine").exit_code == 0
+
+
 @pytest.mark.parametrize("host", HOSTS_THAT_REAP)
-def test_req_bash_007_5_a_lost_status_is_unknown(host):
-    """IF the exit status of a command is lost to the host program, THEN THE SYSTEM SHALL report the status as unknown."""
+def test_hosts_that_take_every_status(host):
+    """A host that ignores SIGCHLD, or reaps every child, is not the parent of a command: it changes nothing (007.5)."""
     program = "import os, signal\nfrom bash_tool import BashTool\n%s\n" % HOSTS_THAT_REAP[host] + textwrap.dedent("""
         tool = BashTool()
         for n in range(8):
             result = tool.run("echo hi; exit 7")
             print(result.status, result.error, result.exit_code, result.stdout.strip(), result.is_error)
-            assert result.error is None or result.text == ("[system error: the command has ended, but its exit status is unknown: "
-                                                           "the host program reaped it or ignores SIGCHLD]\\nhi\\n"), result
         print(tool.run("sleep 60 & sleep 60", timeout_s=0.3).status)
     """)
-    answers = in_host(program).splitlines()
-    assert answers.pop() == "timed_out"
-    assert set(answers) <= {"failed status_unknown None hi True", "exited None 7 hi True"}     # the second: we were faster
-    assert host == "reaps all" or set(answers) == {"failed status_unknown None hi True"}
+    assert in_host(program).splitlines() == 8 * ["exited None 7 hi True"] + ["timed_out"]
 
 
 def test_req_bash_007_6_a_kill_that_is_not_ours():
@@ -2247,6 +2464,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours():
         assert hint not in tool.run("trap '' TERM; sleep 600").text
 
 
+@clause("007.7", saboteur=("        if self._unread():\n", "        if False:\n"))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     """IF the shell ends before it has read the command, THEN THE SYSTEM SHALL report a system error."""
     refuses = tmp_path / "refuses"
@@ -2449,11 +2667,10 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch
             subprocess.run(["umount", "small"], check=True)
 
 
-def test_req_bash_009_5_is_capped(monkeypatch):
+def test_req_bash_009_5_is_capped():
     """WHEN an output file has reached 64 MiB, THE SYSTEM SHALL write no more to it and say so in the file and in the answer."""
     assert bash_tool.FILE_CAP_BYTES == 64 * 1024 * 1024
-    monkeypatch.setattr(bash_tool, "FILE_CAP_BYTES", 200 * 1024)
-    with BashTool() as tool:
+    with variant_module(FILE_CAP_BYTES="200 * KIB").BashTool() as tool:
         for size, capped in ((200 * 1024 - 1, False), (200 * 1024, False), (200 * 1024 + 1, True), (900000, True)):
             result = tool.run("head -c %d /dev/zero | tr '\\0' x" % size)
             note = "[the file with the full output ends at 200KB: the rest was read but not saved]"
@@ -2462,29 +2679,42 @@ def test_req_bash_009_5_is_capped(monkeypatch):
             assert data == b"x" * min(size, 200 * 1024) + (b"\n[output file capped at 200KB: the rest was not saved]\n" if capped else b"")
 
 
-def test_req_bash_009_6_the_folder_is_capped(monkeypatch):
-    """WHEN the output files of a folder would take more than 1 GiB, THE SYSTEM SHALL first remove the oldest that nobody writes any more."""
-    assert bash_tool.FOLDER_CAP_BYTES == 1024 ** 3
-    monkeypatch.setattr(bash_tool, "FILE_CAP_BYTES", 200000)
-    monkeypatch.setattr(bash_tool, "FOLDER_CAP_BYTES", 700000)
+@clause("009.6", saboteur=("        if _remove_finished(folder, stem):\n", "        if True:\n"))
+def test_req_bash_009_6_the_folder_is_capped():
+    """WHEN the output files of a folder would take more than 1 GiB, or be more than 1,000, THE SYSTEM SHALL first remove the oldest that no process writes any more."""
+    assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024 ** 3, 1000)
+    os.mkdir("s", 0o700)
     with BashTool(state_dir="s") as tool:
-        tool.run("seq 50000; exec >/dev/null")      # makes the folder
-        for path in Path("s").iterdir():
-            path.unlink()
         for n, name in enumerate(["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]):
-            Path("s", name).write_bytes(b"x" * 190000)
+            Path("s", name).touch()
+            os.truncate(Path("s", name), 400 * 1024 ** 2)       # sparse
             os.utime(Path("s", name), (n, n))
         with open("s/output-00000000000a.log") as live:
             fcntl.flock(live, fcntl.LOCK_EX)
             new = tool.run("seq 50000").output_file
-        assert sorted(p.name for p in Path("s").iterdir()) == sorted(
-            ["output-00000000000a.log", "output-00000000000c.log", "output-mine.log", Path(new).name])
+        kept = ["output-00000000000a.log", "output-00000000000c.log", "output-mine.log", Path(new).name]
+        assert sorted(path.name for path in Path("s").iterdir()) == sorted(kept)
+        for n in range(1100):
+            Path("s", "output-%012x.log" % n).touch()
+            Path("s", "output-%012x.job" % n).touch()
+            os.utime(Path("s", "output-%012x.log" % n), (n, n))
+            os.utime(Path("s", "output-%012x.job" % n), (n, n))
+        tool.run("seq 50000")
+        names = {path.name for path in Path("s").iterdir()}
+        assert len([name for name in names if re.fullmatch("output-[0-9a-f]{12}.log", name)]) == 1000
+        assert "output-mine.log" in names and "output-%012x.log" % 1099 in names
+        assert not {"output-%012x.log" % 0, "output-%012x.job" % 0} & names
 
 
+@clause("009.7", saboteur=("        for path in self._unnamed:\n", "        for path in ():\n"))
 def test_req_bash_009_7_close_keeps_what_was_named():
     """WHEN the tool is closed, THE SYSTEM SHALL keep the files that an answer has named and remove all others that it made."""
-    def broken(_):
-        raise KeyError("watcher")
+    seen = []
+
+    def broken(text):
+        seen.append(text)
+        if sum(map(len, seen)) > 140000:        # the file has been made
+            raise KeyError("watcher")
 
     with BashTool(state_dir="s") as tool:
         named = tool.run("seq 50000").output_file
@@ -2497,6 +2727,7 @@ def test_req_bash_009_7_close_keeps_what_was_named():
     assert not list(Path(os.environ["TMPDIR"]).glob("bash-tool-*"))
 
 
+@clause("009.8", saboteur=("if buffer.total_bytes > self._plan.limit_bytes:", "if True:"))
 def test_req_bash_009_8_no_file_without_need(tmp_path):
     """WHEN nothing was truncated or left running, THE SYSTEM SHALL make no file."""
     with BashTool() as tool:
@@ -2519,13 +2750,16 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
         import resource, sys
         from bash_tool import BashTool
         tool = BashTool()
-        tool.run("seq 100000")
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        result = tool.run(sys.argv[1], timeout_s=80)
-        assert result.truncated and result.exit_code == 0, result.text[:200]
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        peak = "; sed -n 's/^VmHWM:[^0-9]*/ /p' /proc/$PPID/status 2>/dev/null"        # of the supervisor, in kB
+        def peaks(result):
+            assert result.truncated and result.exit_code == 0, result.text[:200]
+            supervisor = result.stdout.split()[-2] if result.stdout.endswith(" kB\\n") else 0
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, int(supervisor)
+        before = peaks(tool.run("seq 100000" + peak))
+        after = peaks(tool.run(sys.argv[1] + peak, timeout_s=80))
+        print(after[0] - before[0], after[1] - before[1])
     """, flood)
-    assert int(grown) < 8 * 1024
+    assert max(map(int, grown.split())) < 8 * 1024, grown       # in the host, and in the supervisor
 
 
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
@@ -2538,6 +2772,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
+@clause("010.3", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
 def test_req_bash_010_3_nothing_stays():
     """WHEN a call has been answered and nothing is left running, THE SYSTEM SHALL hold no descriptor, thread, child or file of it."""
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
@@ -2557,7 +2792,7 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -------------------------------------------------------------------------------------------
 
 def test_req_bash_011_1_answers_in_bounded_time():
-    """IF something still holds the output open after the shell has ended, THEN THE SYSTEM SHALL answer after 0.5 seconds of silence, or 2 seconds in all."""
+    """IF a process still holds the output open after the shell has ended, THEN THE SYSTEM SHALL answer after 0.5 seconds of silence, or 2 seconds in all."""
     assert (MODES.drain_idle_s, MODES.drain_total_s) == (0.5, 2.0)
     for command, least, most in (("sleep 600 & echo hi", 0.5, 1.9), ("(while :; do echo x; sleep 0.1; done) & echo hi", 2.0, 8.0)):
         with BashTool() as tool:
@@ -2571,18 +2806,34 @@ def test_req_bash_011_1_answers_in_bounded_time():
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
 def test_req_bash_011_2_names_the_leftover(code, count):
-    """IF something still holds the output open after the shell has ended, THEN THE SYSTEM SHALL answer with the shell's own exit code and a note that names what runs, how to stop it and where its output goes."""
+    """WHEN the shell has ended by itself and processes that it started run on, THE SYSTEM SHALL answer with the shell's own exit code and a note that names them, how to stop them and, where they hold the output open, the file that it goes on to."""
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
-        result = tool.run("for i in $(seq %d); do sleep 60%d & echo $!; done; exit %d" % (count, count, code))
-        assert result.exit_code == code and result.is_error == (code != 0)
-        pids = list(map(int, result.stdout.split()))
+        for quiet in ("", " >/dev/null 2>&1"):
+            start = "for i in $(seq %d); do sleep 60%d%s & echo $!; done; " % (count, count, quiet)
+            result = tool.run(start + "exit %d" % code)
+            assert result.exit_code == code and result.is_error == (code != 0)
+            pids = list(map(int, result.stdout.split()))
+            note, = result.notes
+            assert "[%s]\n" % note in result.text and len(pids) == count
+            named = ", ".join("pid %d \"sleep 60%d\"" % (pid, count) for pid in pids)
+            assert note.startswith("still running: %s; to stop: " % named) and Path(result.output_file).exists()
+            assert note.endswith("; output goes on to " + result.output_file) == (not quiet)
+            stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
+            subprocess.run(["bash", "-c", stop], check=True)
+            assert eventually(lambda: not any(map(alive, pids)))
+    for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):     # what is just ending
+        assert tool.run(passing + "exit %d" % code).notes == ()
+
+
+@needs_proc
+def test_a_loop_is_named_by_its_shell():
+    """Of a loop the note names the shell that runs it, and no helper that has ended when the note is read."""
+    with BashTool() as tool:
+        result = tool.run("(while :; do sleep 0.03; done) >/dev/null 2>&1 & echo $!")
         note, = result.notes
-        assert "[%s]\n" % note in result.text and len(pids) == count
-        assert all("pid %d (sleep 60%d)" % (pid, count) in note for pid in pids)
-        assert note.endswith("output goes on to " + result.output_file) and Path(result.output_file).exists()
-        stop = re.search(r"to stop: (kill -9 [-0-9 ]+);", note).group(1)
-        subprocess.run(["bash", "-c", stop], check=True)
-        assert eventually(lambda: not any(map(alive, pids)))
+        assert re.findall(r"pid (\d+) \"([^\"]*)\"", note)[0] == (result.stdout.strip(), "a subshell of the command")
+        assert re.findall(r"pid (\d+)", note) == [result.stdout.strip()]
+        assert tool.jobs()[0].kill()
 
 
 def test_req_bash_011_3_goes_on_reading():
@@ -2596,9 +2847,11 @@ def test_req_bash_011_3_goes_on_reading():
         assert result.stdout == "now\n"
         assert eventually(lambda: Path("after").exists()) and alive(number_in("writer"))
         assert Path(result.output_file).read_bytes() == b"now\n" + b"x" * 350000 + b"\nend\n"
-    assert eventually(lambda: (descriptors(), tasks()) == before)
+    assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
+@clause("011.4", saboteur=("return (Action.REPORT if now >= until else Action.WAIT), until",
+                           "return Action.REPORT, until"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     """WHEN the shell has ended, THE SYSTEM SHALL return all that was written before its end."""
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
@@ -2614,6 +2867,7 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
 
 # ---- 012 The command's text ------------------------------------------------------------------------------------
 
+@clause("012.1", saboteur=("b\"-c\", BOOTSTRAP.encode()]", "b\"-c\", BOOTSTRAP.encode(), plan.text[:99]]"))
 def test_req_bash_012_1_in_no_argv():
     """WHEN a command is executed, THE SYSTEM SHALL keep its text out of every process's arguments."""
     with BashTool() as tool:
@@ -2622,6 +2876,7 @@ def test_req_bash_012_1_in_no_argv():
     assert result.stdout == "none else\n%s\n" % word
 
 
+@clause("012.2", saboteur=("+ plan.text + b\"\\0\"", "+ plan.text[:131071] + b\"\\0\""))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -2644,6 +2899,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
+@clause("013.1", saboteur=("self._spawn(os.fsencode(self._scratch))", "self._spawn(b\"/\")"))
 def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
     """IF the working directory cannot be entered, THEN THE SYSTEM SHALL run the command in an empty private folder and say so."""
     (tmp_path / "file").write_text("")
@@ -2661,6 +2917,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
     assert tool.run("pwd").text == str(tmp_path / "gone") + "\n"
 
 
+@clause("013.2", saboteur=("self._notes.append(NOTE_SCRATCH.format(path=printable(self._scratch)))", "pass"))
 def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
     """WHEN a command has run in such a folder, THE SYSTEM SHALL keep and name the folder if it holds anything, and remove it if not."""
     with BashTool(tmp_path / "gone", state_dir="s") as tool:
@@ -2721,13 +2978,13 @@ def test_req_bash_014_4_all_else_passes(environ, set_to):
     assert not withheld and env.items() >= passed.items()
 
 
+@clause("014.5", saboteur=("{**NON_INTERACTIVE, **environ}", "{**environ, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
     """WHERE the host gives an environment, THE SYSTEM SHALL pass it as it is, with the non-interactive forms that it lacks."""
-    monkeypatch.setenv("BASH_TOOL_RUN_abc", "1")
     given_env = {"PATH": os.environ["PATH"], "MY_TOKEN": "x", "PAGER": "more", "BASH_ENV": "/dev/null"}
     with BashTool(env=given_env) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
-        assert shown.items() >= given_env.items() and shown["GIT_PAGER"] == "cat" and shown["BASH_TOOL_RUN_abc"] == "1"
+        assert shown.items() >= given_env.items() and shown["GIT_PAGER"] == "cat"
         assert "HOME" not in shown and tool.withheld == ()
 
 
@@ -2776,6 +3033,10 @@ def cancelled_when(path, times=1):
     return cancel
 
 
+@clause("015.1", saboteur=("            if message.get(\"cancel\") == self._number:\n"
+                           "                self._stop_for(Stop.CANCELLED)",
+                           "            if message.get(\"cancel\") == self._number:\n"
+                           "                self._stop_for(Stop.TIMED_OUT)"))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -2790,6 +3051,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
+@clause("015.2", saboteur=("                    self._wait_for_end()\n", "                    pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     """IF an exception strikes the caller of a command, THEN THE SYSTEM SHALL end the command before the exception goes on."""
     assert in_host("""
@@ -2822,15 +3084,19 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
         try:
             tool.run("trap '' TERM; echo $$ > child; while :; do sleep 1; done")
         except KeyboardInterrupt:
-            pid = open("child").read().strip()
-            print(os.path.exists("/proc/" + pid), time.monotonic() - begun < 10)
+            took = time.monotonic() - begun
         try:
-            time.sleep(1)       # the third may come after the answer
+            time.sleep(1)       # the second leaves, and the supervisor ends the command; the third may come after that
         except KeyboardInterrupt:
             pass
+        pid, end = open("child").read().strip(), time.monotonic() + 5
+        while os.path.exists("/proc/" + pid) and time.monotonic() < end:
+            time.sleep(0.01)
+        print(os.path.exists("/proc/" + pid), took < 10)
     """) == "False\nFalse\nFalse True\n"
 
 
+@clause("015.3", saboteur=("state.stops > 1 or now", "now"))
 def test_req_bash_015_3_the_second_cancel_kills():
     """WHEN a call is cancelled a second time, THE SYSTEM SHALL send KILL at once."""
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
@@ -2843,17 +3109,22 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-def test_req_bash_015_4_a_cancelled_call_does_not_begin(monkeypatch):
-    """WHEN a call was cancelled before its command began, THE SYSTEM SHALL not run the command."""
-    spawned = []
-    monkeypatch.setattr(bash_tool, "Process", lambda *arguments: spawned.append(arguments))
-    cancel = Cancel()
-    cancel.cancel()
-    with BashTool() as tool:
-        result = tool.run("touch made", cancel=cancel)
-    assert (result.text, result.status) == ("[command cancelled]\n", "cancelled") and not spawned
+@clause("015.4", saboteur=("            if self._wanted():\n                return", "            if False:\n                return"))
+def test_req_bash_015_4_a_cancelled_call_does_not_begin():
+    assert in_host("""
+        import os
+        from bash_tool import BashTool, Cancel
+        before, cancel = os.listdir("/proc/self/fd"), Cancel()
+        cancel.cancel()
+        with BashTool() as tool:
+            result = tool.run("touch made", cancel=cancel)
+        print(result.status, result.text, end="")
+        assert len(os.listdir("/proc/self/fd")) == len(before)      # not even a fork server was asked for anything
+    """) == "cancelled [command cancelled]\n"
+    assert not Path("made").exists()
 
 
+@clause("015.5", saboteur=("                for exchange in waiting:\n                    exchange.cancel()\n", ""))
 def test_req_bash_015_5_close_ends_what_runs():
     """WHEN the tool is closed, THE SYSTEM SHALL end the commands that are still being waited for."""
     tool = BashTool()
@@ -2867,6 +3138,7 @@ def test_req_bash_015_5_close_ends_what_runs():
 
 # ---- 016 Live output -------------------------------------------------------------------------------------------
 
+@clause("016.1", saboteur=("add_live(chunk, stream)", "add_live(chunk[1:], stream)"))
 @given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 @few
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
@@ -2879,6 +3151,7 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
+@clause("016.2", saboteur=("            self._skipped += dropped\n", ""))
 def test_req_bash_016_2_a_slow_watcher_is_told():
     """IF live output is fetched more slowly than it comes, THEN THE SYSTEM SHALL skip the oldest of it and say how much."""
     pieces = []
@@ -2940,6 +3213,7 @@ def test_req_bash_017_4_json():
         assert {**fields, "duration_s": 0} == {**same, "duration_s": 0}
 
 
+@clause("017.5", saboteur=("hashlib.sha256(_read_file(", "hashlib.sha256(b\"x\" + _read_file("))
 def test_req_bash_017_5_version():
     """WHEN `--version` is given, THE SYSTEM SHALL print its version and the sha256 of its own file."""
     digest = subprocess.run(["sha256sum", str(TOOL)], stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
@@ -3009,6 +3283,8 @@ def test_req_bash_018_2_unconfirmed():
             BashTool(**wrong)
 
 
+@clause("019.1", saboteur=("        self._control = OwnedSocket(ours)\n",
+                           "        self._control = OwnedSocket(ours)\n        os.umask(0o11)\n"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     """WHEN commands are executed, THE SYSTEM SHALL leave the host's signal handlers, signal mask, umask, directory, limits and environment as they were."""
     assert in_host("""
@@ -3035,6 +3311,9 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
     """) == "True (0, 0)\nTrue\n"
 
 
+@clause("019.2", saboteur=("            self._attached.add(exchange)\n",
+                           "            [other.cancel() for other in list(self._attached)]\n"
+                           "            self._attached.add(exchange)\n"))
 def test_req_bash_019_2_calls_do_not_meet():
     """WHEN calls are made from several threads at once, THE SYSTEM SHALL answer each as if it were alone."""
     tool = BashTool(profile=tiny(default=0.5))
@@ -3069,8 +3348,9 @@ def test_a_timeout_with_an_unreachable_holder():
 
 def test_only_the_monotonic_clock_decides():
     """Wall-clock time is written down for people; no deadline is made of it."""
-    assert [line.strip() for line in SOURCE.split("\n") if "time.time()" in line and "created=time.time()" not in line] == [
-        "age_s = max(0.0, time.time() - job.created)"]
+    lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
+    assert len(lines) == 3 and '"created": time.time()' in lines[0]
+    assert lines[1:] == ["return max(0.0, time.time() - known.created)", "age_s = max(0.0, time.time() - job.created)"]
 
 
 def test_git_leaves_no_lock():
@@ -3132,12 +3412,13 @@ def test_a_thousand_calls():
             tool.call({"command": 7})
 
     hundred()
+    warm_up()
     eventually(lambda: tasks() == 1)
-    before = descriptors(), tasks()
+    before = descriptors()
     memory = rss()
     for _ in range(9):
         hundred()
-    assert eventually(lambda: (descriptors(), tasks()) == before), (before, descriptors(), tasks())
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
     assert not children() and rss() - memory < 4 * 1024 * 1024
 
 
@@ -3151,9 +3432,10 @@ DYING_HOST = """
     def run(n, command):
         threading.Thread(target=tool.run, args=(command,), daemon=True).start()
     run(0, "echo $$ > p0; trap '' TERM; sleep 600; sleep 600")
-    run(1, "setsid sh -c 'echo $$ > p1; exec sleep 600' & sleep 600")
+    run(1, "setsid sh -c 'trap \\"\\" TERM; echo $$ > p1; while :; do sleep 0.1; done' & sleep 600")
     run(2, "(setsid sh -c 'echo $$ > p2; exec sleep 600' &); env -i sh -c 'echo $$ > p3; exec sleep 600'")
-    while not all(os.path.exists("p%d" % n) and open("p%d" % n).read().endswith("\\n") for n in range(4)):
+    run(3, "(env -i setsid sh -c 'echo $$ > p4; exec sleep 600' >/dev/null 2>&1 &); kill -STOP $PPID; sleep 600")
+    while not all(os.path.exists("p%d" % n) and open("p%d" % n).read().endswith("\\n") for n in range(5)):
         pass
     open("ready", "w").close()
     if sys.argv[1] == "exit":
@@ -3173,12 +3455,12 @@ DYING_HOST = """
 @needs_proc
 @pytest.mark.parametrize("death", ["KILL", "TERM", "exit", "segfault", "forked"])
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
-    """IF the host dies while a command is being waited for, THEN THE SYSTEM SHALL end the command and what carries the run's variable within a second."""
+    """IF the host dies while a command is being waited for, THEN THE SYSTEM SHALL end every process that descends from the command's shell within a second."""
     host = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DYING_HOST), death], stdin=subprocess.DEVNULL,
                             env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), stderr=subprocess.DEVNULL)
     try:
         assert eventually(lambda: Path("ready").exists())
-        pids = [number_in("p%d" % n) for n in range(4)]
+        pids = [number_in("p%d" % n) for n in range(5)]
         if death in ("KILL", "TERM"):
             host.send_signal(getattr(signal, "SIG" + death))
         host.wait(timeout=20)
@@ -3201,12 +3483,12 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
         tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
         os._exit(0)
     """)
-    time.sleep(0.5)     # the guard has nothing to do; there is nothing to poll for
+    time.sleep(1.0)     # nothing is to be ended; there is nothing to poll for
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
-    """WHEN a call has been answered, THE SYSTEM SHALL leave the host without a child that it has not started itself."""
+    """WHERE the host is neither process 1 nor a subreaper, WHEN a call has been answered, THE SYSTEM SHALL leave the host without a child that it has not started itself."""
     answer = in_host("""
         import os
         from bash_tool import BashTool
@@ -3219,7 +3501,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
             print("no child")
     """)
     assert answer == "no child\n"
-    assert eventually(lambda: not carriers(nothing_is_left))     # the guard has ended with its host
+    assert eventually(lambda: not carriers(nothing_is_left))     # the fork server has ended with its host
 
 
 @needs_proc
@@ -3245,32 +3527,59 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
 
 # ---- Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them -------------------
 
-def spied(monkeypatch, *names):
-    """Records the calls of these functions of `os`, in order."""
-    calls = []
-    for name in names:
-        real = getattr(os, name)
+# Runs in a supervisor as soon as it begins: what it signals and reaps is written to a file, a line each, in order.
+SPY = """
+    for name in ("kill", "killpg", "waitpid"):
+        def spy(*arguments, name=name, real=getattr(os, name)):
+            answer = None
+            try:
+                answer = real(*arguments)
+                return answer
+            finally:
+                if name != "waitpid" or answer and answer[0]:
+                    fd = os.open(%r, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                    os.write(fd, ("%%s %%d %%d\\n" %% (name, *(answer if name == "waitpid" else arguments))).encode())
+                    os.close(fd)
+        spy.spies = True
+        if not hasattr(getattr(os, name), "spies"):
+            setattr(os, name, spy)
+"""
+IN_A_SUPERVISOR = "    IS_SUBREAPER = _become_subreaper()\n"       # here it begins; the fork server has been here before it
 
-        def spy(*arguments, _name=name, _real=real):
-            calls.append((_name, *arguments))
-            return _real(*arguments)
 
-        monkeypatch.setattr(os, name, spy)
-    return calls
+def spying_module(path="signals"):
+    """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status) each."""
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + SPY % os.path.abspath(path)))
+
+    def signals():
+        lines = [line.split() for line in Path(path).read_text().splitlines()]
+        return [(name, int(pid), int(number)) for name, pid, number in lines]
+    return module, signals
 
 
-@pytest.mark.skipif(WITHOUT == "waitid", reason="SPEC.md, Fallbacks: the number is not pinned then")
-def test_t01_nothing_is_signalled_after_the_reap(monkeypatch):
-    """A shell that has ended stays a zombie until its group was dealt with; after its reap its number is never used."""
-    calls = spied(monkeypatch, "killpg", "waitpid")
-    with BashTool(profile=tiny(default=60, drain_idle_s=60, drain_total_s=60)) as tool:
-        result = tool.run("sleep 600 & echo $! > child; touch begun", cancel=cancelled_when("begun"))
+@fault("t01", saboteur=("        if self._state.exited_s is not None and IS_SUBREAPER:\n", "        if False:\n"))
+@needs_proc
+def test_t01_nothing_is_signalled_after_the_reap():
+    """After the reap of a process its number is never used, neither for it nor for its group."""
+    module, signals = spying_module()
+    with module.BashTool(profile=tiny(default=60, drain_idle_s=60, drain_total_s=60, module=module)) as tool:
+        cancel = module.Cancel()
+        thread = threading.Thread(target=lambda: eventually(lambda: Path("begun").exists()) and cancel.cancel())
+        thread.start()
+        result = tool.run("setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
+                          "(sleep 0.5; touch begun; exec sleep 600) &", cancel=cancel)
+        thread.join()
     assert result.status == "cancelled" and not alive(number_in("child"))
-    shell = next(arguments[0] for name, *arguments in calls if name == "killpg")
-    reaped = [n for n, (name, *arguments) in enumerate(calls) if name == "waitpid" and arguments[0] == shell]
-    assert reaped and not [call for call in calls[reaped[0]:] if call[0] == "killpg"]
+    calls, reaped = signals(), set()
+    for name, pid, number in calls:
+        if name == "waitpid":
+            reaped.add(pid)
+        else:
+            assert pid not in reaped or number == 0, (name, pid, number, calls)
+    assert number_in("shell") in reaped and any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
 
 
+@fault("t04", saboteur=("self._state.alone = IS_SUBREAPER or not self._state.stops or not _group(self._pid)", "pass"))
 @pytest.mark.skipif(os.getuid() != 0 or WITHOUT != "", reason="making a process namespace takes root; the fallbacks have no say in it")
 def test_t04_zombies_are_not_waited_for():
     """Members that are dead but unreaped, because process 1 reaps nobody, keep nothing waiting."""
@@ -3292,29 +3601,38 @@ def test_t04_zombies_are_not_waited_for():
         namespace.wait()
 
 
+@fault("t05", saboteur=("if member.group != self._pid or not reached:", "if member.group != self._pid:"))
 @needs_proc
-@pytest.mark.parametrize("problem", [PermissionError(1, "EPERM"), ProcessLookupError(3, "ESRCH")])
-def test_t05_a_group_that_cannot_be_signalled(monkeypatch, problem):
+@pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
+def test_t05_a_group_that_cannot_be_signalled(problem):
     """Where killpg fails, the members are signalled one by one; nothing is raised, nothing loops."""
-    def killpg(*_):
-        raise problem
-
-    monkeypatch.setattr(os, "killpg", killpg)
-    with BashTool(profile=tiny()) as tool:
-        result = tool.run("trap '' TERM; sleep 600 & echo $! > child; sleep 600; :")
+    refuse = "    def killpg(*_: object) -> None:\n        raise %s\n    os.killpg = killpg\n" % problem
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + refuse))
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        result = tool.run("trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done")
     assert (result.status, result.notes) == ("timed_out", ()) and not alive(number_in("child"))
+    assert Path("heard").exists()       # the TERM, not only the KILL
 
 
+@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
 @needs_proc
-def test_t06_what_survives_kill_is_named(monkeypatch):
-    """A process that cannot be killed is waited for a bounded time, and named."""
-    monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.3)
-    monkeypatch.setattr(bash_tool, "_signal_one", lambda *_: None)
-    with BashTool(profile=tiny()) as tool:
+def test_t06_what_survives_kill_is_named():
+    """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
+    spare = ("    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+             "        if b'600.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
+             "            real(pid, number)\n"
+             "    os.kill = kill\n")
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+    with module.BashTool(profile=tiny(module=module)) as tool:
         begun = time.monotonic()
-        result = tool.run("setsid sleep 600 & echo $! > child; wait")
-    pid = number_in("child")
-    assert result.notes == ("could not be killed: pid %d (sleep 600)" % pid,) and alive(pid) and time.monotonic() - begun < 20
+        result = tool.run("setsid sleep 600.0625 & echo $! > child; wait")
+        pid = number_in("child")
+        assert result.notes == ('could not be killed: pid %d "sleep 600.0625"' % pid,)
+        assert alive(pid) and time.monotonic() - begun < 20
+        assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)       # not the supervisor that stays with it
+    supervisor = parent_of(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
 def test_t07_all_exit_codes():
@@ -3325,27 +3643,53 @@ def test_t07_all_exit_codes():
     assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
 
 
+@fault("t08", saboteur=("        for what in self._supervisor.wait(wait_s):\n", "        for what in self._supervisor.wait(0.0):\n"))
+@needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
+    def used_s(pid):
+        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     with BashTool(profile=tiny(default=30, grace=1.5)) as tool:
-        tool.run(":")
-        begun = time.process_time()
-        assert tool.run("exec >&- 2>&-; sleep 1.5; exit 4").exit_code == 4
-        tool.run("trap '' TERM; while :; do sleep 1; done", timeout_s=0.2)
-        assert time.process_time() - begun < 0.2      # it takes 0.01; who is always busy gets more, also beside seven others
+        for command, limit_s in (("exec >&- 2>&-; sleep 1.5", None), ("trap '' TERM; while :; do sleep 1; done", 0.2)):
+            tool.run(":")
+            begun, used = time.process_time(), []
+            thread = threading.Thread(target=tool.run, args=("echo $PPID > supervisor; " + command,),
+                                      kwargs={"timeout_s": limit_s})
+            thread.start()
+            supervisor = number_in("supervisor")
+            while thread.is_alive():
+                used.append(used_s(supervisor))
+                thread.join(0.1)
+            os.unlink("supervisor")
+            assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used      # a busy loop takes a second
 
 
+@fault("t09", saboteur=("return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except OSError:",
+                        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except KeyError:"))
 @pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
-def test_t09_without_a_pidfd(monkeypatch, number):
-    """A pidfd that is refused changes nothing."""
-    def refuse(*_):
-        raise OSError(getattr(__import__("errno"), number), number)
-
-    monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
-    with BashTool(profile=tiny()) as tool:
-        assert tool.run("echo hi; exit 3").text == "[command failed: exit code 3]\nhi\n"
-        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600")
-        assert (result.status, result.notes) == ("timed_out", ()) and (WITHOUT == "proc" or not alive(number_in("escaped")))
+def test_t09_without_a_pidfd(number):
+    """A pidfd that is refused changes nothing; the end of the host is noticed without it."""
+    printed = in_host("""
+        import errno, os, sys, threading
+        def refuse(*_):
+            raise OSError(getattr(errno, sys.argv[1]), sys.argv[1])
+        os.pidfd_open = refuse
+        import dataclasses
+        from bash_tool import BashTool, MODES
+        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
+        print(tool.run("echo hi; exit 3").text, end="")
+        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600", timeout_s=0.5)
+        print(result.status, result.notes)
+        threading.Thread(target=tool.run, args=("echo $$ > last; sleep 600",), daemon=True).start()
+        while not os.path.exists("last"):
+            pass
+        os._exit(0)
+    """, number)
+    assert printed == "[command failed: exit code 3]\nhi\ntimed_out ()\n"
+    assert WITHOUT in ("proc", "subreaper") or not alive(number_in("escaped"))
+    assert eventually(lambda: not alive(number_in("last")), 3)
 
 
 def test_t10_interrupted_system_calls():
@@ -3364,15 +3708,18 @@ def test_t10_interrupted_system_calls():
     """) == "[command timed out after 0.3s]\n"
 
 
+@fault("t13", saboteur=("        members = descendants(os.getpid())\n        for number",
+                        "        members = descendants(os.getpid()) + descendants(self._supervisor.host._pid)\n"
+                        "        for number"))
 @needs_proc
 def test_t13_strangers_are_spared():
-    """Processes of the host, with another run's variable or none, and younger than the run, live through its sweep."""
+    """Processes of the host, and processes younger than a command, live through its end."""
     strangers = []
 
     def begin():
         assert eventually(lambda: Path("begun").exists())
         strangers.extend(subprocess.Popen(["sleep", "600"], start_new_session=new, env=env) for new, env in (
-            (False, None), (True, None), (True, dict(os.environ, BASH_TOOL_RUN_0123="1"))))
+            (False, None), (True, None), (True, {"PATH": os.environ["PATH"]})))
         cancel.cancel()
 
     cancel = Cancel()
@@ -3389,34 +3736,55 @@ def test_t13_strangers_are_spared():
             stranger.wait()
 
 
-def test_t14_what_proves_that_nobody_lives(monkeypatch):
-    """One scan that saw nobody, if no number was given out meanwhile; ten in a row, if one was or that is not known."""
-    for last_pid, scans in ((lambda: 7, 1), (itertools.count(7).__next__, 10), (lambda: 0, 10)):
-        monkeypatch.setattr(bash_tool, "_last_pid", last_pid)
-        tree = bash_tool.Tree(77, 5, bash_tool.RUN_PREFIX + 32 * "a")
-        for members in ([], ["somebody"], []):
-            monkeypatch.setattr(tree, "members", lambda: members)
-            proofs = [tree.gone(killing=False) for _ in range(scans)]
-            assert proofs == ([False] * scans if members else [False] * (scans - 1) + [True])
-
-
+@fault("t14", saboteur=("            if pid == 0:\n                break\n            if pid == self._pid",
+                        "            if pid == 0:\n                self._state.alone = True\n                break\n"
+                        "            if pid == self._pid"))
 @needs_proc
-def test_t14_who_was_born_during_the_scan(monkeypatch):
-    """A member that no list holds is found by its number, once per process: a thread has a number too."""
-    program = "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)"
-    mark = bash_tool.RUN_PREFIX + "0" * 32
-    process = subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ, **{mark: "1"}))
+def test_t14_what_proves_that_nobody_lives():
+    """A command has ended when its supervisor has no child left, whatever hides, and then the supervisor runs the next."""
+    hidden = "(env -i setsid sh -c 'trap \"\" TERM; echo $$ > deep%d; while :; do sleep 0.1; done' <&- >&- 2>&- &)"
+    with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
+        result = tool.run("; ".join(hidden % n for n in range(4)) + "; trap '' TERM; while :; do sleep 0.1; done")
+        assert (result.status, result.notes) == ("timed_out", ())
+        assert not [n for n in range(4) if Path("deep%d" % n).exists() and alive(number_in("deep%d" % n))]
+    supervisors = in_host("""
+        import os
+        from bash_tool import BashTool
+        tool = BashTool()
+        print(*(tool.run(command).stdout.strip() for command in (
+            "echo $PPID", "echo $PPID; sleep 600 & exit 0", "echo $PPID", "echo $PPID; sleep 600 >/dev/null 2>&1 & exit 0",
+            "echo $PPID")))
+    """).split()
+    first, second, third, fourth, fifth = supervisors
+    assert first == second != third == fourth != fifth != first      # the second and the fourth left something behind
+
+
+@fault("t14_who", saboteur=("            for child in _numbers_in(\"%s/%d/task/%s/children\" % (PROC, pid, task))]",
+                            "            for child in _numbers_in(\"%s/%d/task/%s/children\" % (PROC, pid, tasks[0]))]"))
+@needs_proc
+def test_t14_who_was_born_by_a_thread():
+    """The descendants of a process are those of all its threads, the dead included, parents first."""
+    born, leave = [], threading.Event()
+
+    def thread():
+        born.append(subprocess.Popen(["bash", "-c", "sleep 600 & wait"], start_new_session=True))
+        leave.wait()
+
+    worker = threading.Thread(target=thread)
+    worker.start()
     try:
-        assert eventually(lambda: len(os.listdir("/proc/%d/task" % process.pid)) == 2)
-        youngest = max(map(int, os.listdir("/proc/%d/task" % process.pid)))     # the thread, unless the numbers began anew between the two
-        listdir, last = os.listdir, iter([process.pid - 1, *[youngest] * 100])
-        monkeypatch.setattr(bash_tool, "_last_pid", lambda: next(last))
-        monkeypatch.setattr(bash_tool.os, "listdir", lambda path: [] if path == bash_tool.PROC else listdir(path))
-        assert [one.pid for one in bash_tool.Tree(2 ** 22, 0, mark).members()] == [process.pid]
+        assert eventually(lambda: born and len(bash_tool.descendants(born[0].pid)) == 1)
+        (grandchild,) = bash_tool.descendants(born[0].pid)
+        pids = [one.pid for one in bash_tool.descendants(os.getpid())]
+        assert pids.index(born[0].pid) < pids.index(grandchild.pid)
+        assert born[0].pid not in [one.pid for one in bash_tool.descendants(os.getpid(), [born[0].pid])]
+        os.killpg(born[0].pid, signal.SIGKILL)
+        assert eventually(lambda: [one.dead for one in bash_tool.descendants(os.getpid()) if one.pid == born[0].pid] == [True])
     finally:
-        monkeypatch.undo()
-        process.kill()
-        process.wait()
+        os.killpg(born[0].pid, signal.SIGKILL)
+        born[0].wait()
+        leave.set()
+        worker.join()
 
 
 HOPPER = """
@@ -3438,7 +3806,7 @@ while time.monotonic() < end:
 def test_t14_hoppers(nothing_is_left, new_session):
     """A process that forks and exits all the time, in its group or in new sessions, is gone after a stop."""
     Path("hopper.py").write_text(HOPPER)
-    with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
+    with BashTool(profile=tiny(default=2.0, grace=0.2)) as tool:
         result = tool.run(("%s hopper.py %s & " % (sys.executable, "x" if new_session else "")) * 6 + "sleep 600")
     assert result.status == "timed_out" and result.notes == () and not carriers(nothing_is_left)
     beats = Path("beat").stat().st_size
@@ -3446,22 +3814,25 @@ def test_t14_hoppers(nothing_is_left, new_session):
     assert Path("beat").stat().st_size == beats > 10
 
 
+@fault("t15", saboteur=("    if now is not None and now.start == member.start:\n        if fd is None:",
+                        "    if now is not None:\n        if fd is None:"))
 @needs_proc
 def test_t15_a_reused_number_is_spared():
-    """Who has the number of a member but another start time is not signalled."""
+    """A process that has the number of another, but another start time, is not signalled."""
     stranger = subprocess.Popen(["sleep", "600"])
     try:
         member = bash_tool._member(stranger.pid)
-        bash_tool._signal_one(member._replace(start=member.start - 1), signal.SIGKILL)
+        bash_tool._signal_checked(member._replace(start=member.start - 1), signal.SIGKILL)
         time.sleep(0.1)     # the signal would have arrived; there is nothing to poll for
         assert stranger.poll() is None
-        bash_tool._signal_one(member, signal.SIGKILL)
+        bash_tool._signal_checked(member, signal.SIGKILL)
         assert stranger.wait(10) == -9
     finally:
         stranger.kill()
         stranger.wait()
 
 
+@fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
 def test_t31_what_execve_cannot_carry():
     """An environment that is too large is named as the culprit; the command is not."""
     for environment in (dict(os.environ, X="x" * 140000), {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}}):
@@ -3470,6 +3841,8 @@ def test_t31_what_execve_cannot_carry():
     no_leak(lambda: BashTool(env=environment).run("echo hi"))
 
 
+@fault("t32", saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:",
+                        "except KeyError as failed:"))
 def test_t32_no_descriptor_no_process(tmp_path):
     """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is room."""
     answers = in_host("""
@@ -3504,9 +3877,10 @@ def test_t32_no_descriptor_no_process(tmp_path):
             os.setgid(65534)
             os.setuid(65534)
             tool = bash_tool.BashTool("/")
-            assert tool.run("echo hi").text == "hi\\n"
+            assert tool.run("echo hi").text == "hi\\n", tool.run("echo hi")
             resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
-            result = tool.run("echo hi")
+            assert tool.run("echo hi").text == "hi\\n"      # it keeps the limits of its making
+            result = bash_tool.BashTool("/").run("echo hi")
             print(result.error, result.text)
         """).startswith("spawn_failed [system error: ")
 
@@ -3520,15 +3894,21 @@ def test_t35_the_stopped_hear_the_term():
         assert result.text == "[command timed out after 1s]\ncleaned\n" and time.monotonic() - begun < 15
 
 
-def test_t36_order_of_signals(monkeypatch):
+@fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
+@needs_proc
+def test_t36_order_of_signals():
     """TERM, then CONT, then KILL; no CONT before TERM."""
-    calls = spied(monkeypatch, "killpg")
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        tool.run("trap '' TERM; while :; do sleep 1; done")
-    numbers = [number for _, _, number in calls if number]
-    assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
+    module, signals = spying_module()
+    with module.BashTool(profile=tiny(grace=0.3, module=module)) as tool:
+        tool.run("echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1; done' & "
+                 "while :; do sleep 1; done")
+    for pid in (number_in("me"), number_in("other")):
+        numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
+        assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
 
 
+@fault("t37", saboteur=("if state.exited_s is not None and state.alone:\n        return",
+                        "if state.kill_s and state.alone:\n        return"))
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
     """A clean-up of 0.3 s is waited for and no longer; who ignores TERM is killed at its end."""
@@ -3541,14 +3921,20 @@ def test_t37_the_grace_is_an_upper_bound():
         assert tool.run("trap '' TERM; while :; do sleep 1; done").status == "timed_out" and time.monotonic() - begun > 1.4
 
 
+@fault("t43", saboteur=("until = max(state.output_s, state.exited_s) + LEAVING_S",
+                        "until = max(state.output_s, state.exited_s) + 1"))
 def test_t43_a_quiet_daemon_costs_nothing():
-    """A daemon that holds no pipe neither delays the answer nor adds a word to it."""
+    """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
     with BashTool() as tool:
         least = min(timed(lambda: tool.run("nohup sleep 600 >/dev/null 2>&1 &")) for _ in range(3))
         result = tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; echo hi")
-    assert result.text == "hi\n" and least < 0.5 and alive(number_in("daemon"))
+    daemon = number_in("daemon")
+    assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
+    assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
+        r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n' % daemon, result.text)
 
 
+@fault("t44", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
 def test_t44_a_storm_of_interrupts(nothing_is_left):
     """Two hundred Ctrl-C at random moments: nothing leaks, nothing hangs, nothing survives."""
     assert in_host("""
@@ -3588,69 +3974,80 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
             except KeyboardInterrupt:
                 interrupts += 1
         end = time.monotonic() + 20
-        while state() != before and time.monotonic() < end:
+        while (state()[0] > before[0] + 3 or state()[1] != 1) and time.monotonic() < end:
             time.sleep(0.05)
-        print(state() == before or (before, state()), interrupts > 50, answers > 0)
+        # the first call left one idle supervisor, and now there may be some more
+        print(state()[0] <= before[0] + 3 and state()[1] == 1 or (before, state()), interrupts > 50, answers > 0)
         left = subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=subprocess.PIPE).stdout.decode().split()
         print(len(left) <= 1)       # pgrep itself
     """) == "True True True\nTrue\n"
     assert eventually(lambda: not carriers(nothing_is_left))
 
 
-def test_t46_every_line_of_the_ledger_is_read():
-    """The guard finds the run that is still under way among many that have come and gone."""
-    program = """
+@fault("t46", saboteur=("        if self._supervisor.host_left() and self._attached:\n            self._attached = False\n",
+                        "        if self._supervisor.host_left() and self._attached and self._supervisor.identity[0] % 2:\n"
+                        "            self._attached = False\n"))
+def test_t46_a_host_that_dies_among_many_calls():
+    """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none lives."""
+    in_host("""
         import os, threading
         from bash_tool import BashTool
         tool = BashTool()
         threads = [threading.Thread(target=tool.run, args=("sleep 0.3",)) for _ in range(20)]
         [thread.start() for thread in threads]
-        threading.Thread(target=tool.run, args=("echo $$ > last; sleep 600",), daemon=True).start()
+        for n in range(6):
+            threading.Thread(target=tool.run, daemon=True, args=(
+                "trap 'echo bye > bye%d; exit' TERM; echo $$ > last%d; sleep 600 & wait" % (n, n),)).start()
         [thread.join() for thread in threads]
-        while not os.path.exists("last"):
+        while not all(os.path.exists("last%d" % n) for n in range(6)):
             pass
         os._exit(0)
-    """
-    in_host(program)
-    assert eventually(lambda: not alive(number_in("last")))
-
-
-@needs_proc
-def test_t47_the_guard_is_replaced(nothing_is_left):
-    """A guard that was killed is replaced at the next call, and the runs that were under way stay guarded."""
-    in_host("""
-        import os, signal, threading, time
-        from bash_tool import BashTool
-        tool = BashTool()
-
-        def command_line(pid):
-            try:
-                return open("/proc/%s/cmdline" % pid, "rb").read()
-            except OSError:     # another test's, which has ended
-                return b""
-
-        def is_over(pid):
-            try:
-                return open("/proc/%d/stat" % pid).read().split()[2] == "Z"
-            except OSError:     # reaped
-                return True
-
-        threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
-        while not os.path.exists("first"):
-            time.sleep(0.01)
-        mark = [name for name in os.environ if name.startswith("TEST_OF")][0]
-        guards = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()
-                  and b"read -r _ <&4" in command_line(pid) and os.path.exists("/proc/%s/fd/3" % pid) and os.getsid(int(pid)) != os.getsid(0)
-                  and any(os.path.samefile("/proc/%s/fd/3" % pid, "/proc/self/fd/%s" % fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd))]
-        assert len(guards) == 1, guards
-        os.kill(guards[0], signal.SIGKILL)
-        while not is_over(guards[0]):
-            pass
-        os._exit(tool.run("echo hi").text != "hi\\n")
     """)
-    assert eventually(lambda: not alive(number_in("first")))
+    assert eventually(lambda: not any(alive(number_in("last%d" % n)) for n in range(6)), 3)
+    assert all(Path("bye%d" % n).exists() for n in range(6))
 
 
+@fault("t47", saboteur=("        if server is not None and server.is_usable():", "        if server is not None:"))
+@needs_proc
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_t47_the_fork_server_is_replaced(number):
+    """A fork server that was killed or stopped is replaced when one is needed, and what it brought still ends with the host."""
+    in_host("""
+        import os, signal, subprocess, sys, threading, time
+        from bash_tool import BashTool
+
+        def parent_of(pid):
+            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
+
+        tool, before = BashTool(), len(os.listdir("/proc/self/fd"))
+        threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
+        while not os.path.exists("first") or not os.path.getsize("first"):
+            time.sleep(0.01)
+        server = parent_of(parent_of(int(open("first").read())))
+        assert server != os.getpid()
+        os.kill(server, getattr(signal, sys.argv[1]))
+        while os.path.exists("/proc/%d" % server) and subprocess.run(
+                ["grep", "-qs", "^State:.[ZXT]", "/proc/%d/status" % server]).returncode:
+            time.sleep(0.01)
+        begun = time.monotonic()
+        result = tool.run("echo $PPID; echo $$ > second")
+        took = time.monotonic() - begun
+        assert result.error is None and took < (2 if sys.argv[1] == "SIGKILL" else 12), (result, took)
+        assert parent_of(int(result.stdout)) != server
+        with open("server", "w") as file:
+            file.write("%d\\n" % server)
+        os._exit(0)
+    """, number)
+    try:
+        assert eventually(lambda: not alive(number_in("first")), 3)
+    finally:
+        with contextlib.suppress(OSError):
+            os.kill(number_in("server"), signal.SIGKILL)
+
+
+@fault("t48", saboteur=("            self._attached.add(exchange)\n",
+                        "            [other.cancel() for other in list(self._attached)]\n"
+                        "            self._attached.add(exchange)\n"))
 def test_t48_threads():
     """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their answers."""
     tool = BashTool()
@@ -3664,6 +4061,8 @@ def test_t48_threads():
     assert all(Path("t%d" % n).read_text() == "done\n" for n in range(5))
 
 
+@fault("t49", saboteur=("signal.pthread_sigmask(signal.SIG_SETMASK, ())",
+                        "signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGPIPE])"))
 def test_t49_signals_of_the_host():
     """A host that ignores or blocks signals: a pipeline ends as it should, and every command can be ended."""
     assert in_host("""
@@ -3681,6 +4080,8 @@ def test_t49_signals_of_the_host():
     """) == "['y', '141']\n[command timed out after 0.2s]\n True\nTrue\n"
 
 
+@fault("t50", saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))",
+                        "select.select([first.fileno()], [], [], 1.0)"))
 def test_t50_few_and_many_descriptors():
     """A host with its standard descriptors closed, and one with 1,100 open."""
     program = """
@@ -3701,6 +4102,12 @@ def test_t50_few_and_many_descriptors():
         assert in_host(program, host) == "out\nerr\n4\n[command timed out after 0.2s]\n"
 
 
+@fault("t52", saboteur=("        if now >= until:\n"
+                        "            return Action.TERM, now\n"
+                        "        if limits.answer",
+                        "        if now >= max(until, state.output_s + 0.5):\n"
+                        "            return Action.TERM, now\n"
+                        "        if limits.answer"))
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
     with BashTool(profile=tiny(default=0.7)) as tool:
@@ -3790,10 +4197,23 @@ def test_two_interrupts_in_a_hurry(nothing_is_left):
                     break
                 except KeyboardInterrupt:
                     pass
+        (mark,) = [name.encode() for name in os.environ if name.startswith("TEST_OF")]
+
+        def commands():
+            found = []
+            for pid in os.listdir("/proc"):
+                if pid.isdigit() and int(pid) != os.getpid():
+                    try:
+                        if mark in open("/proc/%s/environ" % pid, "rb").read():
+                            found.append(pid)
+                    except OSError:
+                        pass
+            return found
+
         end = time.monotonic() + 10
-        while tool._registry.runs and time.monotonic() < end:
+        while commands() and time.monotonic() < end:
             time.sleep(0.01)
-        assert not tool._registry.runs
+        assert not commands()
     """)
     assert eventually(lambda: not carriers(nothing_is_left))
 
@@ -3809,18 +4229,22 @@ def test_the_proc_of_another_namespace():
 
 
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files", "memfd and room"])
-def test_other_ways_for_the_text(monkeypatch, lacking):
+def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
-    monkeypatch.delattr(os, "memfd_create", raising=False)
-    if lacking == "memfd and files":
-        monkeypatch.setattr(bash_tool, "_temporary_folders", lambda: iter(["/nonexistent"]))
-    if lacking == "memfd and room":
-        monkeypatch.setattr(bash_tool, "_temporary_folders", lambda: iter(["/dev/full"]))
-    with BashTool(profile=tiny(default=20)) as tool:
-        for size in (0, 10, 70000, 1000000):
-            assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
-        assert BashTool(shell="true").run("x").error == BashTool(shell="true").run("x" * 100000).error == "spawn_failed"
-    no_leak(lambda: [tool.run(":") for tool in [BashTool()]])
+    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[lacking]
+    module = variant_module(('for base in ("", *_temporary_folders()):', "for base in (%s,):" % folders))
+    tool = module.BashTool(profile=tiny(default=20, module=module))
+    for size in (0, 10, 70000, 1000000):
+        assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
+    silent = module.BashTool(shell="true")
+    assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
+    warm_up(module)
+    before = len(descriptors())
+    for _ in range(20):
+        tool.run(":")
+    assert len(descriptors()) <= before
+    if lacking != "memfd":
+        assert tool.run("x=%s" % ("y" * 2000000)).error == "spawn_failed"       # more than a pipe holds
 
 
 def test_close_is_final(monkeypatch):
@@ -3919,21 +4343,17 @@ def test_a_finalizer_that_calls():
 
 
 @needs_proc
-def test_a_sweep_that_cannot_look_says_so(monkeypatch):
-    """Where no descriptor is left to look with, nobody is declared gone; the note says what is not known."""
-    real = os.listdir
-
-    def blind(path="."):
-        if path == bash_tool.PROC:
-            raise OSError(24, "Too many open files")
-        return real(path)
-
-    monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.3)
-    with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
-        monkeypatch.setattr(os, "listdir", blind)
+def test_a_sweep_that_cannot_look_says_so():
+    """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something lives."""
+    blind = ("    def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
+             "        if str(path).startswith('/proc'):\n"
+             "            raise OSError(24, 'Too many open files')\n"
+             "        return real(path)\n"
+             "    os.listdir = listdir\n")
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + blind), UNKILLABLE_S="0.3")
+    with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
         result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600")
-        monkeypatch.setattr(os, "listdir", real)
-    assert result.status == "timed_out" and result.notes == (bash_tool.NOTE_BLIND,)
+    assert result.status == "timed_out" and (not alive(number_in("escaped")) or result.notes)
 
 
 def test_a_handler_that_closes():
@@ -3957,14 +4377,15 @@ def test_a_handler_that_closes():
 
 @needs_proc
 @pytest.mark.parametrize("path", ["/nonexistent", ""])
-def test_a_guard_without_a_path(path):
-    """The guard finds its tools whatever the host's PATH."""
+def test_a_host_without_a_path(path):
+    """What ends the commands of a dead host does not depend on the host's PATH."""
     program = """
         import os, threading
         from bash_tool import BashTool
         real, os.environ["PATH"] = os.environ["PATH"], %r
         tool = BashTool(env=dict(os.environ, PATH=real))
-        threading.Thread(target=tool.run, args=("setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",), daemon=True).start()
+        threading.Thread(target=tool.run, daemon=True, args=(
+            "setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",)).start()
         while not all(os.path.exists(name) and open(name).read().endswith("\\n") for name in ("p0", "p1")):
             pass
         os._exit(0)
@@ -4035,7 +4456,8 @@ def test_the_interpreter_ends_in_the_middle(nothing_is_left):
         while not all(os.path.exists("p%d" % n) for n in range(3)):
             time.sleep(0.01)
     """)
-    assert time.monotonic() - begun < 20 and not any(alive(number_in("p%d" % n)) for n in range(3))
+    assert time.monotonic() - begun < 20
+    assert eventually(lambda: not any(alive(number_in("p%d" % n)) for n in range(3)), 2)
     assert eventually(lambda: not carriers(nothing_is_left))
 
 
@@ -4081,7 +4503,8 @@ def test_soak(nothing_is_left):
             counts[result.status] = counts.get(result.status, 0) + 1
             interfered = result.status in ("timed_out", "cancelled") and result.exit_code is None
             if result.status == "exited":
-                named.update(pid for note in result.notes if note.startswith("still running: ") for pid in re.findall(r"\bpid (\d+) \(", note))
+                named.update(pid for note in result.notes if note.startswith("still running: ")
+                             for pid in re.findall(r'\bpid (\d+) "', note))
             if not (consistent(result) or interfered) or result.error:
                 wrong.append((command, result))
             if timer:
@@ -4099,9 +4522,9 @@ def test_soak(nothing_is_left):
     def rss():
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
-    tool.run(":")
+    warm_up()
     assert eventually(lambda: tasks() == 1)
-    before = descriptors(), tasks()
+    before = descriptors()
     threads = [threading.Thread(target=calls, args=(seed,)) for seed in range(8)] + [threading.Thread(target=stops)]
     for thread in threads:
         thread.start()
@@ -4110,12 +4533,12 @@ def test_soak(nothing_is_left):
     for thread in threads:
         thread.join()
     assert not wrong, wrong[0]
-    leftovers = [pid for pid in carriers(nothing_is_left)      # but those of normal ends, stopped before their exec too, and who reads their pipes
-                 if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named and b"_work_detached" not in command_line(pid)]
+    leftovers = [pid for pid in carriers(nothing_is_left)      # but those of normal ends, stopped before their exec too
+                 if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named]
     assert not leftovers, [command_line(pid) for pid in leftovers]
     for pid in carriers(nothing_is_left):
         os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: (descriptors(), tasks()) == before), (before, descriptors(), tasks())
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
     assert not children() and rss() - memory < 16 * 1024 * 1024
     print("\nsoak of %gs: %s, %+d KiB" % (seconds, counts, (rss() - memory) // 1024))
 
@@ -4295,6 +4718,7 @@ def test_req_bash_021_6_goes_to_the_background():
     assert eventually(lambda: not alive(pid))       # it belongs to the conversation
 
 
+@clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
 @needs_proc
 def test_req_bash_021_7_only_what_is_new():
     """WHEN a job that runs is checked, THE SYSTEM SHALL answer with what it has written since the last answer about it, and the number of those lines."""
@@ -4315,6 +4739,8 @@ def test_req_bash_021_7_only_what_is_new():
         assert sorted(seen) == sorted(["first", "out", "end"] + ["line %d" % n for n in range(1, 7)] + ["err %d" % n for n in range(1, 7)])
 
 
+@clause("021.8", saboteur=("return final.outcome._replace(streams=streams, pid",
+                           "return final.outcome._replace(streams=(), pid"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     """WHEN a job that has ended is checked, or one is killed, THE SYSTEM SHALL answer with its exit code and the tails of all that it wrote."""
@@ -4334,6 +4760,7 @@ def test_req_bash_021_8_the_last_answer():
         assert tool.call({"kill_pid": result.pid}).text.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
+@clause("021.9", saboteur=("named = _job_names(live[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     """IF a call asks about a number that is no job's, THEN THE SYSTEM SHALL refuse it with a list of the live ones."""
@@ -4344,7 +4771,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             for arguments in ({"check_pid": stranger.pid}, {"kill_pid": stranger.pid}, {"kill_pid": -1}, {"kill_pid": 0}):
                 result = tool.call(arguments)
                 assert (result.status, result.error, result.is_error) == ("rejected", "no_such_job", True)
-                assert result.text.endswith("; running: %d (sleep 601)]" % pid) and stranger.poll() is None
+                assert result.text.endswith('; running: %d "sleep 601"]' % pid) and stranger.poll() is None
         finally:
             stranger.kill()
             stranger.wait()
@@ -4508,6 +4935,7 @@ def test_req_bash_023_4_details(case):
 
 # ---- 024 What holds in every profile ----------------------------------------------------------------------------------
 
+@clause("024.1", saboteur=("self._outputs[reader] = stream\n", "self._outputs[reader] = 0\n"))
 def test_req_bash_024_1_streams_apart():
     """WHERE streams are separate, WHEN a command writes to both, THE SYSTEM SHALL return each stream apart, in its own order."""
     for profile in (JOBS, STREAMS, GUARDED):
@@ -4552,17 +4980,13 @@ def test_req_bash_024_3_linear_time(name):
 
 
 @needs_proc
-def test_attached_jobs_and_odd_rows(monkeypatch):
-    """A job attached to the host keeps its run, a row with fewer modes has a definition, a kept answer splits no character."""
+def test_odd_rows():
+    """Separate streams of a job go to one file, a row with fewer modes has a definition, a kept answer splits no character."""
     row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
-    with monkeypatch.context() as patch:
-        patch.setattr(bash_tool, "_LOADED", None)
-        with BashTool(profile=row) as tool:
-            job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", "background").pid)
-            assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(lambda: job.status != "running", 0.3)
-            assert repr(job) == "<Job %d running: echo out; sleep 0.8; echo err >&2; sleep 600>" % job.pid
-        with BashTool(profile=tiny(grace=0.3)) as tool:     # a leftover that no copy takes over is named, but no job
-            assert "no detached copy took it over" in tool.run("sleep 600 & echo x").text and tool.jobs() == []
+    with BashTool(profile=row) as tool:
+        job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", "background").pid)
+        assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(lambda: job.status != "running", 0.3)
+        assert repr(job) == "<Job %d running: echo out; sleep 0.8; echo err >&2; sleep 600>" % job.pid and job.kill()
     short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
     with BashTool(profile=short) as tool:
         assert tool.definition()["input_schema"]["properties"]["mode"]["enum"] == ["default"]
@@ -4585,14 +5009,16 @@ def test_a_cancelled_start_shows_the_commands_own_output():
 
 
 @needs_proc
-def test_a_host_that_dies_while_it_hands_over():
+def test_a_host_that_dies_as_its_command_ends():
     """A leftover of a command that ended normally lives on, at whatever moment the host dies after that."""
-    module = variant("            with next(_turns):\n                fds", "            os.kill(os.getpid(), 9)\n            with next(_turns):\n                fds")
+    place = "        answer = self._last = _answer(event)\n"
     dying_host("""
         from bash_tool import BashTool
         BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
-    """, module=module)
+    """, module=variant((place, "        " + DIE + place)))
     assert not eventually(lambda: not alive(number_in("server")), 1.0)
+    (job,) = BashTool(state_dir="state", profile=tiny(grace=0.3)).jobs()
+    assert job.pid == number_in("server") and job.read()[0] == "now\n" and job.kill()
 
 
 @needs_proc
@@ -4677,8 +5103,8 @@ def test_what_every_profile_promises(name, monkeypatch):
         result = tool.run("sleep 600 >&2 & echo started")
         assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == ("exited", 0, False, "started")
         (note,) = result.notes
-        assert re.match(r"still running: pid \d+ \(sleep 600\); to stop: kill -9 -\d+; output goes on to /", note)
-        assert note.replace("\"", "\\\"") in result.text or note in json.loads(result.text)["notes"]
+        assert re.match(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /', note)
+        assert note in result.text or note in json.loads(result.text)["notes"]
         (job,) = [job for job in tool.jobs() if job.status == "running"]
         assert job.command.startswith("sleep 600 >&2") and job.kill() and not alive(job.pid)
         pieces = []
@@ -4718,6 +5144,11 @@ def birth(pid):
         return None
 
 
+def record_beside(output):
+    """The path of the record of the job with this output file."""
+    return output[:-len(".log")] + ".job"
+
+
 def holders(folder):
     """Who has which file of a folder open: {path: {pid}}, this process excluded."""
     found = {}
@@ -4740,7 +5171,7 @@ class Puppet:
         self.fifo, self.kind, self.trap, self.child, self.owner, self.started_by = fifo, kind, trap, child, owner, owner
         self.status, self.exit_code, self.note = "running", None, ""
         self.said, self.pieces, self.offset, self.told = b"up\n", [], 0, 0
-        self.live, self.dead, self.lingers = {}, {}, False
+        self.live, self.dead, self.lingers, self.hosted = {}, {}, False, True
         self.path = self.pid = self.group = None
         os.mkfifo(fifo)
         self.command = "%sexec 3<>%s; echo up; child=0; %secho $BASHPID $child > %s.pid; " % (trap, fifo, child, fifo)
@@ -4772,19 +5203,22 @@ class Puppet:
 
     def end(self, code, status="exited", how=""):
         """Its shell has ended, or who ran it: what is known of it does not change any more."""
-        if self.status != "running":
-            return self
+        if self.status != "running" or self.kind == "leftover" and status == "exited" and self.live:
+            return self             # all that a command left is one job
         if self.kind == "leftover" and status == "exited":
             code, how = None, "error: exit status unknown"
         how = how or ("failed: signal: %d (%s)" % (code - 128, signal.Signals(code - 128).name) if code > 128 else
                       "failed: exit status: %d" % code if code else "completed")
         if status == "exited" and "child" in self.live:
-            how += "; still running: %d sleep 600" % self.live["child"][0]
+            how += '; still running: %d "sleep 600"' % self.live["child"][0]
             self.lingers = True
         self.status, self.exit_code, self.note = status, code, "\n\n[background process %s]\n" % how
         return self
 
     def lose(self):
+        """Its supervisor was killed: the fork server ends what that leaves, leftovers too, while there is one."""
+        if self.hosted:
+            self.die()
         return self.end(None, "lost", "error: lost")
 
     def be_killed(self, code=None, **how):
@@ -4832,6 +5266,11 @@ def detached(puppet):
     return puppet.kind != "attached"
 
 
+def findable(puppet):
+    """Whether all of it is found without its supervisor: what left its session is not, once its host has died too."""
+    return puppet.hosted or puppet.child != ESCAPED
+
+
 PUPPETS = {"trap": st.sampled_from(sorted(TRAPS)), "child": st.sampled_from([NOBODY, IN_GROUP, ESCAPED])}
 WHICH = st.integers(0, 11)
 
@@ -4842,15 +5281,16 @@ class JobsMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
+        warm_up()
+        assert eventually(lambda: tasks() == 1)
         self.before = len(descriptors()), tasks(), children()
         self.folder = tempfile.mkdtemp(dir=os.getcwd())
         self.state, self.puppets, self.count, self.spoilt, self.sound = self.folder + "/state", [], itertools.count(), None, True
         os.mkfifo(self.folder + "/stranger")
-        self.stranger = subprocess.Popen(        # it carries the variable of a run that is none of ours, and says who signals it
+        self.stranger = subprocess.Popen(        # it writes down each signal that it gets
             ["bash", "-c", "trap 'echo > said' TERM CONT HUP INT QUIT; exec 3<>stranger; echo > up; "
              "while :; do read -r x <&3; done"],
-            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            env=dict(os.environ, **{bash_tool.RUN_PREFIX + 32 * "0": "1"}))
+            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.tools = [self.tool(0), self.tool(1)]
         assert eventually(lambda: os.path.exists(self.folder + "/up"))
 
@@ -4880,7 +5320,7 @@ class JobsMachine(RuleBasedStateMachine):
         if len(counted) < self.tools[0].max_jobs:
             return result
         assert (result.status, result.error, result.pid) == ("rejected", "too_many_jobs", None), result
-        assert all("%d (" % puppet.pid in result.text for puppet in counted), result
+        assert all('%d "' % puppet.pid in result.text for puppet in counted), result
         return None
 
     # ---- jobs begin
@@ -4937,7 +5377,7 @@ class JobsMachine(RuleBasedStateMachine):
         (note,) = result.notes
         self.puppets.append(puppet.meet(re.search("output goes on to (.*)$", note).group(1)))
         puppet.told = result.total_bytes if n else 0
-        assert re.match(r"still running: pid %d \(" % puppet.pid, note) and "-%d" % puppet.group in note, note
+        assert re.match(r'still running: pid %d "' % puppet.pid, note) and "-%d" % puppet.group in note, note
 
     @step(kind=st.sampled_from(["detached", "attached", "leftover"]), **PUPPETS)
     def an_agent_dies(self, kind, trap, child):
@@ -4948,9 +5388,10 @@ class JobsMachine(RuleBasedStateMachine):
             pid = int(Path(puppet.fifo + ".pid").read_text().split()[0])
             path = BashTool(state_dir=self.state).job(pid).output_file
         self.puppets.append(puppet.meet(path))
-        if kind == "attached":
-            puppet.die()
-            puppet.lose()
+        puppet.hosted = False
+        if kind == "attached":      # its supervisor ends it, and says so
+            puppet.be_killed(status="cancelled", how="failed: cancelled")
+            puppet.exit_code = None
 
     @step(start=st.booleans(), n=st.integers(0, 1), **PUPPETS)
     def cancel_in_the_middle(self, start, n, trap, child):
@@ -4963,7 +5404,8 @@ class JobsMachine(RuleBasedStateMachine):
         shown = "up\nbye\n" if "bye" in trap else "up\n"
         assert (result.status, result.exit_code, result.pid) == ("cancelled", None, None), result
         assert result.stdout.rstrip("\n") == shown.rstrip("\n"), result
-        puppet.meet(None).be_killed()
+        puppet.meet(None).be_killed(status="cancelled", how="failed: cancelled")
+        puppet.exit_code = None
         assert not self.survivors(puppet)
         if start:                   # it did begin: it is listed as what it became
             puppet.path = BashTool(state_dir=self.state).job(puppet.pid).output_file
@@ -4976,7 +5418,7 @@ class JobsMachine(RuleBasedStateMachine):
     def speak(self, which, cut, between):
         """A character or two and the end of a line, in two pieces; who looks in between sees no half of one."""
         puppet = self.some(which, stands)
-        if puppet.status == "lost":         # nobody reads it any more
+        if puppet.status == "lost":         # nothing reads it any more
             puppet.obey("echo x; echo y")
             puppet.die("shell")
             return
@@ -5024,7 +5466,7 @@ class JobsMachine(RuleBasedStateMachine):
     def ask_about_a_stranger(self, verb):
         answer = self.tools[1].call({verb: os.getpid()})
         assert (answer.status, answer.error) == ("rejected", "no_such_job"), answer
-        listed = sorted(map(int, re.findall(r"(\d+) \((?:trap|exec|\( )", answer.text.partition("running: ")[2])))
+        listed = sorted(map(int, re.findall(r'(\d+) "(?:trap|exec|\( )', answer.text.partition("running: ")[2])))
         assert listed == sorted(puppet.pid for puppet in self.puppets if puppet.status == "running"), (answer, listed)
 
     @step(n=st.integers(0, 1))
@@ -5058,7 +5500,7 @@ class JobsMachine(RuleBasedStateMachine):
     def kill_from_a_shell(self, which):
         puppet = self.some(which, stands)
         assert self.tools[0].run("kill -9 -%d" % puppet.group).text == ""
-        puppet.die("shell", *(["child"] if puppet.child == IN_GROUP else []))
+        puppet.die("shell", *(["child"] if puppet.kind != "leftover" else []))      # with a job's shell goes the rest
         puppet.end(137)
 
     @precondition(lambda self: self.takes())
@@ -5078,11 +5520,11 @@ class JobsMachine(RuleBasedStateMachine):
             self.told(puppet, self.tools[1].call({"kill_pid": puppet.pid}, cancel=token))
         assert not self.survivors(puppet), puppet.path
 
-    @precondition(lambda self: self.takes(runs, detached))
+    @precondition(lambda self: self.takes(runs, findable))
     @step(which=WHICH)
     def kill_the_supervisor(self, which):
-        puppet = self.some(which, runs, detached)
-        (supervisor,) = holders(self.state)[bash_tool._record_path(puppet.path)]
+        puppet = self.some(which, runs, findable)
+        (supervisor,) = holders(self.state)[record_beside(puppet.path)]
         os.kill(supervisor, signal.SIGKILL)
         puppet.lose()
 
@@ -5117,8 +5559,8 @@ class JobsMachine(RuleBasedStateMachine):
             found += [(puppet.path, role, "lives") for role in self.survivors(puppet)]
             dead = [role for role, (pid, start) in puppet.live.items() if birth(pid) != start or not start]
             found += [(puppet.path, role, "is dead") for role in dead]
-            supervisors = len(held.get(bash_tool._record_path(puppet.path), ()))
-            if supervisors != (puppet.status == "running" and puppet.kind != "attached") and not puppet.lingers:
+            supervisors = len(held.get(record_beside(puppet.path), ()))
+            if supervisors != (puppet.status == "running") and not puppet.lingers:
                 found.append((puppet.path, "supervisors", supervisors))
         if self.stranger.poll() is not None or os.path.exists(self.folder + "/said"):
             found.append("a stranger was signalled")
@@ -5150,10 +5592,11 @@ class JobsMachine(RuleBasedStateMachine):
                     os.kill(pid, signal.SIGKILL)
         if self.sound:
             left = self.before, descriptors(), tasks(), children()
-            assert eventually(lambda: (len(descriptors()), tasks(), children()) == self.before), left
+            assert eventually(lambda: len(descriptors()) <= self.before[0] and (tasks(), children()) == self.before[1:]), left
 
 
 WALKS = settings(max_examples=6, stateful_step_count=10, database=None, phases=[Phase.generate])
+NEWEST = 720720         # of however many up to 16, when `which` chooses among all
 TOUR = [    # once everything, so that no luck is needed
     ("begins", dict(kind="kept", n=1, trap="", child=ESCAPED)),
     ("start_in_background", dict(trap="trap '' TERM; ", child=IN_GROUP, limited=False)),
@@ -5165,9 +5608,29 @@ TOUR = [    # once everything, so that no luck is needed
     ("an_agent_dies", dict(kind="detached", trap="", child=NOBODY)), ("leave_behind", dict(n=1, trap="", child=ESCAPED)),
     ("kill_from_a_shell", dict(which=0)), ("exit", dict(which=0, code=0)), ("exit", dict(which=2, code=3)),
     ("give_its_number_again", dict(which=0, reboot=True)), ("kill", dict(which=9, how="pid")), ("restart", dict(n=1)),
-    ("kill", dict(which=2, how="file")), ("cancel_in_the_middle", dict(start=True, n=0, trap="", child=ESCAPED))]
+    ("kill", dict(which=2, how="file")), ("cancel_in_the_middle", dict(start=True, n=0, trap="", child=ESCAPED)),
+    ("an_agent_dies", dict(kind="detached", trap="", child=IN_GROUP)), ("kill_the_supervisor", dict(which=0)),
+    ("kill", dict(which=0, how="file")), ("give_its_number_again", dict(which=0, reboot=True)),
+    ("kill", dict(which=NEWEST, how="pid")), ("keep_after_its_timeout", dict(n=0, trap="", child=IN_GROUP)),
+    ("restart", dict(n=0)), ("start_in_background", dict(trap="", child=ESCAPED, limited=False)),
+    ("exit", dict(which=0, code=0)), ("kill", dict(which=NEWEST, how="file"))]
 
 
+@fault("jobs_machine-10", saboteur=("        while self._is_supervised():\n            passed_s",
+                                    "        while self.status == \"running\" and self._is_supervised():\n"
+                                    "            passed_s"))
+@fault("jobs_machine-9", saboteur=("        if self._plan.background:\n            self._detach()\n",
+                                   "        self._detach()\n"))
+@fault("jobs_machine-8", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
+                                   "if PROC is None or known.pid < 2:\n        return []"))
+@fault("jobs_machine-7", saboteur=("self._shown_bytes = self._shown_up_to(shown_bytes)", "self._shown_bytes = 0"))
+@fault("jobs_machine-6", saboteur=("if known is None or known.job.status == \"running\":\n                live",
+                                   "if known is None:\n                live"))
+@fault("jobs_machine-4", saboteur=("            self._attached.add(exchange)\n",
+                                   "            self._attached.discard(exchange)\n"))
+@fault("jobs_machine-2", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
+                                   "if PROC is None or known.boot != _boot() or known.status == \"lost\":\n"
+                                   "        return []"))
 @needs_files
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
@@ -5351,7 +5814,7 @@ def test_req_bash_025_9_goodbye(goodbye):
         for n in range(3):
             client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
         client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
-        pids = [number_in(Path("c%d" % n)) for n in range(3)]
+        pids, deaf = [number_in(Path("c%d" % n)) for n in range(3)], number_in(Path("deaf"))
         if goodbye == "close":          # both ends, as when the client dies
             client.process.stdin.close()
             client.process.stdout.close()
@@ -5360,9 +5823,9 @@ def test_req_bash_025_9_goodbye(goodbye):
         else:
             client.process.send_signal(getattr(signal, "SIG" + goodbye))
         assert eventually(lambda: not any(map(alive, pids)))
-        assert alive(number_in(Path("deaf")))
+        assert alive(deaf)
         client.process.send_signal(signal.SIGTERM)          # the grace would be a minute
-        assert client.process.wait(timeout=20) == 0 and not alive(number_in(Path("deaf"))) and all(map(alive, jobs))
+        assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
 
@@ -5387,7 +5850,7 @@ def test_req_bash_025_10_live_output(writes):
 def test_req_bash_025_11_heartbeat():
     """WHERE a call bears a progress token, WHILE its command is silent, THE SYSTEM SHALL send a notification every ten seconds."""
     assert bash_tool.HEARTBEAT_S == 10
-    with Client(module=variant("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6") / "bash_tool.py", timeouts={"grace_s": 3}) as client:
+    with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
         client.begin("sleep 2.1", token="t")
         notes = []
         while "id" not in (message := client.receive()):
@@ -5519,77 +5982,75 @@ def test_req_bash_025_15_a_client_that_stops_reading():
 
 
 @needs_proc
-def test_who_came_from_outside_is_no_orphan():
-    """A process whose parent is in another namespace, which the kernel calls 0, is nobody's foster child."""
-    tree = bash_tool.Tree(os.getpid(), 0, bash_tool.RUN_PREFIX + "0" * 32)
-    stranger = bash_tool._member(os.getpid())._replace(parent=0)
-    assert not tree.foster and not tree._is_member(stranger)
-    tree.foster = 7
-    assert tree._is_member(stranger._replace(parent=7)) and not tree._is_member(stranger)
-
-
-@needs_files
-@needs_proc
 def test_what_is_said_of_a_job():
-    """A record says who, when and what; a leftover is told by its whole command line."""
+    """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
+    def record_of(job):
+        with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
+            return record.read()
+
     with BashTool(profile=tiny(grace=0.3)) as tool:
         before = time.time()
         job = background(tool, "sleep 600 # what")
-        known = job.look()
-        assert before - 1 <= known.created <= time.time() + 1 and re.fullmatch("BASH_TOOL_RUN_[0-9a-f]{32}", known.mark)
-        assert (known.command, known.pid, known.start, known.boot) == ("sleep 600 # what", job.pid, bash_tool._member(job.pid).start, bash_tool._boot())
+        known = record_of(job)
+        assert before - 1 <= known.created <= time.time() + 1 and known.boot == bash_tool._boot() and not known.leftover
+        assert (known.command, known.pid, known.start) == ("sleep 600 # what", job.pid, bash_tool._member(job.pid).start)
+        assert known.supervisor == [supervisor_of(job), bash_tool._member(supervisor_of(job)).start]
         (note,) = tool.run("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done").notes
-        assert " (sh -c echo > begun; sleep 600; : toX)" in note
+        assert ' "sh -c echo > begun; sleep 600; : toX"' in note
         (leftover,) = [one for one in tool.jobs() if one.pid != job.pid]
-        tool.run("env -i setsid sleep 600.5 & env -i setsid sleep 600.5 & sleep 0.3")       # which nothing but the record tells from strangers
-        (blank,) = [one for one in tool.jobs() if one.pid not in (job.pid, leftover.pid)]
-        both = blank.look().members
-        assert len(both) == 2 and all(alive(pid) for pid, _ in both) and blank.kill() and not any(alive(pid) for pid, _ in both)
-        job = background(tool, "env -i setsid sleep 600.25 & sleep 0.8")
-        assert job.wait(10) and job.status == "exited"
-        ((left, start),) = job.look().members           # its record too, once it has ended
-        assert alive(left) and start == bash_tool._member(left).start and job.kill() and not alive(left)
+        assert record_of(leftover).leftover and leftover.kill()
+        tool.run("env -i setsid sleep 600.5 & echo $! > one; env -i setsid sleep 600.5 & echo $! > two; sleep 0.3")
+        both = number_in("one"), number_in("two")           # the leftovers of one command are one job
+        (left,) = [one for one in tool.jobs() if one.status == "running" and one.pid != job.pid]
+        assert left.pid == min(both) and all(map(alive, both)) and left.kill() and not any(map(alive, both))
+        other = background(tool, "env -i setsid sleep 600.25 & echo $! > left; sleep 0.8")
+        assert other.wait(10) and other.status == "exited"
+        assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
         job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
         assert eventually(lambda: os.path.getsize(job.output_file) == 6)
-        assert [job.told(n) for n in range(7)] == [0, 1, 2, 3, 3, 5, 6]
-        assert job.captured(0, 3) == bash_tool.Captured(b"", "é\n".encode(), 6, 2) and job.captured(3, 9) == bash_tool.Captured(b"", "é\n".encode(), 3, 1)
-        known = job.look()
-        assert job.kill() and (job.look().at, job.look().noted) == (6, True)
+        told = [bash_tool.KnownJob(job, None, n)._shown_bytes for n in range(7)]
+        assert told == [0, 1, 2, 3, 3, 5, 6]
+        captured = [bash_tool.KnownJob(job, None, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
+        assert captured == [bash_tool.Captured(b"", "é\n".encode(), 6, 2), bash_tool.Captured(b"", "é\n".encode(), 3, 1)]
+        assert job.kill() and (record_of(job).at, record_of(job).noted) == (6, True)
         job = background(tool, "sleep 600")
-        os.unlink(bash_tool._record_path(job.output_file))
+        os.unlink(job.output_file[:-4] + ".job")
         assert job.status == "running" and alive(job.pid)       # the processes are left to ask
+        os.killpg(job.pid, signal.SIGKILL)
+        assert eventually(lambda: job.status != "running")
         failed = BashTool(shell="no-such-shell")
         assert failed.run("x", "background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
     os.mkdir("gone")
     with BashTool("gone", profile=keeping(0.5)) as tool:
         os.rmdir("gone")
         result = tool.run("sleep 600")
-        assert result.notes and tuple(tool.job(result.pid).look().notes) == result.notes[:1]
+        assert result.notes and tuple(record_of(tool.job(result.pid)).notes) == result.notes[:1]
 
 
 def test_files_that_are_not_to_be_had(monkeypatch):
     """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts as noted."""
-    spool = bash_tool.Spool(bash_tool.Folder("/proc/none"))
-    assert spool.spill() == bash_tool.Saved(None, "No such file or directory", False)
-    scratch = bash_tool.Folder("/proc/none").scratch()      # in memory, where no disk can be written to
+    nowhere = bash_tool.StateDir("/proc/none", [], "", "output-", False)
+    assert bash_tool.Spool(nowhere).spill() == bash_tool.Saved(None, "No such file or directory", False)
+    scratch = nowhere.scratch()         # in memory, where no disk can be written to
     assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
     os.rmdir(scratch)
     with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
-        assert "ended at its timeout, because it could not be recorded as a job (No such file or directory)" in tool.run("sleep 600").notes
-    plan, saved = a_plan(), bash_tool.Saved(os.path.abspath("output"), "", False)
-    with contextlib.closing(bash_tool.Record.create(saved, plan)) as record:
-        record.settle(bash_tool.Outcome("exited", 0))       # its output is no file
-        assert record.read().noted and record.read().at == -1
-        really = bash_tool._open_regular
+        notes = tool.run("sleep 600").notes
+        assert [note for note in notes if note.startswith("ended at its timeout, because it could not be recorded as a job (")]
+    output = os.path.abspath("output-0123456789ab.log")
+    with contextlib.closing(bash_tool.Record.create(output, {"pid": 77})) as record:
+        record.settle(bash_tool.Outcome("exited", 0), "")       # its output is no file
+        assert record.read().noted and record.read().at == -1 and record.read().exit_code == 0
+        really = bash_tool._open_own
 
         def for_reading_alone(path, flags):
             if flags & os.O_ACCMODE != os.O_RDONLY:
                 raise PermissionError(13, "Permission denied", path)
             return really(path, flags)
 
-        monkeypatch.setattr(bash_tool, "_open_regular", for_reading_alone)
-        with contextlib.closing(bash_tool.Record.open(saved.path)) as other:
-            assert other.read() == record.read() and other.output == saved.path
+        monkeypatch.setattr(bash_tool, "_open_own", for_reading_alone)
+        with contextlib.closing(bash_tool.Record.open(output)) as other:
+            assert other.read() == record.read() and other.output == output
 
 
 def test_the_shell_is_looked_for_along_the_path():
@@ -5610,16 +6071,16 @@ def test_the_shell_is_looked_for_along_the_path():
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
-    assert tool.run(":").text == "[system error: the shell sh-here could not be started: Permission denied]"     # third's is a folder
+    refused = "[system error: the shell sh-here could not be started: Permission denied]"       # third's is a folder
+    assert tool.run(":").text == refused
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
 
 
 def test_the_clock_of_a_run_starts_with_its_shell():
-    """What the tool waits for before the spawn, a guard that another thread is just starting, is not the command's time."""
-    guard = bash_tool._guard
-    assert guard._lock.acquire(timeout=10)
-    threading.Timer(1.0, guard._lock.release).start()
-    with BashTool() as tool:
+    """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
+    place = "                line = engine.borrow(self._inherited)\n"
+    module = variant_module((place, "                time.sleep(1.0)\n" + place))
+    with module.BashTool() as tool:
         result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
     assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
     with BashTool() as tool:
@@ -5630,61 +6091,48 @@ def test_the_clock_of_a_run_starts_with_its_shell():
     assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
 
 
-def test_a_bug_is_told_as_one(monkeypatch):
-    """What goes wrong in the tool itself is the answer, with its reason."""
-    monkeypatch.setattr(bash_tool.Supervisor, "_run", lambda supervisor: 1 / 0)
-    result = BashTool().run("echo x")
-    assert (result.error, result.text) == ("internal", "[system error: bug in bash_tool: ZeroDivisionError('division by zero')]")
+@pytest.mark.parametrize("place", [
+    "        self._spawn(self._plan.cwd)\n", "        action, until = next_action(", "            Run(self, number, plan).run()\n"],
+    ids=["before the spawn", "in the loop", "before the run"])
+def test_a_bug_is_told_as_one(place):
+    """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
+    blank = len(place) - len(place.lstrip())
+    module = variant_module((place, " " * blank + "print(1 / 0)\n" + place))
+    result = module.BashTool().run("echo $$ > me; sleep 600")
+    assert result.status == "failed" and "ZeroDivisionError" in result.text, result
+    assert not Path("me").exists() or eventually(lambda: not alive(number_in("me")))
 
 
-def test_what_a_fork_and_a_guard_give_back():
-    """A forked child holds none of the pipes that are being handed on; a guard that is closed holds no descriptor."""
-    reading, writing = os.pipe()
-    bash_tool._not_for_forks.add(writing)
-    try:
+@needs_proc
+def test_what_a_fork_of_the_host_does_not_hold():
+    """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork server."""
+    in_host("""
+        import os, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
+        job = tool.run("echo $$ > job; sleep 600", "background")
+        while not os.path.exists("shell") or not os.path.getsize("shell"):
+            time.sleep(0.01)
         child = os.fork()
-        if not child:
-            with contextlib.suppress(OSError):
-                os.fstat(writing)
-                os._exit(1)
+        if child == 0:
+            for fd in (1, 2):       # our reader waits for their end
+                os.close(fd)
+            time.sleep(60)
             os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        parent = int(open("/proc/%s/stat" % open("job").read().strip()).read().rpartition(") ")[2].split()[1])
+        server = int(open("/proc/%d/stat" % parent).read().rpartition(") ")[2].split()[1])
+        for name, pid in (("child", child), ("server", server)):
+            with open(name, "w") as file:
+                file.write("%d\\n" % pid)
+        os._exit(0)
+    """)
+    server = number_in("server")
+    try:
+        assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
+        assert alive(number_in("job")) and eventually(lambda: not alive(server))
     finally:
-        bash_tool._not_for_forks.discard(writing)
-        os.close(reading)
-        os.close(writing)
-    before, guard = descriptors(), bash_tool.Guard()
-    guard.leave(guard.enter(bash_tool.RUN_PREFIX + "0" * 32))
-    assert descriptors() != before or WITHOUT == "files"
-    guard.close()
-    assert descriptors() == before
-
-
-def test_unborn_siblings_are_spared(monkeypatch):
-    """A child of the host between its fork and its exec holds the pipes of other runs: it is no member of them."""
-    import ctypes
-    forked, popen = [], subprocess.Popen
-
-    def fork_beside(*arguments, **options):
-        """Stands for a shell of another run, forked while this run's pipe was open here, and not executed yet."""
-        shell = popen(*arguments, **options)
-        if arguments[0][0] == "bash" and not forked:
-            forked.append(ctypes.PyDLL(None).fork())        # as subprocess does: without the handlers of os.fork
-            if not forked[0]:
-                for fd in range(3, options["stdout"]):      # it closes what it inherited, one after another
-                    with contextlib.suppress(OSError):
-                        os.close(fd)
-                time.sleep(600)
-        return shell
-
-    monkeypatch.setattr(bash_tool.subprocess, "Popen", fork_beside)
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        try:
-            assert tool.run("echo $$ > shell; sleep 600", cancel=cancelled_when("shell")).status == "cancelled"
-            assert forked and alive(forked[0])
-        finally:
-            os.kill(forked[0], signal.SIGKILL)
-            os.waitpid(forked[0], 0)
+        os.kill(number_in("child"), signal.SIGKILL)
 
 
 def test_a_cancel_among_many_calls():
@@ -5786,7 +6234,7 @@ def test_req_bash_025_17_an_id_in_use():
 def test_req_bash_025_18_too_many_calls():
     """IF 64 calls of a client are under way, THEN THE SYSTEM SHALL refuse another as a failed call that says so."""
     assert bash_tool.MAX_CALLS == 64
-    with Client(module=variant("MAX_CALLS = 64 ", "MAX_CALLS = 3 ") / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
+    with Client(module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin("sleep 600") for _ in range(3)]
         refused = client.call("echo fourth")
         assert refused["isError"] and refused["structuredContent"]["error"] == "too_many_calls"
@@ -5868,7 +6316,8 @@ def test_protocol_soak():
         before = resources()
         while time.monotonic() < end:
             converse()
-        assert eventually(lambda: resources()[1] <= 2 and resources()[2] <= before[2]), (before, resources())
+        most = before[2] + bash_tool.IDLE_MOST      # a line to each idle supervisor
+        assert eventually(lambda: resources()[1] <= 2 and resources()[2] <= most), (before, resources())
         grown = resources()[0] - before[0]
         assert client.end() == 0 and client.process.stderr.read() == b""
         client.process.stderr.close()
@@ -6604,6 +7053,2166 @@ def test_interop_schema_agrees_with_call(asked):
                 assert result.status in ("exited", "running") or result.error == "no_such_job", result
 
 
+# ---- Attacks on the engine, escapees, and a soak with faults: `make attack`, `make escapees`, `make engine-soak` -----------
+# What the supervisors promise, as behaviour. Each row of the attack on 0.1.0 has a test, `test_row_N_…`; the matrix has
+# every kind of escapee, every ending and two users. A command that signals its supervisor or its fork server first
+# makes sure (GUARD) that these are not its host, nor an ancestor of its host.
+
+BEFORE_THE_ATTACKS = set(globals())
+ROOT = os.getuid() == 0
+# an ordinary user who has no process on this machine, so that limits of his processes can be tried
+NOBODY = 61234
+STRANGER = 61235                # another one
+PLAIN_PYTHON = next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)),
+                    sys.executable)
+SLACK_S = 2.0                   # what a busy machine may add
+needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
+GUARD = 'eval "$GUARD";'          # in a command: what follows may signal $S, its supervisor, and $F, the fork server
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+# ---- Helpers -------------------------------------------------------------------------------------------------
+
+# Runs as `python escapee.py KIND FOLDER MARK [REST…]`. Writes its pid to FOLDER/pid, shows MARK in its argv, and ends
+# by itself after a
+# minute or when FOLDER/stop is there.
+ESCAPEE = r'''
+import ctypes, os, platform, signal, sys, threading, time
+kind, folder, mark = sys.argv[1:4]
+libc = ctypes.CDLL(None, use_errno=True)
+arm = platform.machine() in ("aarch64", "arm64")
+end = time.monotonic() + 60
+
+def note(pid=None):
+    with open(folder + "/pid.new", "w") as file:
+        file.write("%d\n" % (pid or os.getpid()))
+    os.rename(folder + "/pid.new", folder + "/pid")
+
+def goes_on():
+    return time.monotonic() < end and not os.path.exists(folder + "/stop")
+
+def linger():
+    while goes_on():
+        time.sleep(0.05)
+
+if kind == "not_dumpable":
+    libc.prctl(4, 0, 0, 0, 0)
+    note()
+    linger()
+elif kind == "first_thread_ended":
+    def second():
+        while open("/proc/self/stat").read().rpartition(") ")[2][0] != "Z":
+            time.sleep(0.005)
+        note()
+        linger()
+        os._exit(0)
+    threading.Thread(target=second).start()
+    libc.syscall(93 if arm else 60, 0)      # exit, of this thread alone
+elif kind == "hopper":
+    pause = float(sys.argv[4]) if sys.argv[4:] else 0.001
+    note()
+    while goes_on():
+        os.utime(folder + "/pid")           # a scan may miss who hops: this is seen
+        time.sleep(pause)
+        try:
+            if os.fork():
+                os._exit(0)
+            os.setsid()
+        except OSError:
+            pass
+elif kind == "preforker":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note()
+    workers = []
+    while goes_on():
+        pid = os.fork()
+        if not pid:
+            linger()
+            os._exit(0)
+        workers.append(pid)
+        if len(workers) > 15:
+            os.kill(workers[0], signal.SIGKILL)
+            os.waitpid(workers.pop(0), 0)
+        time.sleep(0.005)
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+elif kind == "clone_parent":                # REST: what this process becomes, a sibling of the one that was made
+    pid = libc.syscall(220 if arm else 56, 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid == 0:
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        os.execv("/bin/sh", ["sh", "-c", "exec sleep " + mark])
+    note(pid)
+    os.execvp(sys.argv[4], sys.argv[4:])
+elif kind == "many":                        # REST: how many
+    made = 0
+    while made < int(sys.argv[4]):
+        try:
+            if not os.fork():
+                linger()
+                os._exit(0)
+            made += 1
+        except OSError:
+            break
+    note(made)
+    linger()
+'''
+
+PRELUDE = r'''
+import ctypes, dataclasses, json, os, signal, subprocess, sys, threading, time
+if os.environ.get("AS_UID"):
+    uid = int(os.environ.pop("AS_UID"))
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+HOST = os.getpid()
+
+def is_alive(pid):
+    try:
+        tasks = os.listdir("/proc/%d/task" % pid)
+        return any(open("/proc/%d/task/%s/stat" % (pid, task)).read().rpartition(") ")[2][0] not in "ZX"
+                   for task in tasks)
+    except OSError:
+        return False
+
+def eventually(claim, within_s=10.0):
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if claim():
+            return True
+        time.sleep(0.01)
+    return bool(claim())
+
+def ancestors():
+    found, pid = [], os.getpid()
+    while pid > 0:
+        found.append(pid)
+        try:
+            pid = int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
+        except OSError:
+            break
+    return found
+
+# `eval "$GUARD"` sets S and F, the supervisor and the fork server, and exits where those would be the host or an
+# ancestor of it.
+os.environ["GUARD"] = ("S=$PPID; F=$(sed 's/.*) . //; s/ .*//' /proc/$S/stat); for one in %s; do "
+                       "[ $S != $one ] && [ $F != $one ] || "
+         "{ echo no supervisor; exit 99; }; done" % " ".join(map(str, ancestors())))
+
+def say(*values):
+    print(json.dumps(values[0] if len(values) == 1 else values, default=str), flush=True)
+
+from bash_tool import *
+import bash_tool
+
+def row(default=1.0, grace=0.3, base=MODES, **changes):
+    return dataclasses.replace(base, timeouts_s=dict(base.timeouts_s, default=default), grace_s=grace, **changes)
+'''
+
+
+class Place:
+    """A folder that any user may use, with a copy of the tool and the program of the escapees; and numbers of seconds
+    for sleepers."""
+    counter = itertools.count()
+
+    def __init__(self):
+        self.hops = False
+        self.folder = Path(tempfile.mkdtemp(prefix="bash-tool-test-", dir="/tmp"))
+        self.folder.chmod(0o777)
+        shutil.copy(TOOL, self.folder / "bash_tool.py")
+        (self.folder / "escapee.py").write_text(ESCAPEE)
+        self.marks = [str(self.folder)]
+        self.mark = self.seconds()
+
+    def seconds(self):
+        """A number of seconds that no other sleeper of this run has."""
+        self.marks.append("600.%d%06d" % (os.getpid(), next(Place.counter)))
+        return self.marks[-1]
+
+    def escapee(self, kind, *rest):
+        self.hops |= kind == "hopper"
+        return " ".join([PLAIN_PYTHON, "-I", "-S", "%s/escapee.py" % self.folder, kind, str(self.folder), self.mark,
+                         *rest])
+
+    def pid(self, within_s=10.0):
+        return number_in(self.folder / "pid", within_s)
+
+    def left(self):
+        """The live processes that show a mark of this place in their argv, threads included; -1 for one that hops."""
+        found = bearers(*self.marks)
+        with contextlib.suppress(OSError):
+            if self.hops and time.time() - os.stat(self / "pid").st_mtime < 0.1:
+                found.append(-1)
+        return found
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+    def __str__(self):
+        return str(self.folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        (self.folder / "stop").touch()
+        end = time.monotonic() + 10
+        while time.monotonic() < end and (self.left() or dwellers(self.folder)):
+            for pid in [*bearers(*self.marks), *dwellers(self.folder)]:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place():
+    with Place() as made:
+        yield made
+
+
+def is_alive(pid):
+    """Whether any thread of the process runs: where the first has ended, the process itself looks like a zombie."""
+    try:
+        tasks = os.listdir("/proc/%d/task" % pid)
+        stats = [Path("/proc/%d/task/%s/stat" % (pid, task)).read_bytes() for task in tasks]
+        return any(stat.rpartition(b") ")[2][:1] not in (b"Z", b"X") for stat in stats)
+    except OSError:
+        return False
+
+
+def bearers(*texts):
+    """The live processes with one of these texts in the argv of any of their threads; this one excluded."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError):
+                for task in os.listdir("/proc/%s/task" % entry):
+                    shown = Path("/proc/%s/task/%s/cmdline" % (entry, task)).read_bytes()
+                    if any(text.encode() in shown for text in texts):
+                        found.append(int(entry))
+                        break
+    return [pid for pid in found if is_alive(pid)]
+
+
+def seconds_until(claim, within_s):
+    """How long it took until the claim was true; None if it did not come true."""
+    begun = time.monotonic()
+    return time.monotonic() - begun if eventually(claim, within_s) else None
+
+
+class Host:
+    """A program in a process of its own, as this or another user, that can be spoken to, waited for, and killed."""
+
+    def __init__(self, program, place, *arguments, uid=0, wrap=(), python=None, **env):
+        usable = python or (PLAIN_PYTHON if uid else sys.executable)
+        env = dict(os.environ, PYTHONPATH=str(place), PLACE=str(place), MARK=place.mark, TMPDIR=str(place), **env)
+        if uid and ROOT:
+            env["AS_UID"] = str(uid)
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([*wrap, usable, "-c", PRELUDE + textwrap.dedent(program),
+                                         *map(str, arguments)], env=env,
+                                        cwd=str(place), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, bufsize=0,
+                                        start_new_session=True)
+        self._heard = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.process.kill()
+        self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):     # in a file system that hangs
+            self.process.wait(timeout=5)
+        self.process.stdout.close()
+        self.errors.close()
+
+    def complaint(self):
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace")[-3000:]
+
+    def hear(self, within_s=20.0):
+        """The next thing that the program says."""
+        deadline = time.monotonic() + within_s
+        while b"\n" not in self._heard:
+            assert select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], \
+                "nothing was said in %.1f s: %s" % (within_s, self.complaint())
+            chunk = os.read(self.process.stdout.fileno(), 65536)
+            assert chunk, "the host has ended: " + self.complaint()
+            self._heard += chunk
+        line, _, self._heard = self._heard.partition(b"\n")
+        return json.loads(line)
+
+    def tell(self, text="\n"):
+        self.process.stdin.write(text.encode())
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+# ---- B. The matrix of escapees -------------------------------------------------------------------------------
+
+# How a command makes each; {escapee} is the program above, {pid} the file for its number, {mark} its seconds.
+ALONE = "(env -i setsid {escapee} >/dev/null 2>&1 </dev/null &)"
+ESCAPEES = {
+    "child": "sleep {mark} & echo $! >{pid}",
+    "nohup": "nohup sleep {mark} >/dev/null 2>&1 & echo $! >{pid}",
+    "setsid": "setsid sleep {mark} & echo $! >{pid}",
+    "double fork": "( (setsid sleep {mark} >/dev/null 2>&1 & echo $! >{pid}) & )",
+    "no trace": "(env -i setsid sh -c 'echo $$ >{pid}; exec sleep {mark}' >/dev/null 2>&1 </dev/null &)",
+    "not_dumpable": ALONE,
+    "first_thread_ended": ALONE,
+    "hopper": ALONE,
+    "preforker": ALONE,
+    "clone_parent": "exec {escapee}",
+    "stopped": "setsid sleep {mark} & kill -STOP $!; echo $! >{pid}",
+}
+ENDINGS = ("timeout", "cancel", "host SIGKILL", "Job.kill", "supervisor SIGKILL")
+USERS = {"root": 0, "ordinary": NOBODY} if ROOT else {"ordinary": 0}
+
+MATRIX_HOST = r'''
+ending, limit_s = sys.argv[1], float(sys.argv[2])
+place, cancel = os.environ["PLACE"], Cancel()
+command = os.environ.pop("COMMAND")
+tool = BashTool(place, profile=row(limit_s, 0.3), state_dir=place + "/state")
+if ending == "Job.kill":
+    job = tool.job(tool.run(command, mode="background").pid)
+    sys.stdin.readline()
+    say({"killed": job.kill(), "status": job.status})
+else:
+    if ending == "cancel":
+        threading.Thread(target=lambda: sys.stdin.readline() and cancel.cancel(), daemon=True).start()
+    result = tool.run(command, cancel=cancel)
+    say({"status": result.status, "error": result.error, "exit_code": result.exit_code, "text": result.text})
+sys.stdin.readline()
+'''
+
+
+def ends_all(kind, ending, uid):
+    """Lets an escapee of a kind meet an ending; returns what lives on (None: nothing), the seconds until none did, and
+    the answer."""
+    with Place() as place:
+        words = {"escapee": place.escapee(kind), "pid": place / "pid", "mark": place.mark}
+        until_go = ""
+        if ending == "supervisor SIGKILL":
+            until_go = "until [ -e %s/go ]; do sleep 0.01; done; %s kill -9 $S; " % (place, GUARD)
+        tail = until_go + "sleep %s" % place.mark
+        start = ESCAPEES[kind].format(**words)
+        if kind == "clone_parent":
+            command = start + " bash -c " + shlex.quote(tail)
+        else:
+            command = "%s\nuntil [ -s %s/pid ]; do sleep 0.01; done; %s" % (start, place, tail)
+        limit_s = 1.2 if ending == "timeout" else 60
+        with Host(MATRIX_HOST, place, ending, limit_s, uid=uid, COMMAND="echo $$ >%s/shell; %s"
+                  % (place, command)) as host:
+            begun = time.monotonic()
+            pid, shell, answer = place.pid(), number_in(place / "shell"), None
+            assert kind == "hopper" or is_alive(pid), "the escapee is not there"
+            assert time.monotonic() - begun < limit_s, "too slow a machine for this limit"
+
+            def left():
+                return [*place.left(), *filter(is_alive, [pid, shell])]
+
+            assert left()
+            if ending == "host SIGKILL":
+                host.kill()
+            elif ending == "supervisor SIGKILL":
+                (place / "go").touch()
+            elif ending != "timeout":
+                host.tell()
+            if ending != "host SIGKILL":
+                answer = host.hear()
+            took = seconds_until(lambda: not left(), 1.0 + SLACK_S)
+            return None if took is not None else left(), took, answer
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("kind", ESCAPEES)
+def test_matrix(kind, ending, user):
+    """Whatever a descendant does to its environment, session, output or parents, each ending of its command ends it."""
+    survivors, took, answer = ends_all(kind, ending, USERS[user])
+    assert survivors is None, "alive after %s: %s; the answer: %s" % (ending, survivors, answer)
+    if ending in ("timeout", "cancel", "Job.kill"):
+        assert took < 0.5, "the answer came %.2f s before the end" % took      # it is to come after the last one
+    if ending == "timeout":
+        assert (answer["status"], answer["exit_code"]) == ("timed_out", None)
+    elif ending == "cancel":
+        assert answer["status"] == "cancelled"
+    elif ending == "Job.kill":
+        assert answer["killed"] is True and answer["status"] != "running"
+    elif ending == "supervisor SIGKILL":
+        assert (answer["status"], answer["error"], answer["exit_code"]) == ("failed", "status_unknown", None)
+
+
+def matrix():
+    """Prints what survived of each kind of escapee at each ending, for each user; or how long it took until none
+    lived."""
+    bad = 0
+    for user, uid in USERS.items():
+        print("\n%-20s" % ("as " + user) + "".join("%-21s" % ending for ending in ENDINGS))
+        for kind in ESCAPEES:
+            cells = []
+            for ending in ENDINGS:
+                try:
+                    survivors, took, answer = ends_all(kind, ending, uid)
+                    cells.append("%.0f ms" % (1000 * took) if survivors is None else "%d SURVIVE" % len(set(survivors)))
+                except AssertionError as problem:
+                    cells.append("? " + str(problem).partition("\n")[0][:17])
+                bad += not cells[-1].endswith("ms")
+            print("%-20s" % kind + "".join("%-21s" % cell for cell in cells), flush=True)
+    print("\n%d of %d not as promised" % (bad, len(USERS) * len(ESCAPEES) * len(ENDINGS)))
+    return int(bad > 0)
+
+
+# ---- A. The rows of the attack (research/attack.md) ----------------------------------------------------------
+# Rows 1 and 6 are about secrets and stand with those. Row 11 (a sandbox with a /tmp of its own cannot read a named
+# file) is for README
+# to say: where a folder is mounted is the host's choice, and no behaviour of the tool shows it.
+
+# A file system whose server never answers. `deaf`: not even INIT; `init`: answers INIT, then reads nothing, so that
+# what waits can be
+# killed; `reads`: takes each request and answers none, so that what waits cannot.
+FUSE = r"""
+import ctypes, os, signal, struct, sys, time
+path, how = sys.argv[1:3]
+signal.alarm(90)
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("/dev/fuse", os.O_RDWR)
+if libc.mount(b"bash-tool-test", path.encode(), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fd):
+    sys.exit(os.strerror(ctypes.get_errno()))
+if how != "deaf":
+    asked = os.read(fd, 1 << 21)
+    opcode, unique = struct.unpack_from("<IQ", asked, 4)
+    major, minor, ahead = struct.unpack_from("<III", asked, 40)
+    reply = struct.pack("<IIIIHHI", 7, 31, ahead, 0, 12, 9, 65536).ljust(64, b"\0")
+    os.write(fd, struct.pack("<IiQ", 16 + len(reply), 0, unique) + reply)
+print("up", flush=True)
+while True:
+    if how == "reads":
+        os.read(fd, 1 << 21)
+    else:
+        time.sleep(1)
+"""
+
+
+@contextlib.contextmanager
+def hanging(how):
+    """A directory that hangs. Nothing waits any more at its end: the server's death ends all that it was asked."""
+    if not ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("takes root and /dev/fuse")
+    path = tempfile.mkdtemp(prefix="bash-tool-hangs-", dir="/tmp")
+    server = subprocess.Popen([PLAIN_PYTHON, "-I", "-S", "-c", FUSE, path, how], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)
+    try:
+        if server.stdout.readline() != b"up\n":
+            pytest.skip("nothing can be mounted here")
+        yield path
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+        LIBC.umount2(path.encode(), 1 | 2)      # MNT_FORCE | MNT_DETACH
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+
+
+@needs_root
+@pytest.mark.parametrize("where, how", [("cwd", "deaf"), ("cwd", "init"), ("cwd", "reads"), ("state", "reads"),
+                                        ("path", "reads")])
+def test_row_2_a_directory_that_hangs(where, how, place):
+    """A call whose directory, state folder or PATH hangs is answered by timeout + grace + 5 s, names what lives, and
+    harms no other."""
+    with hanging(how) as hangs, Host("""
+        where, hangs, place = sys.argv[1], sys.argv[2], os.environ["PLACE"]
+        other = BashTool("/")
+        if where == "path":
+            os.environ["PATH"] = hangs + ":" + os.environ["PATH"]
+        tool = BashTool(hangs if where == "cwd" else place, state_dir=hangs if where == "state" else None,
+                        profile=row(0.7, 0.2))
+        begun = time.monotonic()
+        result = tool.run({"cwd": "echo hi", "state": "seq 100000", "path": "ls-is-not-here; true"}[where])
+        took = time.monotonic() - begun
+        say(took, result.status, result.text[:3000])
+        say(other.run("echo hi").text)
+        os._exit(0)
+    """, place, where, hangs) as host:
+        took, status, text = host.hear(0.7 + 0.2 + 5 + 3 * SLACK_S)
+        assert took < 0.7 + 0.2 + 5 + SLACK_S
+        if where == "cwd":
+            assert status in ("timed_out", "failed"), text
+        if (where, how) == ("cwd", "reads"):
+            assert any(is_alive(int(number)) for number in re.findall(r"\b\d+\b",
+                                                                   text)), "names nothing that lives: " + text
+        assert host.hear(5) == "hi\n"
+        host.process.wait(timeout=5)
+
+
+@needs_root
+@pytest.mark.parametrize("end", ["answered", "in the middle"])
+def test_row_2_a_server_in_a_directory_that_hangs(end, place, monkeypatch):
+    """A server of MCP whose directory hangs answers and ends at EOF."""
+    with hanging("reads") as hangs:
+        client = Client("--cwd", hangs, timeouts={"default": 0.7, "grace_s": 0.2}, cwd="/")
+        try:
+            client.ask("ping")
+            client.begin("echo hi")
+            if end == "answered":
+                assert "hi" not in client.receive(0.7 + 0.2 + 5 + SLACK_S)["result"]["content"][0]["text"].split("\n")
+            else:
+                time.sleep(0.3)
+            client.end(0.2 + 5 + SLACK_S)
+        finally:
+            client.process.kill()
+            client.process.stdin.close()
+            client.process.stdout.close()
+
+
+LIMITED = """
+    import resource
+    resource.setrlimit(resource.RLIMIT_NPROC, (60, 60))
+    place = os.environ["PLACE"]
+    tool = BashTool(place, profile=row(float(sys.argv[2]), 0.3))
+    say(tool.run("echo warm").text)
+    if sys.argv[1] == "others":
+        hog = subprocess.Popen(os.environ["HOG"].split(), start_new_session=True)
+        say(eventually(lambda: os.path.exists(place + "/pid")))
+        begun = time.monotonic()
+        result = tool.run("sleep 0 & /bin/true; wait; echo made")
+        say(result.status, result.error, result.exit_code, result.text, time.monotonic() - begun)
+        os.killpg(hog.pid, 9)
+        hog.wait()
+        # when the zombies have been reaped too
+        say(eventually(lambda: tool.run("echo again").text == "again\\n", 8))
+    else:
+        result = tool.run(os.environ["HOG"] + " & sleep " + os.environ["MARK"])
+        say(result.status)
+    sys.stdin.readline()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("ending", ["timeout", "host SIGKILL"])
+def test_row_3_no_process_is_left_to_be_made(ending, place):
+    """Where a command has used up what processes its user may have, each ending still ends all of it."""
+    with Host(LIMITED, place, "own", 1.5 if ending == "timeout" else 60, uid=NOBODY,
+              HOG=place.escapee("many", "500")) as host:
+        assert host.hear() == "warm\n"
+        assert place.pid() < 60         # how many could be made: the limit was met
+        assert len(place.left()) > 40
+        if ending == "timeout":
+            assert host.hear() == "timed_out" and not place.left()
+        else:
+            host.kill()
+        assert eventually(lambda: not place.left(), 1.0 + SLACK_S)
+
+
+@needs_root
+def test_row_3_processes_used_up_by_others(place):
+    """Where no process can be made, the answer says so within seconds, and the next call works when some can be."""
+    with Host(LIMITED, place, "others", 5, uid=NOBODY, HOG=place.escapee("many", "500")) as host:
+        assert host.hear() == "warm\n" and host.hear() is True
+        status, error, code, text, took = host.hear()
+        # the shell itself may find room, and then says what it could not make; else nothing could be started
+        assert (status, error) == ("failed", "spawn_failed") or "retry" in text or "Resource temporarily" in text, text
+        assert took < 12 and (status == "failed") == (code is None)
+        assert host.hear() is True
+
+
+@pytest.mark.skipif(not shutil.which("ssh-agent"), reason="no ssh-agent here")
+@pytest.mark.parametrize("user", USERS)
+def test_row_4_an_agent_that_cannot_be_read(user, place):
+    """ssh-agent, which is not dumpable, ends at its command's timeout, and is named after a normal end."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(1.0, 0.3))
+        result = tool.run("ssh-agent -a $PWD/one >agent; cat agent; sleep " + os.environ["MARK"])
+        say(result.status, result.text)
+        result = tool.run("ssh-agent -a $PWD/two >agent; cat agent; sleep 0.2")
+        say(result.status, result.text, list(result.notes), [job.pid for job in tool.jobs() if job.status == "running"])
+        sys.stdin.readline()
+    """, place, uid=USERS[user]) as host:
+        status, text = host.hear()
+        first = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
+        try:
+            assert status == "timed_out" and not is_alive(first)
+            status, text, notes, jobs = host.hear()
+            second = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
+            assert status == "exited" and is_alive(second)
+            assert any("pid %d" % second in note for note in notes) and second in jobs
+        finally:
+            for pid in bearers("ssh-agent -a %s" % place, "ssh-agent\0-a\0%s" % place):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["first_thread_ended", "not_dumpable", "no trace"])
+def test_row_5_what_lives_is_called_alive(kind, place):
+    """A leftover whose first thread has ended, or that hides, is named and listed, and `kill()` is True only when it is
+    gone."""
+    start = ESCAPEES[kind].format(escapee=place.escapee(kind), pid=place / "pid", mark=place.mark)
+    with BashTool(place.folder, profile=tiny()) as tool:
+        result = tool.run("%s\nuntil [ -s pid ]; do sleep 0.01; done" % start, timeout_s=20)
+        pid = place.pid()
+        assert result.status == "exited" and is_alive(pid)
+        assert any("pid %d" % pid in note for note in result.notes), result.notes
+        job = tool.job(pid)
+        assert job.status == "running" and is_alive(pid)
+        assert job.kill() is True and not is_alive(pid) and job.wait(5)
+
+
+@needs_root
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("trap", ["another's folder", "link", "opened to all"])
+def test_row_7_a_folder_that_another_user_took_over(trap, given, place, monkeypatch):
+    """No file is put into, and none is believed in, a state folder that is no longer this user's alone."""
+    public = place / "public"
+    public.mkdir()
+    public.chmod(0o1777)
+    monkeypatch.setenv("TMPDIR", str(public))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with BashTool("/", state_dir=str(public / "state") if given else None) as tool:
+        first = tool.run("seq 100000")
+        folder = Path(first.output_file).parent
+        assert folder != public and folder.stat().st_mode & 0o077 == 0
+        if trap == "opened to all":
+            folder.chmod(0o777)
+        else:
+            shutil.rmtree(folder)
+            (public / "elsewhere").mkdir()
+            (public / "elsewhere").chmod(0o777)
+            os.chown(public / "elsewhere", STRANGER, STRANGER)
+            if trap == "link":
+                folder.symlink_to(public / "elsewhere")
+            else:
+                (public / "elsewhere").rename(folder)
+        for result in (tool.run("seq 100000"), tool.run("echo hi; sleep 0.5", mode="background")):
+            if result.output_file:
+                found = os.stat(os.path.dirname(result.output_file))
+                assert os.path.realpath(result.output_file) == result.output_file
+                assert (found.st_uid, found.st_mode & 0o077) == (os.getuid(), 0), oct(found.st_mode)
+        for path in public.glob("**/*"):
+            assert trap == "opened to all" or not path.is_file() or path.parent.stat().st_uid == os.getuid(), path
+        assert tool.jobs() is not None
+
+
+@needs_root
+def test_row_8_another_users_files_among_ours(place, monkeypatch):
+    """In a folder for temporary files, another user's files and locks neither cost this user a file nor time."""
+    public = place / "public"
+    public.mkdir()
+    public.chmod(0o1777)
+    monkeypatch.setenv("TMPDIR", str(public))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    stranger = subprocess.Popen([PLAIN_PYTHON, "-I", "-S", "-c", textwrap.dedent("""
+        import fcntl, os, sys, time
+        os.setgroups([]); os.setgid(%d); os.setuid(%d)
+        path = "%s/pipe-bash-000000000000.log"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.truncate(path, 2 << 30)
+        os.utime(path, (time.time() + 1e6,) * 2)
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        folder = os.open("%s", os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        print("up", flush=True)
+        sys.stdin.read()
+    """ % (STRANGER, STRANGER, public, public))], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert stranger.stdout.readline() == b"up\n"
+        row = dataclasses.replace(PROFILES["jobs"], timeouts_s={"default": 20.0}, grace_s=0.3)
+        named = []
+        for _ in range(3):
+            with BashTool("/", profile=row) as tool:
+                begun = time.monotonic()
+                named.append(tool.run("seq 100000").output_file)
+                assert time.monotonic() - begun < 0.9 and named[-1]
+                tool.jobs()
+                assert time.monotonic() - begun < 0.9
+        assert all(map(os.path.exists, named)) and len(set(named)) == 3
+        assert (public / "pipe-bash-000000000000.log").exists()
+    finally:
+        stranger.stdin.close()
+        stranger.kill()
+        stranger.wait()
+        stranger.stdout.close()
+
+
+def documents(path):
+    """The JSON objects that a file holds, one or a line each, and a way to write them again; [] if it holds none."""
+    text = path.read_text(encoding="utf-8", errors="surrogateescape").rstrip(" \n\0")
+    for pieces in ([text], text.split("\n")):
+        with contextlib.suppress(ValueError):
+            found = [json.loads(piece) for piece in pieces if piece.strip()]
+            if found and all(isinstance(one, dict) for one in found):
+                return found
+    return []
+
+
+LITERALS = ["1e999", "-1e999", str(2 ** 70), str(10 ** 400), '"\\ud800"', '"haha"', "[]", "{}", "null", "true", "-1",
+            '""', '"\\u0000"',
+            '"' + "x" * (1 << 20) + '"']
+
+
+def strangers_numbers(pid, start):
+    """How a process may be named in a record."""
+    return [str(pid), "[%d, %d]" % (pid, start), "[[%d, %d]]" % (pid, start)]
+
+
+def damages(whole, pid, start):
+    """What can be wrong with a record: (which object, which key, which literal, what else)."""
+    keys = [(number, key) for number, one in enumerate(whole) for key in one]
+    for number, key in keys:
+        for literal in strangers_numbers(pid, start) + LITERALS:
+            yield number, key, literal, {}
+            yield number, key, literal, {"cut": True}
+        for literal in strangers_numbers(pid, start):
+            for other in {name for _, name in keys}:
+                yield number, key, literal, {"zero": (other,)}
+
+
+@pytest.mark.parametrize("which", ["ended", "live"])
+def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys):
+    """Any value in the place of any value of a job's record spoils nothing else, raises nothing, and kills no
+    stranger."""
+    state, grim = place / "state", place.seconds()
+    stranger = subprocess.Popen(["sh", "-c", "sleep %s & sleep %s; sleep 600" % (grim, grim)], start_new_session=True)
+    try:
+        start = int(Path("/proc/%d/stat" % stranger.pid).read_text().rpartition(") ")[2].split()[19])
+        with BashTool(place.folder, state_dir=str(state), profile=tiny(grace=0.1)) as tool:
+            good = tool.run("echo good; exit 3", mode="background").pid
+            before = set(state.iterdir())
+            bad = tool.run("echo bad; " + ("exit 4" if which == "ended" else "sleep " + place.mark), mode="background")
+            own = [path for path in set(state.iterdir()) - before if path.is_file() and str(path) != bad.output_file
+                   and documents(path)]
+            if not own:
+                pytest.skip("the record is not JSON: see that its own form is damaged instead")
+            log = Path(bad.output_file)
+            written = log.read_bytes()
+            statuses = {"exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"}
+            tried = 0
+            for path in own:
+                kept, whole = path.read_bytes(), documents(path)
+                for number, key, literal, more in damages(whole, stranger.pid, start):
+                    marked = [dict(other) for other in whole[:number + 1]
+                              + (whole[number + 1:] if not more.get("cut") else [])]
+                    marked[number][key] = "@@"
+                    for other in marked:
+                        other.update({name: 0 for name in more.get("zero", ()) if name in other and name != key})
+                    path.write_bytes(("\n".join(map(json.dumps, marked)).replace('"@@"', literal) + "\n").encode())
+                    tried, said = tried + 1, (key, literal[:50], more)
+                    with BashTool(place.folder, state_dir=str(state), profile=tiny(grace=0.1)) as other:
+                        listed = {job.pid: job for job in other.jobs()}
+                        assert listed[good].exit_code == 3 and "good" in listed[good].read(0)[0], said
+                        json.dumps([vars_of(job) for job in listed.values()], allow_nan=False,
+                                   ensure_ascii=False).encode()
+                        assert {job.status for job in listed.values()} <= statuses, said
+                        for job in listed.values():
+                            try:
+                                job.read(0)[0].encode()
+                            except OSError as problem:
+                                raise AssertionError(said) from problem
+                        if literal in strangers_numbers(stranger.pid, start):
+                            for job in [job for job in listed.values() if job.pid != good]:
+                                job.kill()
+                            with contextlib.suppress(LookupError):
+                                other.job(stranger.pid).kill()
+                            assert len(bearers(grim)) >= 2, "killed a stranger: %s" % (said,)
+                    if literal in ("1e999", "-1e999", str(10 ** 400)):
+                        assert bash_tool.main(["--state-dir", str(state), "--jobs"]) in (0, None), said
+                    path.write_bytes(kept)
+                    if not log.exists():        # of a record that ends early all may go: nothing had been started
+                        log.write_bytes(written)
+                        log.chmod(0o600)
+            assert tried
+    finally:
+        os.killpg(stranger.pid, signal.SIGKILL)
+        stranger.wait()
+
+
+def vars_of(job):
+    """What a job says of itself."""
+    return [job.pid, job.command, job.output_file, job.status, job.exit_code, getattr(job, "duration_s", 0),
+            str(job.created)]
+
+
+def test_row_9_an_enormous_log(place):
+    """A sparse output file of terabytes delays no look at its job."""
+    with Host("""
+        place = os.environ["PLACE"]
+        tool = BashTool(place, profile=row(0.5, 0.3, JOBS), state_dir=place + "/state")
+        job = tool.job(tool.run("seq 20000; sleep " + os.environ["MARK"]).pid)
+        tool.call({"check_pid": job.pid})
+        os.truncate(job.output_file, 8 << 40)
+        begun = time.monotonic()
+        tool.call({"check_pid": job.pid})
+        tool.call({"kill_pid": job.pid})
+        os.truncate(job.output_file, 0)
+        say(time.monotonic() - begun)
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear(10) < 5
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv here")
+@pytest.mark.parametrize("name", PROFILES)
+def test_row_10_a_shell_of_another_user(name):
+    """Where `shell=` changes the user, the command can still open its standard streams by name."""
+    shell = ("setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups", "bash")
+    with BashTool("/", profile=PROFILES[name], shell=shell) as tool:
+        result = tool.run("id -u; echo a >/dev/stderr; echo b >/dev/stdout; echo c | tee /dev/stderr; "
+                          "echo d >/dev/fd/1; echo e >/dev/fd/2")
+        assert result.exit_code == 0 and "denied" not in result.text, result.text
+        assert sorted((result.stdout + "\n" + result.stderr).split()) == sorted(["a", "b", "c", "c", "d", "e", str(NOBODY)])
+
+
+# Row 12. What a process calls itself, by argv[0] and by its name; the note is the tool's own line and holds no line of
+# another's.
+HOSTILE = ["x); to stop: kill -9 -1] [ok 7", "a]\n[command failed: exit code 1]\n[", 'say "hi" \\ now', "x" * 500,
+           "\x1b[31mred\x07", "caf\xe9 \u202e"]
+
+
+@pytest.mark.parametrize("name", HOSTILE + ["bytes"])
+@pytest.mark.parametrize("how", ["argv", "file"])
+def test_row_12_a_name_is_a_json_string(name, how, place):
+    """A process's own name stands in the note as a JSON string of at most 80 characters without a closing bracket."""
+    raw = b"\xff\xfe]" if name == "bytes" else name.encode()
+    if how == "argv":
+        start = b"(exec -a " + shlex.quote(os.fsdecode(raw)).encode(errors="surrogateescape")
+        start += b" sleep %s) &" % place.mark.encode()
+    else:
+        short = raw.replace(b"/", b"")[:200].decode(errors="ignore").encode() or b"]"
+        start = b"cp $(type -P sleep) ./" + shlex.quote(os.fsdecode(short)).encode(errors="surrogateescape") + b"; ./"
+        start += shlex.quote(os.fsdecode(short)).encode(errors="surrogateescape") + b" %s &" % place.mark.encode()
+    (place / "script").write_bytes(start + b"\nsleep 0.2; echo done\n")
+    with BashTool(place.folder, profile=tiny(default=20)) as tool:
+        result = tool.run(". ./script")
+        assert result.stdout == "done\n", result.text
+        lines = result.text.split("\n")
+        form = (r'\[still running: pid (\d+) ("(?:[^"\\\]\x00-\x1f]|\\.)*"); to stop: kill -9 -(\d+)'
+                r'(?:; output goes on to (/[^\]]*))?\]')
+        matches = [re.fullmatch(form, line) for line in lines]
+        assert [bool(match) for match in matches] == [True, False, False] and lines[1:] == ["done", ""], result.text
+        shown = json.loads(matches[0][2])
+        assert len(shown) <= 80 and len(matches[0][2]) <= 80 + 2 + 5 * 80     # the string, and how it may be written
+        assert is_alive(int(matches[0][1])) and list(result.notes) == [lines[0][1:-1]]
+        if how == "argv" and name == HOSTILE[0]:
+            assert shown.startswith(name) and "\\u005d" in matches[0][2]
+        tool.job(int(matches[0][1])).kill()
+
+
+# Row 13: nothing that lies in the tool's folder, the directory or PYTHONPATH is run by the engine once the module is
+# loaded.
+PLANTED = ("bash_tool sitecustomize usercustomize json socket selectors select struct subprocess signal tempfile "
+           "ctypes threading re enum "
+           "types typing dataclasses functools contextlib errno fcntl resource shutil stat codecs locale random array "
+           "marshal zipimport "
+           "posixpath genericpath os io abc site collections warnings weakref queue hashlib secrets "
+           "traceback linecache").split()
+
+
+@pytest.mark.parametrize("plant", ["modules", "bytecode", "edited", "removed", "garbage"])
+def test_row_13_what_lies_beside_the_file_is_not_run(plant, place):
+    """What is put beside the file, into the directory or PYTHONPATH after the import is run by no part of the
+    engine."""
+    with Host("""
+        import importlib.util, marshal, struct, sys
+        plant, words, place = sys.argv[1], sys.argv[2].split(), os.environ["PLACE"]
+        path = place + "/bash_tool.py"
+        sys.path[:] = [entry for entry in sys.path if entry not in ("", place)]
+        text = "open(%r, 'a').write(__name__ + chr(10))\\nraise SystemExit(9)\\n" % (place + "/planted")
+        found = os.stat(path)
+        if plant == "modules":
+            for word in words:
+                if word != "bash_tool":
+                    open(place + "/%s.py" % word, "w").write(text)
+        elif plant == "bytecode":
+            cached = importlib.util.cache_from_source(path)
+            os.makedirs(os.path.dirname(cached), exist_ok=True)
+            code = marshal.dumps(compile(text, path, "exec"))
+            head = importlib.util.MAGIC_NUMBER + struct.pack("<III", 0, int(found.st_mtime), found.st_size & 0xffffffff)
+            open(cached, "wb").write(head + code)
+        elif plant == "removed":
+            os.unlink(path)
+        else:
+            open(path, "w").write(text if plant == "edited" else "\\0(")
+            os.utime(path, (found.st_mtime, found.st_mtime))
+        os.environ["PYTHONPATH"] = place
+        tool = BashTool(place, profile=row(20), state_dir=place + "/state")
+        say(tool.run("echo hi").text, tool.run("echo yes; sleep 0.5; exit 3", mode="background").error)
+        say([job.wait(10) and job.read(0)[0] for job in tool.jobs()])
+        say(os.path.exists(place + "/planted") and open(place + "/planted").read())
+        sys.stdin.readline()
+    """, place, plant, " ".join(PLANTED), PYTHONDONTWRITEBYTECODE="1") as host:
+        assert host.hear() == ["hi\n", None]
+        assert host.hear() == ["yes\n\n\n[background process failed: exit status: 3]\n"]
+        assert host.hear() is False
+
+
+@pytest.mark.parametrize("closed", [(), (0,), (1,), (2,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("mode", ["default", "background"])
+def test_row_14_a_host_without_standard_descriptors(closed, mode, place):
+    """What a host without descriptors 0, 1 or 2 writes there meets no command, and its death is seen."""
+    with Host("""
+        import fcntl
+        closed, mode, place = json.loads(sys.argv[1]), sys.argv[2], os.environ["PLACE"]
+        report, orders = fcntl.fcntl(1, fcntl.F_DUPFD, 60), fcntl.fcntl(0, fcntl.F_DUPFD, 60)
+        for fd in closed:
+            os.close(fd)
+        tool = BashTool(place, profile=row(20), state_dir=place + "/state")
+        done = threading.Event()
+
+        def noise():
+            while not done.wait(0.005):
+                for fd in closed:
+                    try:
+                        os.write(fd, b"x\\n")
+                        os.read(fd, 1) if fd == 0 else None
+                    except OSError:
+                        pass
+
+        threading.Thread(target=noise, daemon=True).start()
+        for n in range(3):
+            result = tool.run("echo out; sleep 0.5; echo err >&2; exit 3", mode=mode)
+            if mode == "background":
+                job = tool.job(result.pid)
+                job.wait(10)
+                os.write(report, json.dumps([job.exit_code, job.read(0)[0]]).encode() + b"\\n")
+            else:
+                os.write(report, json.dumps([result.exit_code, result.stdout]).encode() + b"\\n")
+        if mode == "default":
+            tool.run("echo $$ >pid; sleep " + os.environ["MARK"], timeout_s=60)
+    """, place, json.dumps(closed), mode) as host:
+        note = "\n\n[background process failed: exit status: 3]\n" if mode == "background" else ""
+        assert [host.hear() for _ in range(3)] == [[3, "out\nerr\n" + note]] * 3
+        if mode == "default":
+            pid = place.pid()
+            time.sleep(0.1)
+            host.kill()
+            assert eventually(lambda: not is_alive(pid) and not place.left(), 1.0 + SLACK_S)
+
+
+def test_row_15_a_log_that_is_emptied(place):
+    """What a job writes after its log was emptied is shown by the next check."""
+    row = dataclasses.replace(PROFILES["jobs"], timeouts_s={"default": 0.6}, grace_s=0.3)
+    with BashTool(place.folder, profile=row, state_dir=str(place / "state")) as tool:
+        begun = tool.run("seq 20000; until [ -e go ]; do sleep 0.01; done; echo ERROR 42; touch written; sleep "
+                         + place.mark)
+        job = tool.job(begun.pid)
+        tool.call({"check_pid": job.pid})
+        path = job.output_file
+        Path(path).write_bytes(b"")         # `: > FILE`
+        (place / "go").touch()
+        assert eventually((place / "written").exists)
+        assert eventually(lambda: "ERROR 42" in Path(path).read_text(errors="replace"))
+        assert "ERROR 42" in tool.call({"check_pid": job.pid}).text
+        job.kill()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_row_16_gevent(order, place):
+    """With gevent's patches, made before or after the import, calls end right; made before, they run side by side."""
+    pytest.importorskip("gevent")
+    program = """
+        from gevent import monkey
+        monkey.patch_all()
+        import gevent, importlib
+        if sys.argv[1] == "before":
+            importlib.reload(bash_tool)
+        tool = bash_tool.BashTool(os.environ["PLACE"], state_dir=os.environ["PLACE"] + "/state")
+        tool.run("echo warm")
+        beats = []
+        def beat():
+            while True:
+                beats.append(time.monotonic())
+                gevent.sleep(0.02)
+        beating = gevent.spawn(beat)
+        begun = time.monotonic()
+        calls = [gevent.spawn(tool.run, "sleep 0.5; echo %d; exit 3" % n) for n in range(4)]
+        gevent.joinall(calls)
+        took = time.monotonic() - begun
+        gaps = max(b - a for a, b in zip(beats, beats[1:]))
+        say([(call.value.exit_code, call.value.stdout) for call in calls], took, gaps)
+        job = tool.job(tool.run("echo up; sleep 0.5; exit 4", mode="background").pid)
+        say(job.wait(10), job.exit_code, job.read(0)[0])
+        os._exit(0)
+    """
+    if order == "before":
+        program = "\n        import gevent.monkey; gevent.monkey.patch_all()" + program
+    with Host(program, place, order) as host:
+        answers, took, gap = host.hear(30)
+        assert answers == [[3, "%d\n" % n] for n in range(4)]
+        assert took < (1.5 if order == "before" else 8) and (order == "after" or gap < 0.4)
+        assert host.hear() == [True, 4, "up\n\n\n[background process failed: exit status: 4]\n"]
+
+
+SIGNALLED = """
+    place = os.environ["PLACE"]
+    numbers = json.loads(sys.argv[1])
+    mode = sys.argv[2]
+    tool = BashTool(place, profile=row(20), state_dir=place + "/state")
+    tool.run("echo warm")
+    from concurrent.futures import ThreadPoolExecutor
+
+    def attempt(number):
+        result = tool.run('eval "$GUARD"; kill -%d $%s; echo sent; sleep 0.4; exit 7'
+                          % (number, sys.argv[3]), mode=mode)
+        if mode == "default":
+            return result.exit_code, result.stdout
+        job = tool.job(result.pid)
+        job.wait(10)
+        return job.exit_code, job.read(0)[0].replace("\\n\\n\\n[background process failed: exit status: 7]", "")
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(attempt, numbers))
+    say([(number, *answer) for number, answer in zip(numbers, answers) if answer != (7, "sent\\n")])
+    say(tool.run("echo after").text)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("mode", ["default", "background"])
+@pytest.mark.parametrize("target", ["supervisor", "fork server"])
+def test_row_17_every_signal_but_kill_and_stop(target, mode, place):
+    """No signal but KILL and STOP, sent to the supervisor or the fork server, disturbs a command or a job."""
+    numbers = [int(number) for number in sorted(signal.valid_signals())
+               if number not in (signal.SIGKILL, signal.SIGSTOP)]
+    with Host(SIGNALLED, place, json.dumps(numbers), mode, "S" if target == "supervisor" else "F") as host:
+        assert host.hear(60) == []
+        assert host.hear() == "after\n"
+
+
+@pytest.mark.parametrize("mode", ["default", "background"])
+@pytest.mark.parametrize("target", ["supervisor", "fork server"])
+def test_row_17_stopped_and_continued(target, mode, place):
+    """A supervisor or fork server that was stopped and then continued has lost nothing."""
+    with Host("""
+        place, mode, target = os.environ["PLACE"], sys.argv[1], sys.argv[2]
+        tool = BashTool(place, profile=row(20), state_dir=place + "/state")
+        tool.run("echo warm")
+        result = tool.run('eval "$GUARD"; trap "" HUP; (sleep 0.6; kill -CONT $%s) >/dev/null 2>&1 & kill -STOP $%s; '
+                          'seq 3; sleep 0.2; exit 7' % (target, target), mode=mode)
+        if mode == "background":
+            job = tool.job(result.pid)
+            job.wait(10)
+            say(job.exit_code, job.read(0)[0])
+        else:
+            say(result.exit_code, result.stdout)
+        say(tool.run("echo after").text)
+        sys.stdin.readline()
+    """, place, mode, "S" if target == "supervisor" else "F") as host:
+        code, text = host.hear()
+        assert code == 7 and text.startswith("1\n2\n3\n"), text
+        assert text.count("[background process") == int(mode == "background"), text
+        assert host.hear() == "after\n"
+
+
+def test_row_17_stopped_for_good(place):
+    """A call whose supervisor stays stopped is answered by timeout + grace + 5 s; the host's death ends the command;
+    others go on."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(0.7, 0.2))
+        begun = time.monotonic()
+        result = tool.run('eval "$GUARD"; echo $$ >pid; kill -STOP $S; sleep ' + os.environ["MARK"])
+        say(time.monotonic() - begun, result.status, result.exit_code, result.text)
+        say(tool.run("echo after").text)
+        sys.stdin.readline()
+    """, place) as host:
+        pid = place.pid()
+        took, status, code, text = host.hear(0.7 + 0.2 + 5 + 2 * SLACK_S)
+        assert took < 0.7 + 0.2 + 5 + SLACK_S and status in ("timed_out", "failed") and code is None, text
+        assert host.hear() == "after\n"
+        assert not is_alive(pid) or str(pid) in text, "neither ended nor named: " + text
+        host.kill()
+        assert eventually(lambda: not is_alive(pid) and not place.left(), 1.0 + SLACK_S)
+
+
+def test_row_17_job_kill_under_a_stopped_supervisor(place):
+    """`Job.kill()` of a job whose supervisor is stopped is True only if nothing of the job lives."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(0.7, 0.2), state_dir=os.environ["PLACE"] + "/state")
+        result = tool.run('eval "$GUARD"; echo $$ >pid; kill -STOP $S; sleep ' + os.environ["MARK"], mode="background")
+        job = tool.job(result.pid)
+        say(job.status)
+        killed = job.kill()
+        say(killed, is_alive(job.pid), job.status)
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear() == "running"
+        killed, living, status = host.hear()
+        assert killed is (not living) and (status == "running") is living, (killed, living, status)
+
+
+@pytest.mark.parametrize("ending", ["timeout", "host SIGKILL"])
+@pytest.mark.parametrize("keeps", ["the environment", "nothing"])
+def test_rows_18_and_19_many_hoppers(ending, keeps, place):
+    """Several processes that fork and exit without a pause end with their command."""
+    hop = "%s 0 >/dev/null 2>&1 </dev/null &" % place.escapee("hopper")
+    hop = "setsid " + hop if keeps == "the environment" else "env -i setsid " + hop
+    with Host("""
+        result = BashTool(os.environ["PLACE"], profile=row(float(sys.argv[1]), 0.3)).run(os.environ["HOPS"])
+        say(result.status)
+        sys.stdin.readline()
+    """, place, 1.2 if ending == "timeout" else 60, HOPS="for n in 1 2 3 4; do (%s); done; sleep %s"
+              % (hop, place.mark)) as host:
+        place.pid()
+        time.sleep(0.2)
+        if ending == "timeout":
+            assert host.hear() == "timed_out"
+        else:
+            host.kill()
+        assert eventually(lambda: not place.left(), 1.0 + SLACK_S)
+
+
+@pytest.mark.parametrize("charset", ["ascii", "ISO-8859-1"])
+@pytest.mark.parametrize("mode", ["default", "background"])
+def test_row_20_a_locale_that_is_not_utf8(charset, mode, place):
+    """Under any locale of the host, directory, variables and command reach the shell as the same bytes."""
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    if charset != "ascii":
+        made = subprocess.run(["localedef", "-i", "en_US", "-f", charset, str(place / "en_US.ISO-8859-1")],
+                              stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) if shutil.which("localedef") else None
+        if made is None or made.returncode:
+            pytest.skip("such a locale cannot be made here")
+        env.update(LOCPATH=str(place), LC_ALL="en_US.ISO-8859-1")
+    name = "café".encode()
+    os.mkdir(os.path.join(os.fsencode(str(place)), name))
+    with Host("""
+        name, place, mode = bytes.fromhex(sys.argv[1]), os.environ["PLACE"], sys.argv[2]
+        assert sys.getfilesystemencoding() != "utf-8", sys.getfilesystemencoding()
+        os.environb[b"SPELLED"] = name
+        tool = BashTool(os.path.join(place, os.fsdecode(name)), profile=row(20), state_dir=place + "/state")
+        result = tool.run("pwd; printf '%s' \\"$SPELLED\\" >spelled; pwd >where; "
+                          "printf '\\u00e9\\u20ac' >said; exit 3", mode=mode)
+        if mode == "background":
+            say(tool.job(result.pid).wait(10), list(result.notes), result.error)
+            with open(result.output_file, "rb") as file:
+                say(file.read().hex())
+        else:
+            say(True, list(result.notes), result.error)
+            say("")
+        say(os.listdir(os.fsencode(place)) and sorted(entry.hex() for entry in os.listdir(os.fsencode(place))))
+        sys.stdin.readline()
+    """, place, name.hex(), mode, **env) as host:
+        assert host.hear() == [True, [], None]
+        log = bytes.fromhex(host.hear())
+        here = os.fsencode(str(place)) + b"/" + name
+        assert mode == "default" or log == here + b"\n\n\n[background process failed: exit status: 3]\n", log
+        assert Path(os.fsdecode(here), "spelled").read_bytes() == name
+        assert Path(os.fsdecode(here), "where").read_bytes() == here + b"\n"
+        assert Path(os.fsdecode(here), "said").read_bytes() == "é€".encode()
+        assert [entry for entry in map(bytes.fromhex, host.hear()) if b"caf" in entry] == [name]
+
+
+def test_row_21_as_many_finished_jobs_as_a_folder_holds(place):
+    """Of the finished jobs in a folder a thousand files are kept, records counted, and listing them stays quick."""
+    state = place / "state"
+    with BashTool(place.folder, state_dir=str(state), profile=tiny(default=20)) as tool:
+        pid = tool.run("echo hi; exit 3", mode="background").pid
+        assert tool.job(pid).wait(10)
+        log = Path(tool.job(pid).output_file)
+        stem = max(re.findall("[0-9a-f]{8,}", log.name), key=len, default="")
+        if not stem:
+            pytest.skip("files of jobs are not named by a number in hexadecimal digits")
+        family = [path for path in state.iterdir() if stem in path.name and path.is_file()]
+        contents = [(path, path.read_bytes()) for path in family]
+        for number in range(1500):
+            twin = "%0*x" % (len(stem), number)
+            for path, data in contents:
+                copy = state / path.name.replace(stem, twin)
+                copy.write_bytes(data.replace(stem.encode(), twin.encode()))
+                copy.chmod(0o600)
+                os.utime(copy, (1e9 + number, 1e9 + number))
+        assert tool.job(tool.run("echo more; exit 4", mode="background").pid).wait(10)
+    with BashTool(place.folder, state_dir=str(state), profile=tiny(default=20)) as tool:
+        result = tool.run("echo again; exit 4", mode="background")
+        assert tool.job(result.pid).wait(10)
+        logs = [path for path in state.iterdir() if path.suffix == log.suffix]
+        assert len(logs) <= 1000 + 3, len(logs)
+        begun = time.monotonic()
+        tool.jobs()
+        assert time.monotonic() - begun < 1.0
+
+
+def test_row_22_a_flood_within_the_first_look(place):
+    """The size of a job's output is true though its file is capped, and the file's end says that it is."""
+    size = 80_000_000
+    with BashTool(place.folder, state_dir=str(place / "state")) as tool:
+        job = tool.job(tool.run("head -c %d /dev/zero | tr '\\0' x; exit 3" % size, mode="background").pid)
+        assert job.wait(20) and job.exit_code == 3
+        assert size <= job.total_bytes <= size + 200          # the note of its end may be counted
+        written = os.stat(job.output_file).st_size
+        assert written <= (64 << 20) + 500
+        with open(job.output_file, "rb") as file:
+            file.seek(-500, os.SEEK_END)
+            end = file.read().lstrip(b"x").decode()
+        assert end.endswith("[background process failed: exit status: 3]\n")
+        check = " ".join([end, *tool.run("true").notes])
+        assert re.search(r"64(\.0)? ?M|67108864|cap|incomplete|first", check), check
+
+
+def test_row_24_the_command_is_in_no_argv(place):
+    """A command read from standard input, or given by a host, stands in no process's argv, not even for a moment."""
+    word = "SECRET%s" % os.urandom(6).hex()
+    started = subprocess.Popen([sys.executable, str(TOOL), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               cwd=str(place))
+    seen, stop = [], threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            seen.extend(bearers(word))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        out, _ = started.communicate(("echo hi; : %s; sleep 0.5; echo $((1+1))" % word).encode(), timeout=30)
+        with BashTool(place.folder, state_dir=str(place / "state")) as tool:
+            tool.run(": %s; sleep 0.2" % word)
+            assert tool.job(tool.run(": %s; sleep 0.4" % word, mode="background").pid).wait(10)
+    finally:
+        stop.set()
+        watching.join()
+    assert out == b"hi\n2\n" and not seen
+
+
+@pytest.mark.parametrize("act", ["KILL fork server", "STOP fork server", "KILL supervisor", "STOP supervisor",
+                                 "KILL fork server, STOP supervisor"])
+def test_row_25_the_watchers_fall_first(act, place):
+    """Where a watcher of a running command was killed or stopped, the host's SIGKILL still ends the command."""
+    program = """
+        tool = BashTool(os.environ["PLACE"], profile=row(60, 0.3))
+        result = tool.run('eval "$GUARD"; echo $$ >shell; echo $S $F >watchers; '
+                          '(env -i setsid sh -c "echo \\\\$\\\\$ >pid; exec sleep $LONG" '
+                          '>/dev/null 2>&1 </dev/null &); sleep $LONG')
+        say(result.status, result.text)
+        sys.stdin.readline()
+    """
+    with Host(program, place, LONG=place.mark) as host:
+        assert eventually(lambda: (place / "watchers").exists() and (place / "watchers").read_text().endswith("\n"),
+                          5), host.hear(5)
+        supervisor, fork_server = map(int, (place / "watchers").read_text().split())
+        pids = [place.pid(), number_in(place / "shell")]
+        assert host.process.pid not in (supervisor, fork_server) and os.getpid() not in (supervisor, fork_server)
+        try:
+            for one in act.split(", "):
+                name, _, who = one.partition(" ")
+                os.kill(supervisor if who == "supervisor" else fork_server, signal.Signals["SIG" + name])
+            if "STOP supervisor" in act and "fork" in act:
+                # nobody is left who could act: with both gone only the kernel's end of the socket is known to a stopped
+                # process
+                os.kill(supervisor, signal.SIGCONT)
+            if "KILL supervisor" == act:
+                assert eventually(lambda: not any(map(is_alive, pids)), 1.0 + SLACK_S)
+            host.kill()
+            assert eventually(lambda: not any(map(is_alive, pids)), 1.0 + SLACK_S)
+            # both end too, stopped or not
+            assert eventually(lambda: not is_alive(supervisor), 1.0 + SLACK_S)
+            assert act == "STOP fork server" or eventually(lambda: not is_alive(fork_server), 1.0 + SLACK_S)
+        finally:
+            for pid in (supervisor, fork_server):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def test_row_26_no_child_but_the_hosts_own(place):
+    """What a command makes with CLONE_PARENT becomes no child of the host."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(20))
+        found = []
+        for _ in range(3):
+            result = tool.run("exec %s sleep 0.2" % os.environ["ESCAPEE"])
+            try:
+                found.append(os.waitpid(-1, os.WNOHANG))
+            except ChildProcessError:
+                found.append("none")
+        tool.close()
+        try:
+            found.append(os.waitpid(-1, os.WNOHANG))
+        except ChildProcessError:
+            found.append("none")
+        say(found, result.exit_code)
+        sys.stdin.readline()
+    """, place, ESCAPEE=place.escapee("clone_parent")) as host:
+        assert host.hear() == [["none"] * 4, 0]
+        assert is_alive(place.pid())
+
+
+@pytest.mark.parametrize("reuse", ["files", "sockets", "pipes", "none"])
+def test_row_27_a_host_that_closes_what_is_not_its_own(reuse, place):
+    """After a host has closed all descriptors and used their numbers again, its own data stay as they are, and calls
+    work."""
+    with Host("""
+        import socket
+        reuse, place = sys.argv[1], os.environ["PLACE"]
+        tool = BashTool(place, profile=row(20))
+        tool.run("echo warm")
+        kept = []
+        for turn in range(3):
+            os.closerange(3, 200)
+            for old in kept:
+                getattr(old, "detach", int)()
+            kept, fds = [], []
+            for n in range(20):
+                if reuse == "files":
+                    fds.append(os.open("%s/data%d" % (place, n), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+                    os.write(fds[-1], b"mine")
+                elif reuse == "sockets":
+                    pair = socket.socketpair()
+                    pair[1].setblocking(False)
+                    kept += pair
+                    fds += [pair[0].fileno(), pair[1].fileno()]
+                elif reuse == "pipes":
+                    fds += os.pipe()
+            before = [(fd, os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in fds]
+            first = tool.run("echo one; exit 3")
+            second = tool.run("echo two")
+            after = []
+            for fd in fds:
+                try:
+                    after.append((fd, os.fstat(fd).st_dev, os.fstat(fd).st_ino))
+                except OSError:
+                    after.append((fd, "closed"))
+            heard = []
+            for n in range(0, len(kept), 2):
+                for one in kept[n:n + 2]:
+                    one.setblocking(False)
+                    try:
+                        heard.append(repr(one.recv(99)))
+                    except BlockingIOError:
+                        pass
+            data = [open("%s/data%d" % (place, n), "rb").read().decode("latin-1")
+                    for n in range(20 if reuse == "files" else 0)]
+            say(first.text, second.text, before == after, heard, sorted(set(data)))
+        sys.stdin.readline()
+    """, place, reuse) as host:
+        for _ in range(3):
+            assert host.hear() == ["[command failed: exit code 3]\none\n", "two\n", True, [], ["mine"]
+                                   if reuse == "files" else []]
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "\0", "/tmp/x\0"])
+def test_row_28_a_name_that_no_file_can_have(bad):
+    """A NUL in `state_dir` is a ValueError where the tool is made."""
+    with pytest.raises(ValueError):
+        BashTool(state_dir=bad)
+
+
+@needs_root
+def test_row_28_a_full_disk(place):
+    """On a full disk the answer is right, no note promises a file that holds nothing, and the leftover is listed."""
+    (place / "small").mkdir()
+    with Host("""
+        libc = ctypes.CDLL(None)
+        place = os.environ["PLACE"]
+        small = place + "/small"
+        if libc.mount(b"none", small.encode(), b"tmpfs", 0, b"size=65536"):
+            say("no mount")
+        os.mkdir(small + "/state", 0o700)
+        with open(small + "/fill", "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        tool = BashTool(place, profile=row(20), state_dir=small + "/state")
+        result = tool.run("(sleep 0.7; echo later; sleep %s) & echo now" % os.environ["MARK"])
+        named = [word.rstrip("]") for note in result.notes for word in note.split() if word.startswith("/")]
+        time.sleep(1)
+        say(result.stdout, list(result.notes), [os.path.exists(path) and open(path).read() for path in named],
+            [job.status for job in tool.jobs()])
+        long = tool.run("seq 100000")
+        say(long.exit_code, long.total_bytes, long.output_file and os.path.getsize(long.output_file), long.text[-300:])
+        sys.stdin.readline()
+    """, place, wrap=("unshare", "--mount", "--propagation", "private")) as host:
+        stdout, notes, named, statuses = host.hear()
+        assert stdout == "now\n" and len(notes) >= 1
+        assert all(text and "later" in text for text in named), (notes, named)
+        assert statuses == []       # no record fits; the note names what is left
+        code, size, written, end = host.hear()
+        assert (code, size) == (0, 588895) and written in (None, size), (written, end)
+
+
+# ---- D. Further behaviour ------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    tool = BashTool(os.environ["PLACE"], profile=row(60, float(sys.argv[1])))
+    command = os.environ["COMMAND"]
+    begun = time.monotonic()
+    try:
+        tool.run(command)
+        say("no exception")
+    except KeyboardInterrupt:
+        say(time.monotonic() - begun)
+    while True:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            sys.stdin.readline()
+            os._exit(0)
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+def test_an_interrupt_ends_the_command_and_waits(place):
+    """Ctrl-C ends the command, which may clean up, before the exception goes on."""
+    command = "trap 'sleep 0.4; echo cleaned >cleaned; exit' TERM; echo $$ >pid; setsid sleep %s & "
+    command = command % place.mark + "while :; do sleep 0.05; done"
+    with Host(INTERRUPTED, place, 10, COMMAND=command) as host:
+        pid = place.pid()
+        os.kill(host.process.pid, signal.SIGINT)
+        host.hear(8)
+        assert (place / "cleaned").exists() and not is_alive(pid) and not place.left()
+
+
+@pytest.mark.parametrize("then", ["stays", "os._exit", "SIGKILL", "SIGSTOP"])
+def test_a_second_interrupt_leaves(then, place):
+    """A second Ctrl-C leaves at once; the command is gone within a second, whatever becomes of the host."""
+    command = "trap '' TERM; echo $$ >pid; (trap '' TERM; exec setsid sleep %s) & " % place.mark
+    command += "while :; do sleep 0.05; done"
+    with Host(INTERRUPTED, place, 60, COMMAND=command) as host:
+        pid = place.pid()
+        os.kill(host.process.pid, signal.SIGINT)
+        time.sleep(0.3)
+        assert is_alive(pid)       # waits out the grace
+        os.kill(host.process.pid, signal.SIGINT)
+        host.hear(5)
+        if then == "os._exit":
+            host.tell()
+        elif then != "stays":
+            os.kill(host.process.pid, signal.Signals[then])
+        assert eventually(lambda: not is_alive(pid) and not place.left(), 1.0 + SLACK_S)
+
+
+def test_a_hundred_interrupts_in_a_row(place):
+    """However quickly interrupts follow one another, nothing survives, nothing leaks, and the next call works."""
+    with Host("""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        tool = BashTool(os.environ["PLACE"], profile=row(60, 0.3))
+        tool.run("echo warm")
+        before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        done = threading.Event()
+
+        def storm():
+            for _ in range(100):
+                os.kill(HOST, signal.SIGINT)
+                time.sleep(0.001)
+            done.set()
+
+        for turn in range(3):
+            try:
+                done.clear()
+                threading.Timer(0.15, storm).start()
+                tool.run("setsid sleep %s & sleep %s" % (os.environ["MARK"], os.environ["MARK"]))
+            except KeyboardInterrupt:
+                pass
+            while True:
+                try:
+                    done.wait()
+                    break
+                except KeyboardInterrupt:
+                    pass
+        while True:
+            try:
+                time.sleep(0.2)
+                break
+            except KeyboardInterrupt:
+                pass
+        say(tool.run("echo hi").text)
+        say(eventually(lambda: len(os.listdir("/proc/self/fd")) <= before[0]
+                       and len(os.listdir("/proc/self/task")) <= before[1]))
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear() == "hi\n" and host.hear() is True
+        assert eventually(lambda: not place.left(), 1.0 + SLACK_S)
+
+
+@pytest.mark.parametrize("fork", ["os.fork", "C", "multiprocessing"])
+@pytest.mark.parametrize("death", ["SIGKILL", "os._exit", "segfault"])
+def test_a_forked_child_outlives_the_host(fork, death, place):
+    """Though a forked child holds the host's descriptors, the host's death ends what is attached within a second, and
+    no job."""
+    with Host("""
+        fork, death = sys.argv[1:3]
+        place = os.environ["PLACE"]
+        tool = BashTool(place, profile=row(60, 0.3), state_dir=place + "/state")
+        job = tool.run("echo $$ >job; setsid sleep %s" % os.environ["LONG"], mode="background").pid
+        threading.Thread(target=tool.run, args=("echo $$ >shell; (setsid sleep %s >/dev/null 2>&1 &); sleep %s"
+                                                % (os.environ["MARK"], os.environ["MARK"]),), daemon=True).start()
+        eventually(lambda: os.path.exists(place + "/shell"))
+        time.sleep(0.1)
+        if fork == "multiprocessing":
+            import multiprocessing
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+            child.start()
+            child = child.pid
+        else:
+            child = os.fork() if fork == "os.fork" else ctypes.CDLL(None).fork()
+            if child == 0:
+                while not os.path.exists(place + "/stop"):
+                    time.sleep(0.05)
+                os._exit(0)
+        say(child)
+        sys.stdin.readline()
+        os._exit(3) if death == "os._exit" else ctypes.string_at(0)
+    """, place, fork, death, LONG=place.seconds()) as host:
+        child = host.hear()
+        try:
+            shell, job = number_in(place / "shell"), number_in(place / "job")
+            assert len(bearers(place.mark)) == 2 and is_alive(child)
+            if death == "SIGKILL":
+                host.kill()
+            else:
+                host.tell()
+            assert eventually(lambda: not is_alive(shell) and not bearers(place.mark), 1.0 + SLACK_S)
+            assert is_alive(child) and is_alive(job) and len(bearers(place.marks[2])) == 1
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_calls_too(place):
+    """After a fork both processes can call, a command of one is not ended by the other's exit, and answers are not
+    mixed up."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
+        tool.run("echo warm")
+        read, write = os.pipe()
+        found = []
+        thread = threading.Thread(target=lambda: found.append(tool.run("sleep 0.8; echo parent").text))
+        thread.start()
+        time.sleep(0.2)
+        child = os.fork()
+        if child == 0:
+            os.write(write, ("|".join(tool.run("sleep 0.%d; echo child %d" % (n, n)).text for n in range(4))).encode())
+            os._exit(0)
+        found += [tool.run("echo parent %d" % n).text for n in range(20)]
+        status = os.waitpid(child, 0)[1]
+        thread.join()
+        say(sorted(found) == sorted(["parent\\n"] + ["parent %d\\n" % n for n in range(20)]), status,
+            os.read(read, 999).decode())
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear() == [True, 0, "child 0\n|child 1\n|child 2\n|child 3\n"]
+
+
+def test_signals_that_the_host_ignores_and_blocks(place):
+    """Whatever the host ignores or blocks, commands begin with default dispositions and an empty mask, and end
+    right."""
+    with Host("""
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1,
+                       signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        place = os.environ["PLACE"]
+        tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
+        see = "grep -E '^Sig(Blk|Ign)' /proc/self/status"
+        say(tool.run(see).stdout, tool.run("exec bash -c %r" % see).stdout)
+        job = tool.job(tool.run(see, mode="background").pid)
+        job.wait(10)
+        say(job.read(0)[0])
+        result = tool.run("kill -TERM $$; sleep 5; echo not reached")
+        say(result.exit_code, result.signal)
+        say(tool.run("sleep 0.05 & wait $!; echo $?; yes | head -n 1; (exit 5); echo $?; false; exit 3").text)
+        result = tool.run("sleep 600", timeout_s=0.4)
+        say(result.status, result.duration_s < 5)
+        say(signal.pthread_sigmask(signal.SIG_BLOCK, []) == before, signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN)
+        sys.stdin.readline()
+    """, place) as host:
+        clean = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+        assert host.hear() == [clean, clean]
+        assert host.hear() == clean + "\n\n[background process completed]\n"
+        assert host.hear() == [143, "SIGTERM"]
+        assert host.hear() == "[command failed: exit code 3]\n0\ny\n5\n"
+        assert host.hear() == ["timed_out", True] and host.hear() == [True, True]
+
+
+def test_umask_and_limits_are_those_of_the_making(place):
+    """Commands see the umask and the resource limits that the tool was made with, though the host changes its own
+    later."""
+    with Host("""
+        import resource
+        place = os.environ["PLACE"]
+        os.umask(0o027)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (500, 1000))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
+        os.umask(0o111)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1000))
+        say(tool.run("umask; ulimit -n; ulimit -Hn").stdout)
+        os.umask(0o022)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 1000))
+        say(tool.run("umask; ulimit -n; ulimit -Hn").stdout)
+        job = tool.job(tool.run("umask; ulimit -n; ulimit -Hn", mode="background").pid)
+        job.wait(10)
+        say(job.read(0)[0])
+        other = BashTool(place, profile=row(20, 0.3))
+        say(other.run("umask; ulimit -n; ulimit -Hn").stdout)
+        say(oct(os.umask(0)), resource.getrlimit(resource.RLIMIT_NOFILE))
+        sys.stdin.readline()
+    """, place) as host:
+        made = "0027\n500\n1000\n"
+        assert [host.hear(), host.hear(), host.hear()] == [made, made, made + "\n\n[background process completed]\n"]
+        assert host.hear() == "0022\n200\n1000\n" and host.hear() == ["0o22", [200, 1000]]
+
+
+def test_what_a_command_does_to_its_supervisor_stays_there(place):
+    """Limits, niceness and CPUs that a command gave its supervisor are not those of the next command."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
+        see = "ulimit -f; ulimit -n; nice; taskset -p $$ | sed 's/.*: //'"
+        first = tool.run(see).stdout
+        say([tool.run('eval "$GUARD"; ' + act).exit_code for act in (
+            "prlimit --pid $S --fsize=0:0", "renice -n 5 -p $S", "prlimit --pid $S --nofile=20:20", "taskset -p 1 $S")])
+        say([tool.run(see).stdout == first for _ in range(6)])
+        say(tool.run("seq 100000").total_bytes)
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear() == [0] * 4 and host.hear() == [True] * 6 and host.hear() == 588895
+
+
+@needs_root
+@pytest.mark.parametrize("python", ["plain", "this"])
+def test_a_host_that_gives_up_root(python, place):
+    """After the host has become another user, its commands run as that user, also where that user may not start the
+    interpreter."""
+    with Host("""
+        place = os.environ["PLACE"]
+        tool = BashTool(place, profile=row(20, 0.3))
+        say(tool.run("id -u; id -g").stdout)
+        os.setgroups([])
+        os.setgid(int(sys.argv[1]))
+        os.setuid(int(sys.argv[1]))
+        say([tool.run("id -u; id -g; id -G; grep CapEff /proc/self/status").stdout for _ in range(2)])
+        say(BashTool(place, profile=row(20, 0.3)).run("id -u").stdout)
+        begun = time.monotonic()
+        result = tool.run("setsid sleep %s & sleep 600" % os.environ["MARK"], timeout_s=0.4)
+        say(result.status, time.monotonic() - begun < 4)
+        sys.stdin.readline()
+    """, place, NOBODY, python=PLAIN_PYTHON if python == "plain" else sys.executable) as host:
+        assert host.hear() == "0\n0\n"
+        assert host.hear() == ["%d\n%d\n%d\nCapEff:\t0000000000000000\n" % (NOBODY, NOBODY, NOBODY)] * 2
+        assert host.hear() == "%d\n" % NOBODY and host.hear() == ["timed_out", True]
+        assert not place.left()
+
+
+IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+@needs_root
+@pytest.mark.parametrize("act", ["pkill python3", "pkill -f python", "pkill -9 -f bash_tool",
+                                 "killall5 -15 || pkill -f .", "pkill -9 -f sleep"])
+def test_a_pkill_that_is_too_wide(act, place):
+    """A command that kills by name, in a process namespace of its own, still has its own answer, and the next call
+    works."""
+    program = """
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3), state_dir=os.environ["PLACE"] + "/state")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)     # the host is process 1, which only its own handlers could end
+        tool.run("echo warm")
+        result = tool.run(os.environ["ACT"] + "; sleep 0.1; echo after; exit 3")
+        say(result.status, result.exit_code, result.stdout)
+        say(tool.run("echo next").text)
+        sys.stdin.readline()
+    """
+    with Host(program, place, ACT=act, wrap=IN_A_NAMESPACE) as host:
+        status, code, text = host.hear()
+        if act.startswith(("killall5", "pkill -9 -f bash_tool")):       # the shell itself may be meant
+            assert (status, code) == ("exited", 3) or code in (137, 143) or status == "failed", (status, code, text)
+        else:
+            assert (status, code, text) == ("exited", 3, "after\n")
+        assert host.hear() == "next\n"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_python_from_standard_input(profile, place):
+    """`python3 - < bash_tool.py` works as the file does, jobs included."""
+    with open(TOOL) as source:
+        done = subprocess.run([sys.executable, "-", "--profile", profile,
+                               "echo hi; (setsid sleep %s >/dev/null 2>&1 &); exit 3" % place.mark],
+                              stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, cwd=str(place))
+    assert done.returncode == 3 and b"hi" in done.stdout, (done.returncode, done.stdout, done.stderr)
+    if profile == "modes":
+        with open(TOOL) as source:
+            done = subprocess.run([sys.executable, "-", "--mode", "background", "--state-dir", str(place / "state"),
+                                   "echo up; sleep 1; exit 3"],
+                                  stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
+                                  cwd=str(place))
+        path = re.search(rb"<output_file>(.*)</output_file>", done.stdout)[1].decode()
+        assert eventually(lambda: Path(path).read_text() == "up\n\n\n[background process failed: exit status: 3]\n")
+
+
+@needs_root
+def test_the_host_is_process_1(place):
+    """As process 1 of a namespace, the host works, its own children stay its own, and no zombies pile up."""
+    with Host("""
+        place = os.environ["PLACE"]
+        tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
+        say(os.getpid(), tool.run("echo hi; exit 3").exit_code)
+        for n in range(20):
+            tool.run("(setsid sleep 0.01 &); :")
+            tool.run("sleep 600 & :", timeout_s=5, cancel=None) if n == 0 else None
+        result = tool.run("setsid sleep 600 & sleep 600", timeout_s=0.4)
+        job = tool.job(tool.run("sleep 0.5; exit 4", mode="background").pid)
+        own = subprocess.Popen(["sh", "-c", "exit 9"])
+        say(result.status, job.wait(10), job.exit_code, own.wait())
+
+        def zombies():
+            found = []
+            for entry in os.listdir("/proc"):
+                if entry.isdigit():
+                    try:
+                        stat = open("/proc/%s/stat" % entry).read().rpartition(") ")[2].split()
+                        found += [entry] if stat[0] == "Z" else []
+                    except OSError:
+                        pass
+            return found
+
+        time.sleep(0.3)
+        say(tool.run("echo hi").text, len(zombies()) <= 2)
+        sys.stdin.readline()
+    """, place, wrap=IN_A_NAMESPACE) as host:
+        assert host.hear() == [1, 3] and host.hear() == ["timed_out", True, 4, 9] and host.hear() == ["hi\n", True]
+
+
+PLAIN_CALLS = """
+    place = os.environ["PLACE"]
+    tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
+    say(tool.run("echo hi; exit 3").text)
+    begun = time.monotonic()
+    result = tool.run("echo $$ >pid; sleep %s & echo part; sleep 600" % os.environ["MARK"], timeout_s=0.5)
+    say(result.status, "part" in result.text, time.monotonic() - begun < 4)
+    job = tool.job(tool.run("echo up; sleep 0.5; exit 4", mode="background").pid)
+    say(job.wait(10), job.exit_code, job.read(0)[0])
+    say(len(tool.run("seq 100000").text) > 8000)
+    sys.stdin.readline()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("lacking", ["/proc", "/proc of another namespace", "/dev/shm", "hidepid=2", "descriptors",
+                                     "/tmp"])
+def test_machines_that_lack_something(lacking, place):
+    """Without /proc, with that of others, without shared memory, with few descriptors: plain commands, timeouts and
+    jobs work."""
+    before = {"/proc": "mount -t tmpfs none /proc;", "/dev/shm": "umount -l /dev/shm; rmdir /dev/shm 2>/dev/null;",
+              "descriptors": "ulimit -n 32;",
+              # a mount of its own: a remount would change every /proc of this machine
+              "hidepid=2": "mount -t proc -o hidepid=2 proc /proc;",
+              "/tmp": "export TMPDIR=/nonexistent;"}.get(lacking, "")
+    if lacking == "/proc of another namespace":
+        wrap = ("unshare", "--pid", "--fork", "--kill-child")
+    else:
+        wrap = ("unshare", "--mount", "--propagation", "private", "sh", "-c", before + ' exec "$@"', "sh")
+    uid = NOBODY if lacking == "hidepid=2" else 0
+    with Host(PLAIN_CALLS, place, wrap=wrap, uid=uid) as host:
+        assert host.hear() == "[command failed: exit code 3]\nhi\n", host.complaint()
+        assert host.hear() == ["timed_out", True, True]
+        assert eventually(lambda: not place.left(), 1.0)
+        assert host.hear() == [True, 4, "up\n\n\n[background process failed: exit status: 4]\n"]
+        assert host.hear() is True
+
+
+@needs_root
+def test_no_stranger_is_killed_by_the_numbers_of_another_proc(place):
+    """Where /proc lists another namespace, a timeout kills none of the processes that have the same numbers there."""
+    strangers = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", PLAIN_PYTHON, "-I", "-S", "-c",
+                                  textwrap.dedent("""
+        import os, sys, subprocess
+        # numbers 2 to 60 of the outer namespace, each with children that a walk would meet
+        outer = [subprocess.Popen(["sleep", sys.argv[1]]) for _ in range(40)]
+        print("up", flush=True)
+        sys.stdin.read()
+    """), place.seconds()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    mark = place.marks[-1]
+    try:
+        assert strangers.stdout.readline() == b"up\n"
+        # a /proc in which the strangers have the numbers that the host's own processes have in theirs
+        inner = next(pid for pid in bearers(mark) if b"unshare" not in Path("/proc/%d/cmdline" % pid).read_bytes())
+        wrap = ("nsenter", "--target", str(inner), "--pid", "unshare", "--mount", "--propagation", "private", "sh",
+                "-c",
+                'mount -t proc proc /proc; exec "$@"', "sh", "unshare", "--pid", "--fork", "--kill-child")
+        with Host("""
+            tool = BashTool(os.environ["PLACE"], profile=row(0.6, 0.3))
+            say(len([entry for entry in os.listdir("/proc") if entry.isdigit()]) > 40, os.getpid() < 5)
+            for n in range(4):
+                result = tool.run("for n in 1 2 3 4 5; do sleep 600 & done; sleep 600")
+            say(result.status)
+            sys.stdin.readline()
+        """, place, wrap=wrap) as host:
+            assert host.hear() == [True, True]
+            assert host.hear() == "timed_out"
+            assert len(bearers(mark)) >= 41
+    finally:
+        for pid in bearers(mark):
+            with contextlib.suppress(ProcessLookupError):       # they end with one another
+                os.kill(pid, signal.SIGKILL)
+        strangers.stdin.close()
+        strangers.wait()
+        strangers.stdout.close()
+
+
+def test_the_command_in_an_exit_trap():
+    """`$BASH_COMMAND` in an EXIT trap is the command's own."""
+    command = "trap 'echo \"$BASH_COMMAND\"' EXIT; true one; false two"
+    with BashTool("/", profile=tiny(default=20)) as tool:
+        got = tool.run(command).stdout
+    if got.startswith("eval"):
+        pytest.xfail("DESIGN 5 promises this only if it can be had")
+    assert got.encode() == plain_bash(command).stdout
+
+
+def test_kill_of_a_jobs_shell_ends_the_job(place):
+    """`kill PID` of a job's shell ends the rest of the job politely, and the note says so."""
+    with BashTool(place.folder, profile=tiny(default=20), state_dir=str(place / "state")) as tool:
+        result = tool.run("sh -c 'trap \"echo polite >polite; exit\" TERM; echo $$ >pid; "
+                          "while :; do sleep 0.05; done' & "
+                          "(setsid sleep %s >/dev/null 2>&1 &); wait; sleep 600" % place.mark, mode="background")
+        server = place.pid()
+        assert is_alive(server)
+        os.kill(result.pid, signal.SIGTERM)
+        assert eventually(lambda: not is_alive(server) and not bearers(place.mark), 5)
+        assert (place / "polite").exists()
+        job = tool.job(result.pid)
+        assert job.wait(5) and job.exit_code == 143
+        assert Path(result.output_file).read_text().count("\n\n[background process failed: signal: 15 (SIGTERM)") == 1
+    # a foreground command's shell, and an exit with 143, end nothing
+    with BashTool(place.folder, profile=tiny(default=20)) as tool:
+        for end in ("kill -TERM $$", "exit 143"):
+            result = tool.run("nohup sleep %s >/dev/null 2>&1 & echo $!; %s" % (place.mark, end))
+            assert result.exit_code == 143 and is_alive(int(result.stdout)), end
+            tool.job(int(result.stdout)).kill()
+
+
+def test_a_leftover_is_named_once_listed_and_ended(place):
+    """What a command left is named once with how to stop it, listed, killed by nobody, counted by no bound, and
+    `kill()` ends it all."""
+    with BashTool(place.folder, profile=tiny(default=20), max_jobs=1, state_dir=str(place / "state")) as tool:
+        result = tool.run("nohup sleep %s >/dev/null 2>&1 & echo $!; (setsid sleep %s >/dev/null 2>&1 &) ; sleep 0.05"
+                          % (place.mark, place.mark))
+        first = int(result.stdout)
+        notes = [note for note in result.notes if "still running" in note]
+        assert len(notes) == 1 and re.search(r'still running: pid \d+ "[^"]*sleep',
+                                             notes[0]) and "to stop: kill -9 -" in notes[0], result.text
+        pids = sorted(bearers(place.mark))
+        assert len(pids) == 2 and first in pids
+        job = tool.job(pids[0])     # its number is the lowest
+        assert [one.pid for one in tool.jobs() if one.status == "running"] == [pids[0]] and job.status == "running"
+        assert not any("still running" in note for _ in range(2) for note in tool.run("echo hi").notes)
+        started = tool.run("sleep " + place.mark, mode="background")        # does not count
+        assert started.status == "running" and started.error is None
+        assert sorted(bearers(place.mark))[:2] == pids
+        assert job.kill() is True and not any(map(is_alive, pids)) and is_alive(started.pid)
+        assert job.wait(5) and job.status != "running"
+        tool.job(started.pid).kill()
+
+
+def test_leftovers_outlive_the_tool_and_the_host(place):
+    """What a command that ended normally left lives on when the tool is closed and when the host is killed."""
+    with Host("""
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
+        tool.run("nohup sleep %s >/dev/null 2>&1 &" % os.environ["MARK"])
+        other = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
+        other.run("nohup sleep %s >/dev/null 2>&1 &" % os.environ["MARK"])
+        other.close()
+        say("up")
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear() == "up"
+        assert len(bearers(place.mark)) == 2
+        host.kill()
+        time.sleep(1.0)
+        assert len(bearers(place.mark)) == 2
+
+
+def test_helpers_that_have_ended_are_not_named(place):
+    """Of a loop that starts helpers, none that has already ended is named; what ends within 0.1 s is none."""
+    with BashTool(place.folder, profile=tiny(default=20)) as tool:
+        for _ in range(5):
+            result = tool.run("(while [ ! -e stop ]; do sleep 0.01; done) & echo $!")
+            text = " ".join(result.notes)
+            assert "sleep 0.01" not in text, text
+            named = [int(number) for number in re.findall(r"pid (\d+)", text)]
+            assert named == [int(result.stdout)] and is_alive(named[0]), text
+            tool.job(named[0]).kill()
+        for _ in range(5):
+            result = tool.run("(sleep 0.04; :) >/dev/null 2>&1 & (sleep 0.03 &) ; echo done")
+            assert result.text == "done\n", result.text
+            assert not [job for job in tool.jobs() if job.status == "running"]
+
+
+def test_a_job_starts_soon(place):
+    """A job's answer comes within half a second, most of which is the look."""
+    with BashTool(place.folder, profile=tiny(default=20), state_dir=str(place / "state")) as tool:
+        tool.run("echo warm")
+        took = []
+        for _ in range(5):
+            begun = time.monotonic()
+            result = tool.run("sleep " + place.mark, mode="background")
+            took.append(time.monotonic() - begun)
+            tool.job(result.pid).kill()
+        # the look, the 15 ms that a start may take, and what a busy machine adds
+        assert 0.29 < min(took) < 0.45, took
+
+
+def test_memory_descriptors_and_processes_stay_flat(place):
+    """After hundreds of calls, some at once and some ended by us, the host has no more threads, descriptors or
+    processes than before."""
+    with Host("""
+        from concurrent.futures import ThreadPoolExecutor
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
+
+        def turn():
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda n: tool.run("echo %d; exit %d" % (n, n % 3), timeout_s=5), range(60)))
+                list(pool.map(lambda n: tool.run("sleep 600", timeout_s=0.1), range(4)))
+
+        def state():
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+        turn()
+        time.sleep(0.2)
+        before = state()
+        for _ in range(3):
+            turn()
+        say(eventually(lambda: state() <= before), before, state())
+        sys.stdin.readline()
+    """, place) as host:
+        assert host.hear(60)[0] is True
+
+
+# ---- C. The soak ---------------------------------------------------------------------------------------------
+
+def memory_kib(pid):
+    """The proportional share of a process's memory; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        return int(re.search(r"Pss:\s+(\d+)", Path("/proc/%d/smaps_rollup" % pid).read_text())[1])
+    return 0
+
+
+class Soak:
+    """Random commands with known outcomes, from several threads, while whatever can fail fails."""
+
+    def __init__(self, place, seed, calm):
+        self.place, self.seed, self.calm = place, seed, calm
+        self.counts, self.violations = collections.Counter(), []
+        self.lock = threading.Lock()
+        self.killed_servers = set()
+        self.blind = {}             # marks of commands whose supervisor we killed: what is left may be another's to end
+        self.row = tiny(default=30, grace=0.3)
+        names = {}
+        exec(PRELUDE, names)        # sets GUARD in the environment, before any tool is made
+        self.tool = self.made()
+
+    def made(self):
+        return BashTool(self.place.folder, profile=self.row, state_dir=str(self.place / "state"))
+
+    def expect(self, name, claim, *shown):
+        with self.lock:
+            self.counts[name] += 1
+            if not claim:
+                self.violations.append((name, *shown))
+                print("VIOLATION", name, *[str(one)[:600] for one in shown], flush=True)
+
+    def seconds(self):
+        with self.lock:
+            return self.place.seconds()
+
+    def plain(self, tool, rng, name="plain", before="", after="", **options):
+        word, code = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77])
+        size = rng.choice([0, 0, 0, 20000])
+        pause = rng.choice(["", "", "sleep 0.0%d; " % rng.randrange(10)])
+        result = tool.run("%s %s%s echo %s; %s exit %d" % (before, "seq %d; " % size if size else "", pause, word,
+                                                           after, code), **options)
+        counted = sum(len(str(n)) + 1 for n in range(1, size + 1)) + len(word) + 1
+        if self.unguarded(name, result):
+            return
+        right = (result.status, result.exit_code, result.total_bytes) == ("exited", code,
+                                                                          counted) and result.stdout.endswith(word
+                                                                                                              + "\n")
+        self.expect(name, right, result)
+
+    def unguarded(self, name, result):
+        """Whether a fault found its supervisor without a fork server (that was killed): then the command did nothing
+        else."""
+        missed = result.exit_code == 99 and result.stdout == "no supervisor\n"
+        self.counts["(missed) " + name] += missed
+        return missed
+
+    def timeout(self, tool, rng):
+        mark = self.seconds()
+        start = rng.choice(["sleep {0} &", "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)",
+                            "nohup sleep {0} >/dev/null 2>&1 &", ""])
+        result = tool.run(start.format(mark) + "\necho begun; sleep " + mark, timeout_s=rng.uniform(0.05, 0.3))
+        self.expect("timeout", (result.status, result.exit_code) == ("timed_out", None) and not bearers(mark), result,
+                    bearers(mark))
+
+    def cancel(self, tool, rng):
+        mark, token, delay_s = self.seconds(), Cancel(), rng.choice([0.0, rng.uniform(0, 0.02), rng.uniform(0, 0.3)])
+        timer = threading.Timer(delay_s, token.cancel)
+        timer.start()
+        result = tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), cancel=token)
+        timer.join()
+        self.expect("cancel", (result.status, result.exit_code) == ("cancelled", None) and not bearers(mark), result,
+                    bearers(mark))
+
+    def job(self, tool, rng):
+        mark, code = self.seconds(), rng.choice([0, 3, 9])
+        if rng.random() < 0.5:
+            result = tool.run("echo up; sleep 0.%d; exit %d" % (rng.randrange(1, 7), code), mode="background")
+            job = tool.job(result.pid)
+            waited = job.wait(20)
+            text = job.read(0)[0]
+            self.expect("job", waited and job.exit_code == code and text.count("[background process") == 1
+                        and text.startswith("up\n"), result, text)
+        else:
+            job = tool.job(tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark),
+                                    mode="background").pid)
+            killed = job.kill()
+            self.expect("job killed", killed is True and not bearers(mark) and job.status != "running", job.status,
+                        bearers(mark))
+
+    def leftover(self, tool, rng):
+        mark = self.seconds()
+        result = tool.run("setsid nohup sleep %s >/dev/null 2>&1 & echo $!" % mark)
+        pid = int(result.stdout)
+        named = any("pid %d" % pid in note for note in result.notes)
+        killed = named and tool.job(pid).kill()
+        self.expect("leftover", named and killed is True and not is_alive(pid), result)
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+    def stop(self, tool, rng):
+        who = rng.choice("SF")
+        self.plain(tool, rng, "STOP " + who, "%s (sleep 0.2; kill -CONT $%s) >/dev/null 2>&1 & kill -STOP $%s;"
+                   % (GUARD, who, who),
+                   "wait;")
+
+    def kill_supervisor(self, tool, rng):
+        mark = self.seconds()
+        path = self.place / mark
+        result = tool.run("%s echo $F >%s; (env -i setsid sleep %s >/dev/null 2>&1 </dev/null &); kill -9 $S; sleep %s"
+                          % (GUARD, path, mark, mark))
+        if self.unguarded("KILL supervisor", result):
+            return
+        right = (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
+        if path.exists():
+            with self.lock:
+                self.blind[mark] = int(path.read_text() or 0)
+        self.expect("KILL supervisor", right, result)
+
+    def kill_fork_server(self, tool, rng):
+        path = self.place / ("server-" + self.seconds())
+        self.plain(tool, rng, "KILL fork server", "%s echo $F >%s; kill -9 $F;" % (GUARD, path))
+        if path.exists():
+            with self.lock:
+                self.killed_servers.add(int(path.read_text() or 0))
+
+    def fork(self, tool, rng):
+        pid = os.fork()
+        if not pid:
+            time.sleep(rng.choice([0, 1]))
+            os._exit(0)
+        self.plain(tool, rng, "fork of the host")
+        os.waitpid(pid, 0)
+
+    def work(self, number, until):
+        rng, tool = random.Random("%s %s" % (self.seed, number)), self.made()
+        faults = [] if self.calm else [self.stop, self.kill_supervisor, self.kill_fork_server, self.fork]
+        while time.monotonic() < until and len(self.violations) < 30:
+            act = rng.choice([self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover,
+                                                 *faults, "reopen"])
+            try:
+                if act == "reopen":
+                    tool.close()
+                    tool = self.made()
+                    self.expect("reopen", True)
+                else:
+                    act(rng.choice([tool, tool, self.tool]), rng)
+            except BaseException as problem:
+                self.expect(getattr(act, "__name__", act), False, repr(problem))
+        tool.close()
+
+    def phase(self, seconds, first):
+        end = time.monotonic() + seconds
+        threads = [threading.Thread(target=self.work, args=(first + n, end)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def state(self):
+        """What there is when nothing runs: of the host, of its fork server, of its supervisors."""
+        shown = self.tool.run(GUARD + " echo $S $F").stdout.split()
+        server = int(shown[1]) if len(shown) == 2 and shown[1].isdigit() else 0
+        eventually(lambda: tasks() == 1, 15)        # monitors of jobs that have ended
+        gc.collect()
+        below = []
+        with contextlib.suppress(OSError):
+            below = [int(pid) for pid in Path("/proc/%d/task/%d/children"
+                                              % (server, server)).read_text().split()] if server else []
+        return {"descriptors": len(descriptors()), "threads": tasks(), "host PSS KiB": memory_kib(os.getpid()),
+                "fork server": server,
+                "fork server PSS KiB": memory_kib(server), "fork server descriptors": fds_of(server),
+                "supervisors": len(below),
+                "largest supervisor PSS KiB": max(map(memory_kib, below), default=0),
+                "most descriptors of a supervisor": max(map(fds_of, below), default=0)}
+
+
+def fds_of(pid):
+    with contextlib.suppress(OSError):
+        return len(os.listdir("/proc/%d/fd" % pid)) if pid else 0
+    return 0
+
+
+def soak(seconds, seed, calm=False):
+    print("seed", seed, flush=True)
+    with Place() as place:
+        os.environ["TMPDIR"] = str(place)
+        run = Soak(place, seed, calm)
+        run.phase(max(2.0, seconds / 4), 0)
+        before = run.state()
+        run.phase(seconds * 3 / 4, 8)
+        after = run.state()
+        run.tool.close()
+        eventually(lambda: not place.left(), 3)
+        survivors = place.left()
+        apart = [pid for pid in survivors for mark, server in run.blind.items() if server in run.killed_servers
+                 and pid in bearers(mark)]
+        found = sorted(set(survivors) - set(apart))
+        for name in before:
+            if name != "fork server":
+                print("%-36s %10d %10d" % (name, before[name], after[name]))
+        allowed = {"descriptors": 0, "threads": 0, "host PSS KiB": 4096 + before["host PSS KiB"] // 10,
+                   "fork server PSS KiB": 1024,
+                   "fork server descriptors": 4, "largest supervisor PSS KiB": 1024,
+                   "most descriptors of a supervisor": 2}
+        for name, more in allowed.items():
+            run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
+        for name in () if calm else ("STOP S", "STOP F", "KILL supervisor", "KILL fork server"):
+            run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
+        run.expect("at most four idle supervisors", after["supervisors"] <= 5, after["supervisors"])
+        run.expect("survivors", not found, [Path("/proc/%d/cmdline" % pid).read_bytes() for pid in found if is_alive(pid)])
+        print("\n%-36s %10s" % ("act", "times"))
+        for name, count in sorted(run.counts.items()):
+            print("%-36s %10d" % (name, count))
+        print("%-36s %10d" % ("left by a supervisor without server", len(set(apart))))
+        print("%-36s %10d" % ("VIOLATIONS", len(run.violations)))
+        for name, count in collections.Counter(one[0] for one in run.violations).items():
+            print("    %-32s %10d" % (name, count))
+        return int(bool(run.violations))
+
+
+for attack in set(globals()) - BEFORE_THE_ATTACKS:
+    if attack.startswith("test_"):
+        for mark in (pytest.mark.attack, needs_linux, needs_proc):
+            mark(globals()[attack])
+
+
 # ---- Another implementation, to judge the judge ---------------------------------------------------------------------------
 
 NAIVE = r"""
@@ -7059,19 +9668,16 @@ def test_environments_to_the_letter():
             ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("b_token", "A_TOKE", "B_TOKEN"), {"LANG": "C", "B_TOKEN": "x"}, ("A_TOKEN",)),
             ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
             ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
-            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x", "MY_BASH_TOOL_RUN_KEY": "x"}, (),
-             {"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, ("MY_BASH_TOOL_RUN_KEY",)),
+            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, (), {"LANG": "C"}, ("BASH_TOOL_RUN_KEY",)),
             ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y",
               "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (), {"LANG": "C", "GIT_CONFIG_COUNTS": "1"},
              ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
             ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
-    host = {"BASH_TOOL_RUN_a": "1", "BASH_TOOL_RUN_b": "2", "HOME": "/"}
-    assert bash_tool.complete_env({"PAGER": "less", "BASH_TOOL_RUN_b": "3", "X": "4"}, host) == {
-        **forced, "PAGER": "less", "BASH_TOOL_RUN_a": "1", "BASH_TOOL_RUN_b": "3", "X": "4"}
+    assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
     for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
         with pytest.raises(ValueError, match="^env maps strings to strings$"):
-            bash_tool.complete_env(wrong, {})
+            bash_tool.complete_env(wrong)
 
 
 def test_secret_names_to_the_letter():
@@ -7168,63 +9774,107 @@ def test_exit_statuses_to_the_letter():
 
 
 def test_records_to_the_letter():
-    """Of a record each line counts for itself, the last word of each kind, where it has the right form; without a whole identity it names no process."""
-    mark, read = bash_tool.RUN_PREFIX + "0f" * 16, lambda *lines: bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
-    whole = {"command": "c", "mark": mark, "created": 1.5, "pid": 77, "start": 5, "boot": "b", "status": "exited", "limit_s": 0.5, "exit_code": 3, "signal": "S", "error": "e",
-             "reason": "r", "notes": ["n", 1], "members": [[3, 4], [5, 6]], "keeper": [7, 8], "note": "w", "at": 9, "noted": True}
-    expected = bash_tool.JobRecord(**dict(whole, notes=["n", "1"]))
-    assert read(whole) == expected == read(*({name: value} for name, value in whole.items())) and set(whole) == set(expected._fields)
-    assert bash_tool.job_record(b"") == bash_tool.JobRecord(notes=[], members=()) == bash_tool.job_record(b"\n[]\n7\nnull\n{\n\xff\n")
-    assert bash_tool.job_record(json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b"[" * 100000) == expected._replace(pid=78)
-    assert read(whole, {"created": 2}).created == 2 and read(whole, {"what": 1}) == expected
-    for name, wrong in (("command", 1), ("mark", None), ("created", "1"), ("pid", "77"), ("pid", 77.0), ("pid", True), ("start", False), ("exit_code", True),
-                        ("exit_code", None), ("limit_s", "1"), ("signal", 9), ("error", []), ("notes", "n"), ("members", {}), ("keeper", 7), ("at", True), ("noted", 1)):
-        assert read(whole, {name: wrong}) == expected, name
-    assert read(whole, {"members": [[3, 4], [3], [3, True], "34", [3, 4, 5], [3.0, 4], [5, 6]]}).members == [[3, 4], [5, 6]]
-    nobody = expected._replace(pid=0, members=(), keeper=())
-    for name, wrong in (("mark", mark + "0"), ("mark", mark[:-1]), ("mark", "x" + mark), ("mark", mark[:-1] + "g"), ("mark", ""), ("pid", 1), ("pid", 0), ("pid", -7),
-                        ("keeper", [7]), ("keeper", [7, True]), ("keeper", [7, 8, 9])):
-        assert read(whole, {name: wrong}) == nobody._replace(mark=wrong if name == "mark" else mark), (name, wrong)
-    assert read(whole, {"limit_s": 7}).limit_s == 7 and {read(whole, {"limit_s": wrong}).limit_s for wrong in (-1, 10 ** 9, math.inf, math.nan)} == {0.0}
-    assert read(whole, {"pid": 2}).pid == 2 and read(whole, {"keeper": []}) == expected._replace(keeper=[])
+    """Of a record each line fills in what those before it left open; a line in the wrong form hides the whole record."""
+    def read(*lines):
+        return bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
+
+    whole = {"command": "c", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [7, 8], "leftover": True,
+             "status": "exited", "limit_s": 0.5, "exit_code": 3, "signal": "S", "error": "e", "reason": "r", "notes": ["n"],
+             "survivors": [[3, 4], [5, 0]], "note": "w", "at": 9, "noted": True, "total_bytes": 6, "duration_s": 0.25,
+             "session": 70}
+    expected = bash_tool.JobRecord(**whole)
+    assert read(whole) == expected == read(*({name: value} for name, value in whole.items()))
+    assert set(whole) == set(expected._fields)
+    assert {bash_tool.job_record(data) for data in (b"", b"\n[]\n7\nnull\n{\n\xff\n", b'{"what": 1}', b"[" * 100000)} == {None}
+    damaged = json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b'{"pid": 79'
+    assert bash_tool.job_record(damaged) == expected._replace(pid=78)       # lines that were cut off are no damage
+    assert read({"pid": 0}) == bash_tool.JobRecord() and read(whole, {"what": [[]]}) == expected
+    right = {"pid": (0, 2, 2 ** 31 - 1), "start": (0, 2 ** 63 - 1), "exit_code": (0, 255), "at": (-1, 0), "created": (0, 2, 1e11),
+             "total_bytes": (0, 2 ** 63 - 1), "duration_s": (0, 1e9), "limit_s": (0, 7, 1e9), "supervisor": ([], [1, 0]),
+             "survivors": ([],), "notes": ([], ["x"] * 19), "session": (0, 2, 2 ** 31 - 1),
+             "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"), "leftover": (False,),
+             "command": ("", "x" * bash_tool.RECORD_ROOM), "signal": ("x" * 79,), "error": ("x" * 79,)}
+    for name, value in [(name, value) for name, values in right.items() for value in values]:
+        assert read(whole, {name: value}) == expected._replace(**{name: value}), (name, value)
+    texts = (1, None, [], "\ud800", "x" * (bash_tool.RECORD_ROOM + 1))
+    pairs = (7, None, [7], [7, True], [7, 8, 9], [7.0, 8], "78", [0, 8], [7, -1], [2 ** 31, 8])
+    wrong = {"command": texts, "boot": texts, "reason": texts, "note": texts, "signal": (*texts, "x" * 80),
+             "error": (*texts, "x" * 80), "created": ("1", None, -1, True, 1e12),
+             "pid": ("77", 77.0, True, 1, -7, 2 ** 31, None), "start": (False, -1, "5", 2 ** 63), "supervisor": pairs,
+             "session": (True, -1, 1, 2 ** 31, None), "total_bytes": (True, -1, 1.5, None), "duration_s": ("1", True, -1, 2e9),
+             "leftover": (1, None), "status": ("died", 1, None), "limit_s": ("1", -1, 2e9),
+             "exit_code": (True, None, -1, 256, 3.0), "notes": ("n", ["n", 1], ["x"] * 20, [["\ud800"]]),
+             "survivors": ({}, 5, *([pair] for pair in pairs)), "at": (True, -2, 2 ** 63), "noted": (1, None)}
+    assert set(wrong) == set(whole)
+    for name, value in [(name, value) for name, values in wrong.items() for value in values]:
+        assert read(whole, {name: value}) is None, (name, value)
+        assert read({name: value}, whole) == expected, (name, value)        # the last word counts
+    assert read(whole, {"limit_s": math.inf}) == read(whole, {"limit_s": math.nan}) == expected      # which are not JSON
+    long = json.dumps(whole).encode() + b"\n"
+    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES - len(long))) == expected
+    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES + 1 - len(long))) is None
 
 
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
 
+def expected_action(state, limits, now):
+    """The table in next_action's docstring, row by row: the action, and when to ask again."""
+    Action, limit_s = bash_tool.Action, state.started_s + limits.limit_s
+    first, every = bash_tool.UNKILLABLE_S, bash_tool.KILL_EVERY_S
+    ended, reported, signalled = state.exited_s is not None, state.reported, state.term_s is not None
+    if not signalled and state.stops:
+        return Action.TERM, now
+    if not signalled and not ended:
+        answer_s = math.inf
+        if limits.answer_after_s is not None and not state.answered:
+            answer_s = state.started_s + limits.answer_after_s
+        return ((Action.TERM, now) if now >= limit_s else (Action.ANSWER, now) if now >= answer_s else
+                (Action.WAIT, min(limit_s, answer_s)))
+    if not signalled and not reported:
+        drained_s = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
+        left_s = max(state.output_s, state.exited_s) + bash_tool.LEAVING_S
+        until = drained_s if not state.at_eof else now if state.alone else left_s
+        return (Action.REPORT if now >= until else Action.WAIT), until
+    if not signalled:
+        if state.alone and state.at_eof:
+            return Action.FINISH, now
+        return (Action.TERM if now >= limit_s else Action.WAIT), limit_s
+    if ended and state.alone:
+        return Action.FINISH, now
+    if state.kill_s is None:
+        grace_s = state.term_s + limits.grace_s
+        return (Action.KILL if state.stops > 1 or now >= grace_s else Action.WAIT), grace_s
+    if now >= state.kill_s + first:
+        return Action.FINISH, now
+    return (Action.KILL if now >= state.killed_s + every else Action.WAIT), state.killed_s + every
+
+
 def test_next_action_table():
-    """Every combination of facts, at times before, at and after each bound, gets the action of the table."""
-    Action, Facts, Limits = bash_tool.Action, bash_tool.Facts, bash_tool.Limits
-    seen = set()
-    for exited, output, eof, stops, term, survivors, kept_s, kept in itertools.product(
-            (None, 4.0, 12.0), (0.0, 4.5, 12.5), (False, True), (0, 1, 2), (None, 4.0, 10.0), (False, True), (None, 18.0), (False, True)):
-        limits = Limits(timeout_s=10, grace_s=5, drain_idle_s=1, drain_total_s=3, kept_s=kept_s)
+    """Every combination of what may be known, at times before, at and after each bound, gets the action of the table."""
+    seen, leaving, every = set(), bash_tool.LEAVING_S, bash_tool.KILL_EVERY_S
+    for exited, output, eof, alone, answered, reported, stops, term, answer_after in itertools.product(
+            (None, 4.0, 12.0), (0.0, 4.5, 12.5), (False, True), (False, True), (False, True), (False, True), (0, 1, 2),
+            (None, 4.0, 10.0), (None, 6.0)):
+        if (reported and exited is None) or (answered and answer_after is None):
+            continue
+        limits = bash_tool.Limits(limit_s=10.0, grace_s=5.0, drain_idle_s=1.0, drain_total_s=3.0, answer_after_s=answer_after)
         for kill in ((None,) if term is None else (None, term + 5)):
-            for now in (3.9, 4.9, 5.0, 5.5, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0):
-                if now < max(t for t in (exited, term, kill, 0.0) if t is not None) or (kept and kept_s is None):
+            times = [3.9, 4.9, 5.0, 5.5, 6.0, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0]
+            times += [t + leaving for t in (4.0, 4.5, 12.0, 12.5)]
+            times += [] if kill is None else [kill + every / 2, kill + every, kill + 1 + every]
+            for now in times:
+                if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
                     continue
-                facts = Facts(0.0)
-                facts.exited_s, facts.output_s, facts.at_eof, facts.kept = exited, max(output, exited or 0), eof, kept
-                facts.stops, facts.term_s, facts.kill_s, facts.survivors = stops, term, kill, survivors
-                action, until = bash_tool.next_action(facts, limits, now)
+                state = bash_tool.RunState(0.0)
+                state.exited_s, state.output_s, state.at_eof, state.alone = exited, max(output, exited or 0), eof, alone
+                state.answered, state.reported, state.stops = answered, reported, stops
+                state.term_s, state.kill_s = term, kill
+                state.killed_s = 0.0 if kill is None else min(now, kill + 1)
+                action, until = bash_tool.next_action(state, limits, now)
                 seen.add(action)
-                keepable = kept_s is not None and not kept
-                stopping = term is not None or stops or (exited is None and now >= (18 if kept else 10) and not keepable)
-                if not stopping:
-                    over = exited is not None and (eof or now >= min(max(output, exited) + 1, exited + 3))
-                    expected = Action.FINISH if over else Action.KEEP if exited is None and keepable and now >= 10 else Action.WAIT
-                    again = min(max(output, exited) + 1, exited + 3) if exited is not None else 18 if kept else 10
-                elif term is None:
-                    expected = Action.TERM
-                    again = (18 if kept else 10) if not stops else now
-                elif exited is not None and not survivors:
-                    expected, again = Action.FINISH, now
-                elif kill is None:
-                    expected, again = Action.KILL if stops > 1 or now >= term + 5 else Action.WAIT, term + 5
-                else:
-                    expected, again = Action.FINISH if now >= kill + bash_tool.UNKILLABLE_S else Action.WAIT, kill + bash_tool.UNKILLABLE_S
-                assert (action, until) == (expected, again), (facts, now)
-                assert action is not Action.WAIT or until > now or eof
-    assert seen == set(Action)
+                assert (action, until) == expected_action(state, limits, now), (vars(state), now)
+                assert action is not bash_tool.Action.WAIT or until > now, (vars(state), now)
+    assert seen == set(bash_tool.Action)
 
 
 # ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
@@ -7408,7 +10058,7 @@ def test_spec_constants():
     units = {"KIB": 1024, "MIB": 1024 ** 2}
     assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
     assert len(rows) == len({row[0] for row in rows})
-    told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC"}
+    told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
     for name, text in constants(str).items():
         assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
 
@@ -8104,6 +10754,10 @@ if __name__ == "__main__":
         sys.exit(print(json.dumps(dumped_examples(), indent=1)))
     if sys.argv[1:2] == ["mutation"]:
         sys.exit(1 if run_mutation(sys.argv[2:]) else 0)
+    if sys.argv[1:2] == ["escapees"]:
+        sys.exit(matrix())
+    if sys.argv[1:2] == ["engine-soak"]:
+        sys.exit(soak(float(sys.argv[2]), sys.argv[3] if sys.argv[3:] else os.urandom(4).hex(), sys.argv[4:] == ["calm"]))
     if sys.argv[1:2] == ["suite"]:
         sys.exit(run_suite(sys.argv[2:]))
     if sys.argv[1:2] == ["share"]:
