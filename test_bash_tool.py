@@ -5851,12 +5851,14 @@ def test_req_bash_025_11_heartbeat():
     """WHERE a call bears a progress token, WHILE its command is silent, THE SYSTEM SHALL send a notification every ten seconds."""
     assert bash_tool.HEARTBEAT_S == 10
     with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
+        begun = time.monotonic()
         client.begin("sleep 2.1", token="t")
         notes = []
         while "id" not in (message := client.receive()):
             notes.append((message["params"]["progress"], message["params"]["message"]))
-        assert len(notes) in (2, 3) and [n for n, _ in notes] == list(range(1, len(notes) + 1))
-        assert all(re.fullmatch(r"\[still running after [0-2]s\]", text) for _, text in notes)
+        most = (time.monotonic() - begun) / 0.6     # a busy machine takes longer, and hears more of it
+        assert 2 <= len(notes) <= most and [n for n, _ in notes] == list(range(1, len(notes) + 1))
+        assert all(re.fullmatch(r"\[still running after [0-9]+s\]", text) for _, text in notes)
         client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
         while "id" not in (message := client.receive()):
             assert set(message["params"]["message"]) == {"x", "\n"}
