@@ -230,7 +230,7 @@ DESCRIPTION_STREAMS = ("Execute a bash command in the sandbox. Returns stdout, s
                        "(read, write, edit, glob, grep) for file operations.")
 DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
-# What makes programs ask, page, paint or draw when nobody is there to see it. Forced on a scrubbed
+# What makes programs ask, page, paint or draw where no person sees it. Forced on a scrubbed
 # environment, and only filled in where the host gave a mapping of its own. Left alone on purpose:
 # GIT_CONFIG_GLOBAL (it holds the user's name), GIT_SSH_COMMAND (it holds the user's key), PATH, CI.
 REFUSING_EDITOR = ("sh -c 'echo \"there is no editor here: give the text as an argument (git commit -m), "
@@ -2016,6 +2016,7 @@ def descendants(root: int, known: Iterable[int] = ()) -> list[Member]:
             table.setdefault(member.parent, []).append(member.pid)
 
         def children(pid: int) -> list[int]:
+            """From the table of all processes: the kernel has no files of children."""
             return table.get(pid, [])
     left_out = set(known)
     waiting = deque(pid for pid in children(root) if pid not in left_out)
@@ -3068,6 +3069,7 @@ class ForkServer:
             os.close(self._wake)
 
             def tell(lifetime: bytes) -> None:
+                """Writes what the supervisor runs into the shared page."""
                 self._page[slot:slot + 1] = lifetime
 
             Supervisor(HostLine(line), self._host, tell).serve()
