@@ -1164,11 +1164,18 @@ def test_req_bash_003_8_lost_is_lost():
     dying_host("""
         import os, sys
         from bash_tool import BashTool
-        BashTool(state_dir="state").run(sys.argv[1], "background")
+
+        def parent_of(pid):
+            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
+
+        job = BashTool(state_dir="state").run(sys.argv[1], "background")
+        with open("server", "w") as file:
+            file.write("%d\\n" % parent_of(parent_of(job.pid)))
         os.kill(os.getpid(), 9)
     """, command)
+    assert eventually(lambda: not alive(number_in("server")))       # the fork server ends with its host
     job = BashTool(state_dir="state", profile=tiny(grace=0.5)).job(number_in("me"))
-    os.kill(supervisor_of(job), signal.SIGKILL)         # no fork server is left either
+    os.kill(supervisor_of(job), signal.SIGKILL)
     assert job.wait(5) and job.status == "lost" and not eventually(lambda: not alive(job.pid), 0.5)
     assert job.kill() and not alive(job.pid) and len(notes_in(job.output_file)) == 1
     with contextlib.suppress(ProcessLookupError):       # in a session of its own, below no process of the job's
@@ -3059,8 +3066,22 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
         from bash_tool import BashTool
         tool = BashTool()
 
-        def strike(number, delay_s=0.4):
-            threading.Timer(delay_s, os.kill, (os.getpid(), number)).start()
+        def begun():
+            return os.path.exists("child") and open("child").read().endswith("\\n")
+
+        def strike(number, *pauses_s):
+            "Signals to this process: the first as soon as the command has begun, the others after these pauses."
+            if os.path.exists("child"):
+                os.unlink("child")
+
+            def go():
+                end = time.monotonic() + 60
+                while not begun() and time.monotonic() < end:
+                    time.sleep(0.01)
+                for pause_s in (0, *pauses_s):
+                    time.sleep(pause_s)
+                    os.kill(os.getpid(), number)
+            threading.Thread(target=go, daemon=True).start()
 
         class Custom(Exception):
             pass
@@ -3078,13 +3099,12 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
             except expected:
                 pid = open("child").read().strip()
                 print(os.path.exists("/proc/" + pid) and open("/proc/%s/stat" % pid).read().split()[2] not in "ZX")
-        for delay_s in (0.4, 0.6, 0.8):     # three against a command that is deaf to TERM
-            strike(signal.SIGINT, delay_s)
-        begun = time.monotonic()
+        strike(signal.SIGINT, 0.2, 0.2)     # three against a command that is deaf to TERM
+        start = time.monotonic()
         try:
             tool.run("trap '' TERM; echo $$ > child; while :; do sleep 1; done")
         except KeyboardInterrupt:
-            took = time.monotonic() - begun
+            took = time.monotonic() - start
         try:
             time.sleep(1)       # the second leaves, and the supervisor ends the command; the third may come after that
         except KeyboardInterrupt:
