@@ -9992,9 +9992,231 @@ def test_spec_numbers_exist():
             assert number in CLAUSES, (name, number)
 
 
+# What the five seeds ask: each of their demands, with the clause that holds it or the decision against it. "not ours" is
+# the list at the end of section 5 of SPEC.md; "host" is what a program around the tool does.
+SEEDS = r"""
+000 | schema with `command` and one enum `mode`; description with the working directory | 006.1, 006.3
+000 | default 30 seconds, slow 15 minutes, background 24 hours | 002.1, 002.2, 003.7
+000 | no terminal; standard input empty | 005.1, 005.2
+000 | on timeout the process is killed and `[command timed out after …]` returned | 002.3, 002.5
+000 | the partial output of a timeout is dropped | decided against: 002.4
+000 | a background command returns at once with pid, output file and reminder | 003.1
+000 | its end is appended to the output file: completed, failed with status, error | 003.5, 003.6, 003.8
+000 | its output goes straight into the file | decided against: 003.19
+000 | over 128 KB: `[output truncated in middle: …]`, 4 KB of each end, `[snip]` | 001.3, 001.4
+000 | `[command failed: exit code N]` before the output; -1 without a code | 007.1; -1 decided against: 007.2
+000 | mocked time, property test on the length of an answer | 001.3, 024.2; `next_action` takes the time as a value
+000 | file layout of the source | decided against: one file
+001 | stateless `bash -c` in a fixed directory | 001.1, 001.5, 001.7
+001 | separate rolling buffers of 100 KB that keep the tail | 021.3, 024.1, 010.1
+001 | sanitise: CSI, OSC, control characters, `\r\n` | 021.2
+001 | tail of 2,000 lines or 50 KB, whole lines, a long last line cut; the record of it | 021.3, 021.4
+001 | a file only when more than 50 KB came; the notice; what it says when the file fails | 021.4
+001 | own process group, the whole tree killed | 004.1, 004.4
+001 | SIGKILL at once | decided against: 004.5
+001 | on timeout the command goes on in the background; notice with partial output | 021.6, 003.17
+001 | output goes on to the file; a session's map of background processes; offset of the last read | 021.7, 003.11
+001 | `command`, `check_pid`, `kill_pid` exclude each other; `timeout` in milliseconds | 021.1, 021.10
+001 | forms of a normal, a failed, a backgrounded, a checked and a finished answer | 021.5, 021.6, 021.7, 021.8
+001 | an injected commander for tests | decided against: `shell=` is the seam (012.1)
+001 | package layout | decided against: one file
+001 | no persistent shell, no terminal, no token-aware cut, no sandbox, no permission model, no parsing, no
+    detection of interactive commands | not ours
+002 | one parameter `command`, its description, strict | 022.1, 022.3, 006.4
+002 | `stdout`, `stderr`, `exitCode`; a code other than 0 is no error | 022.1
+002 | 30,000 characters a stream, then `[truncated]` | 022.2
+002 | only a failure to run is an error: `bash '<80 characters>'` and the reason | 022.3
+002 | a warning in the log with the command | decided against: commands may hold secrets, nothing is logged
+002 | which agent has the tool; the sentence on structured tools in its instructions | host; the sentence stands in
+    README
+003 | REQ-BASH-001: `bash -c` in the conversation's directory, combined output; truncation in the middle | 001.1,
+    001.2, 001.3, 001.4, 001.5
+003 | REQ-BASH-002: 30 seconds, 15 minutes, the group ended, partial output and the indication | 002.1, 002.2,
+    002.3, 002.4, 002.5
+003 | REQ-BASH-003: detached, at once, completion status, the group's number | 003.1, 003.2, 003.5, 003.6
+003 | REQ-BASH-004: own group, secrets kept out, the group killed, 15 seconds of grace | 004.1, 004.2, 004.3, 004.4,
+    004.5
+003 | REQ-BASH-005: no terminal | 005.1, 005.2
+003 | REQ-BASH-006: the schema, the default mode, the directory in the description | 006.1, 006.2, 006.3
+003 | REQ-BASH-007: exit code and output of a failure; system errors told apart | 007.1, 007.3, 007.4
+004 | the argument must be there | 006.4
+004 | deny patterns are substrings, with their sentence; an optional confirmation, with its sentence | 018.1, 018.2
+004 | an optional directory | 001.5
+004 | cancel, timeout and the command race; the first decides | 015.1, 002.3, 023.3
+004 | partial output is dropped at a timeout or cancel | decided against: 023.3
+004 | text as UTF-8 with replacement; each stream cut at `max_output_bytes` with its line | 023.2
+004 | the exit code or -1; both forms of the text | 023.1
+004 | a code other than 0 is no error; `exit_code` and `success` | 023.1, 023.4
+004 | what was refused, timed out, was cancelled or could not be run is an error | 023.3
+"""
+
+# The failures of other tools that were collected from public reports, by the numbers of the collection: the clauses that
+# exclude each failure here, and the tests of it. B15, a client of a container or of another machine that is killed while
+# the work goes on there, is beyond a local tool.
+FAILURES = r"""
+A1 | 011.1, 011.2 | test_req_bash_011_1_answers_in_bounded_time, test_example
+A2 | 011.1 | test_req_bash_011_1_answers_in_bounded_time
+A3 | 011.1 | test_req_bash_011_1_answers_in_bounded_time, test_next_action_table
+A4 | 004.4, 004.5 | test_req_bash_004_4_ends_the_tree, test_a_timeout_with_an_unreachable_holder
+A5 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
+A6 | 004.7, 011.1 | test_req_bash_004_7_a_normal_end_kills_nothing
+A7 | 011.2 | test_req_bash_011_2_names_the_leftover, test_a_loop_is_named_by_its_shell
+A8 | 002.1, 002.4 | test_req_bash_002_1_default_is_thirty_seconds
+A9 | 011.3 | test_req_bash_011_3_goes_on_reading
+B1 | 002.3 | test_req_bash_002_3_ends_the_group
+B2 | 004.4 | test_req_bash_004_4_ends_the_tree
+B3 | 004.5 | test_req_bash_004_5_kill_only_after_the_grace
+B4 | 004.5, 004.6 | test_git_leaves_no_lock
+B5 | 003.14 | test_t15_a_reused_number_is_spared, test_t01_nothing_is_signalled_after_the_reap
+B6 | 004.1 | test_req_bash_004_1_leads_a_session
+B7 | 004.4 | test_t05_a_group_that_cannot_be_signalled
+B8 | 004.6 | test_t06_what_survives_kill_is_named
+B9 | 003.17 | test_req_bash_003_17_a_timeout_that_keeps
+B10 | 015.1 | test_req_bash_015_1_cancel_ends_and_answers
+B11 | 020.1, 003.2 | test_req_bash_020_1_the_commands_of_a_dead_host_end, test_the_interpreter_ends_in_the_middle
+B12 | 010.3, 020.3 | test_a_thousand_calls, test_many_jobs_at_once
+B13 | 005.1, 004.5 | test_t35_the_stopped_hear_the_term, test_req_bash_005_1_no_controlling_terminal
+B14 | 002.5, 002.6 | test_req_bash_002_5_names_the_limit
+B16 | 020.1 | test_req_bash_020_1_the_commands_of_a_dead_host_end, test_t48_threads
+B17 | 019.1 | test_req_bash_019_1_the_host_is_left_as_it_was, test_t48_threads
+B18 | 004.4 | test_req_bash_004_4_ends_the_tree
+C1 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
+C2 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
+C3 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
+C4 | 005.1, 005.2 | test_req_bash_005_1_no_controlling_terminal
+C5 | 005.1, 014.2 | test_req_bash_005_1_no_controlling_terminal
+C6 | 014.2 | test_req_bash_014_2_nothing_asks_pages_or_paints
+C7 | 014.2 | test_req_bash_014_2_nothing_asks_pages_or_paints
+C8 | 002.3, 005.1 | test_an_editor_by_accident
+D1 | 010.1 | test_req_bash_010_1_a_flood_stays_small
+D2 | 009.5, 009.6 | test_req_bash_009_5_is_capped, test_req_bash_009_6_the_folder_is_capped
+D3 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D4 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D5 | 001.4, 009.1 | test_req_bash_001_4_says_what_was_cut
+D6 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D7 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D8 | 008.1, 008.2 | test_req_bash_008_2_overwritten_is_gone
+D9 | 008.4, 016.1 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
+D10 | 008.4 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
+D11 | 001.3, 008.4 | test_req_bash_001_3_keeps_both_ends
+D12 | 008.4 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
+D13 | 008.3 | test_req_bash_008_3_no_control_characters
+D14 | 001.2 | test_req_bash_001_2_keeps_the_order_of_writing
+D15 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
+D16 | 002.4, 015.1 | test_req_bash_002_4_keeps_the_partial_output
+D17 | 008.5, 010.1 | test_req_bash_008_5_linear_time
+D18 | 001.2 | test_reopened_output_keeps_what_was_written
+D19 | 008.5 | test_req_bash_008_5_linear_time
+E1 | 007.2, 007.5 | test_req_bash_007_2_names_the_signal
+E2 | 007.6 | test_req_bash_007_6_a_kill_that_is_not_ours
+E3 | 001.6 | test_req_bash_001_6_success_is_the_output_alone
+E4 | 001.1 | test_req_bash_001_1_runs_as_bash_c
+E5 | 007.1, 019.2 | test_req_bash_019_2_calls_do_not_meet
+E6 | 007.2, 007.5 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
+E7 | 007.4, 013.1 | test_req_bash_007_4_system_errors, test_req_bash_013_1_runs_in_an_empty_folder
+F1 | 012.2 | test_req_bash_012_2_any_length
+F2 | 012.1 | test_req_bash_012_1_in_no_argv
+F3 | 001.1 | test_req_bash_001_1_runs_as_bash_c
+F4 | 012.3 | test_req_bash_012_3_rejects_what_no_shell_can_take
+F5 | 004.4 | test_req_bash_004_4_ends_the_tree
+F6 | 001.1 | test_a_leading_dash_is_no_option
+F7 | 005.2, 012.1 | test_no_descriptor_leaks_into_the_command
+G1 | 013.1 | test_req_bash_013_1_runs_in_an_empty_folder
+G2 | 009.4, 009.8 | test_req_bash_009_4_a_file_that_fails_changes_one_line
+G3 | 009.4 | test_req_bash_009_4_a_file_that_fails_changes_one_line
+G4 | 004.2, 004.3 | test_req_bash_004_2_withholds_by_name, test_req_bash_004_3_withholds_by_value
+G5 | 004.9 | test_req_bash_004_9_no_secret_in_argv_or_file
+G6 | 014.1, 014.7 | test_req_bash_014_1_nothing_bends_the_shell, test_req_bash_014_7_no_startup_files
+G7 | 014.7 | test_req_bash_014_7_no_startup_files
+G8 | 019.1 | test_t49_signals_of_the_host
+G9 | 010.3 | test_no_descriptor_leaks_into_the_command, test_a_thousand_calls
+G10 | 010.1, 010.3 | test_a_thousand_calls
+G11 | 002.1 | test_only_the_monotonic_clock_decides
+G12 | 014.3 | test_req_bash_014_3_the_locale
+G13 | 014.1 | test_req_bash_014_1_nothing_bends_the_shell
+G14 | 004.1 | test_req_bash_004_1_leads_a_session
+H1 | 021.10 | test_req_bash_021_10_milliseconds
+H2 | 021.10 | test_req_bash_021_10_milliseconds
+H3 | 002.1, 002.2 | test_req_bash_002_5_names_the_limit
+H4 | 003.2, 003.15, 003.21, 004.7 | test_jobs_of_a_server_across_processes,
+    test_req_bash_003_21_a_killed_shell_takes_its_job_along, test_req_bash_003_15_a_leftover_becomes_a_job
+H5 | 003.11 | test_req_bash_003_11_lists_what_anybody_started
+H6 | 003.2, 003.8, 003.9 | test_req_bash_003_9_exactly_one_note
+H7 | 003.3 | test_req_bash_003_3_an_early_failure_is_one, test_a_job_in_a_directory_that_is_gone
+H8 | 019.2 | test_t48_threads
+H9 | 019.2 | test_req_bash_019_2_calls_do_not_meet
+"""
+
+# The faults that process supervision has to stand, by the numbers of the collection of kernel facts, and their tests.
+FAULTS = r"""
+T01 | test_t01_nothing_is_signalled_after_the_reap
+T02 | test_t01_nothing_is_signalled_after_the_reap, test_t15_a_reused_number_is_spared; forcing the kernel to reuse
+    a number adds nothing to these: no number is used after the reap
+T03 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
+T04 | test_t04_zombies_are_not_waited_for
+T05 | test_t05_a_group_that_cannot_be_signalled
+T06 | test_t06_what_survives_kill_is_named
+T07 | test_t07_all_exit_codes
+T08 | test_t08_no_busy_waiting
+T09 | test_t09_without_a_pidfd
+T10 | test_t10_interrupted_system_calls
+T11 | test_req_bash_004_4_ends_the_tree
+T12 | test_req_bash_004_7_a_normal_end_kills_nothing
+T13 | test_t13_strangers_are_spared
+T14 | test_t14_hoppers
+T15 | test_t15_a_reused_number_is_spared
+T16 | test_req_bash_019_1_the_host_is_left_as_it_was
+T17 | test_req_bash_004_5_kill_only_after_the_grace
+T18 | test_t18_the_agent_dies_while_it_starts_a_job, test_req_bash_003_2_outlives_the_host,
+    test_req_bash_003_9_exactly_one_note
+T19 | test_t19_killed_from_a_shell_and_without_the_agent
+T20 | test_req_bash_003_9_exactly_one_note
+T21 | test_req_bash_003_4_the_supervisor_is_in_nobodys_way
+T22 | test_req_bash_003_4_the_supervisor_is_in_nobodys_way
+T23 | test_req_bash_003_7_the_limit_needs_no_host, test_req_bash_003_10_a_daemon_is_named
+T24 | test_t24_the_lock_is_the_supervisors_alone
+T25 | test_req_bash_003_14_a_later_owner_is_spared
+T26 | test_req_bash_003_19_reopening_loses_nothing
+T27 | test_req_bash_003_20_files_that_fail
+T28 | test_t28_a_flood_is_capped
+T29 | test_a_supervisor_without_an_interpreter, test_req_bash_003_1_answers_at_once
+T30 | test_req_bash_012_2_any_length, test_req_bash_001_1_runs_as_bash_c, test_no_descriptor_leaks_into_the_command
+T31 | test_t31_what_execve_cannot_carry, test_req_bash_012_3_rejects_what_no_shell_can_take,
+    test_other_ways_for_the_text
+T32 | test_t32_no_descriptor_no_process, test_req_bash_007_4_system_errors,
+    test_req_bash_013_1_runs_in_an_empty_folder
+T33 | test_req_bash_004_2_withholds_by_name, test_req_bash_004_9_no_secret_in_argv_or_file; that `/proc/PID/environ`
+    of the host is readable to the same user is the stated limit of 004.9
+T34 | none: the host's memory is not hardened, since that would change the host
+T35 | test_t35_the_stopped_hear_the_term
+T36 | test_t36_order_of_signals
+T37 | test_t37_the_grace_is_an_upper_bound
+T38 | test_req_bash_011_1_answers_in_bounded_time, test_req_bash_011_2_names_the_leftover
+T39 | test_a_timeout_with_an_unreachable_holder
+T40 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
+T41 | test_req_bash_011_1_answers_in_bounded_time
+T42 | test_req_bash_011_3_goes_on_reading
+T43 | test_t43_a_quiet_daemon_costs_nothing
+T44 | test_t44_a_storm_of_interrupts, test_two_interrupts_in_a_hurry
+T45 | test_req_bash_015_2_an_exception_in_the_caller
+T46 | test_req_bash_020_1_the_commands_of_a_dead_host_end
+T47 | test_a_fork_of_the_host, test_a_forked_copy_of_a_tool
+T48 | test_t48_threads
+T49 | test_t49_signals_of_the_host
+T50 | test_t50_few_and_many_descriptors, test_the_last_descriptor_goes_in_the_middle
+T51 | test_a_thousand_calls
+T52 | test_t52_a_flood_at_its_timeout
+"""
+
+
+def table_of(text):
+    """The rows of one of the three tables above; an indented line continues the row before it."""
+    return [row.split(" | ") for row in re.sub(r"\n +", " ", text.strip()).split("\n")]
+
+
 def test_spec_accounts_for_the_seeds():
     """Each of the five seeds has its rows, and each row a clause that exists or a decision."""
-    rows = re.findall(r"^\| (00[0-4]) \| ([^|]+) \| ([^|]+) \|$", SPEC, re.MULTILINE)
+    rows = table_of(SEEDS)
     assert len(rows) > 40 and {seed for seed, _, _ in rows} == {"000", "001", "002", "003", "004"}
     for _, asks, held in rows:
         numbers = re.findall(r"\d{3}\.\d+", held)
@@ -10002,24 +10224,20 @@ def test_spec_accounts_for_the_seeds():
         assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
 
 
-def test_spec_appendix_names_tests():
-    """The appendices cover the rows that they say they cover, with clauses and tests that exist."""
-    rows = re.findall(r"^\| ([A-H]\d+) \| ([^|]+) \| ([^|]+) \|$", SPEC, re.MULTILINE)
+def test_spec_failures_and_faults_name_tests():
+    """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
+    rows = table_of(FAILURES)
     table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}     # of each letter, so many rows
-    beyond = {"B15"}                                                                # see below the table
     assert [row for row, _, _ in rows] == [row for letter, most in table.items() for n in range(1, most + 1)
-                                           for row in ["%s%d" % (letter, n)] if row not in beyond]
-    assert all(row in SPEC.split("| H9 |")[1] for row in beyond)
+                                           for row in ["%s%d" % (letter, n)] if row != "B15"]
     for row, clauses, tests in rows:
-        for number in re.findall(r"\d{3}\.\d+", clauses):
-            assert number in CLAUSES, row
-        for name in re.findall(r"test_\w+", tests):
-            assert name in globals(), (row, name)
-        assert re.search(r"\d{3}\.\d+", clauses) and "test_" in tests, row
-    faults = dict(re.findall(r"^\| (T\d\d) \| ([^|]+) \|$", SPEC, re.MULTILINE))
+        numbers, names = re.findall(r"\d{3}\.\d+", clauses), re.findall(r"test_\w+", tests)
+        assert numbers and set(numbers) <= set(CLAUSES) and names and set(names) <= set(globals()), row
+    faults = dict(table_of(FAULTS))
     assert list(faults) == ["T%02d" % n for n in range(1, 53)]
     for fault, tests in faults.items():
-        assert all(name in globals() for name in re.findall(r"test_\w+", tests)) and ("test_" in tests or "none:" in tests), fault
+        names = re.findall(r"test_\w+", tests)
+        assert set(names) <= set(globals()) and (names or tests.startswith("none:")), fault
 
 
 def fenced(kind):
