@@ -164,6 +164,7 @@ SNIP = "\n\n[snip]\n\n"
 FULL_OUTPUT = "[full output: {path}]"
 FULL_OUTPUT_PARTLY = "[full output may be incomplete: {path} ({reason})]"
 FULL_OUTPUT_LOST = "[full output was not saved: {reason}]"
+NO_OUTPUT = "[no output]"   # model APIs refuse empty and blank texts: nanobot#949, adk-go#1353
 
 NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
@@ -1034,6 +1035,17 @@ _FORMATS: Mapping[Format, Callable[[Outcome, Profile], str]] = MappingProxyType(
     Format.BRACKETS: format_brackets, Format.SECTIONS: format_sections, Format.JSON: format_json, Format.LABELS: format_labels})
 
 
+def without_blank(text: str) -> str:
+    r"""The text; one that is empty, or white space alone, says that there is no output. Upholds REQ-BASH-024.4.
+
+    >>> without_blank(""), without_blank(" "), without_blank("a\n")
+    ('[no output]', ' \n[no output]', 'a\n')
+    """
+    if text and not text.isspace():
+        return text
+    return text + ("\n" if text and not text.endswith("\n") else "") + NO_OUTPUT
+
+
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile."""
     stdout, stderr = both(outcome)
@@ -1041,7 +1053,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if saved is not None and saved.capped:
         outcome = outcome._replace(notes=(*outcome.notes, NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))))
     failed = outcome.status not in ("exited", "running") or (profile.nonzero_is_error and bool(outcome.exit_code))
-    return Result(text=_FORMATS[profile.format](outcome, profile), is_error=failed, status=outcome.status,
+    return Result(text=without_blank(_FORMATS[profile.format](outcome, profile)), is_error=failed, status=outcome.status,
                   exit_code=outcome.exit_code, signal=outcome.signal, stdout=stdout.text, stderr=stderr.text,
                   truncated=stdout.cut or stderr.cut, total_bytes=outcome.total_bytes, pid=outcome.pid,
                   output_file=saved.path if saved else None, duration_s=outcome.duration_s, error=outcome.error,

@@ -578,7 +578,12 @@ class WireResult:
         if not self._merged:
             pytest.skip("a wire has no streams")
         output = re.sub(r"\A(?:\[(?:command|output truncated|still running|system error|the file)[^\n]*\]\n)+", "", self.text)
-        return re.sub(r"\n\[full output[^\n]*\]\Z", "", output) if self.truncated else output
+        if self.truncated:
+            return re.sub(r"\n\[full output[^\n]*\]\Z", "", output)
+        blank = re.fullmatch(r"(\s*)\[no output\]", output)
+        if blank is None:
+            return output
+        return blank.group(1)[:self.total_bytes]    # white space of one byte each; a newline may be the tool's
 
 
 class WireTool:
@@ -884,10 +889,12 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(tmp_path, monkeypatch):
 @given(st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="\x7f"), max_size=30), st.integers(0, 3))
 @few
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
-    """WHEN a command succeeds, THE SYSTEM SHALL return its output and nothing else."""
+    """WHEN a command succeeds and its output is not blank, THE SYSTEM SHALL return its output and nothing else."""
     with BashTool() as tool:
         result = tool.run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
-    assert (result.text, result.is_error, result.exit_code, result.notes) == (text + "\n" * newlines, False, 0, ())
+    output = text + "\n" * newlines
+    assert (result.stdout, result.is_error, result.exit_code, result.notes) == (output, False, 0, ())
+    assert result.text == output or not output.strip()
 
 
 @clause("001.7", saboteur=("exec </dev/null; \"\n",
@@ -5135,6 +5142,31 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert set(one["input_schema"]["properties"]) == set(row.parameters) and one["input_schema"]["additionalProperties"] is False
 
 
+BLANKS = [b"", b" ", b"\n", b" \n\t\n ", b"\0", b"\x1b[2J\x1b[H", b"\r", "\u00a0\u2003\u2028\u3000".encode()]
+
+
+@clause("024.4", saboteur=("if text and not text.isspace():", "if text:"))
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_024_4_no_answer_is_blank(name):
+    with BashTool(profile=PROFILES[name]) as tool:
+        for data in BLANKS + [b"x", b" x", b"\nx\n", b"[no output]"]:
+            Path("data").write_bytes(data)
+            result = tool.run("cat data")
+            output = bash_tool.render(data.decode()) if name == "modes" else data.decode().replace("\0", "\ufffd")
+            assert result.text.strip() and (result.exit_code, result.is_error) == (0, False)
+            assert result.stdout == output or name == "jobs"
+            if name == "modes":
+                blank = output and not output.endswith("\n")
+                expected = output if output.strip() else output + ("\n" if blank else "") + "[no output]"
+                assert (result.text, result.stdout) == (expected, output), data
+            assert tool.run("cat data >&2; exit 3").text.strip()
+    with Client(profile=name) as client:
+        for number, data in enumerate(BLANKS, 1):
+            Path("data").write_bytes(data)
+            answer = client.ask("tools/call", name="bash", arguments={"command": "cat data"})["result"]
+            assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
+
+
 # ---- Jobs as a whole: random acts on real jobs, and what a simple model says of them ---------------------------------
 
 PATIENCE_S = 3.0 if CLAUSE_UNDER_SABOTAGE else 10.0
@@ -5519,7 +5551,7 @@ class JobsMachine(RuleBasedStateMachine):
     @step(which=WHICH)
     def kill_from_a_shell(self, which):
         puppet = self.some(which, stands)
-        assert self.tools[0].run("kill -9 -%d" % puppet.group).text == ""
+        assert self.tools[0].run("kill -9 -%d" % puppet.group).stdout == ""
         puppet.die("shell", *(["child"] if puppet.kind != "leftover" else []))      # with a job's shell goes the rest
         puppet.end(137)
 
@@ -9453,7 +9485,7 @@ def answers():
             "guarded": "Exit code: 137\n", "jobs": sections("", "", "137 (SIGKILL)")}),
         (outcome("exited", 168, "signal 40"), {"modes": "[command failed: exit code 168 (signal 40)]\n", "jobs": sections("", "", "168 (signal 40)")}),
         (outcome("exited", 200), {"modes": "[command failed: exit code 200]\n", "jobs": sections("", "", 200)}),
-        (outcome("exited", None), {"modes": "", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
+        (outcome("exited", None), {"modes": "[no output]", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
         (outcome("timed_out", limit_s=1.5, streams=(part,), command=long), {
             "modes": "[command timed out after 1.5s]\npart", "guarded": "Command timed out after 1.5s\npart",
             "streams": '{"stdout": "part", "stderr": "", "error": "bash \'%s\': timed out after 1.5s"}' % long[:80],
