@@ -125,6 +125,7 @@ MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 COMMAND_TIMEOUT_S = 120.0   # the other seeds' (001 and 002; ours where 004 leaves it open)
 MAX_TIMEOUT_MS = 86_400_000     # what a model may ask for: a day, as in the background
+LONGEST_S = 1e9             # what a program may ask for: a record takes no more
 TAIL_LINES, TAIL_BYTES = 2000, 50 * KIB     # 001: whichever is reached first
 ROLLING_BYTES = 2 * TAIL_BYTES      # 001: of each stream, what is kept while it runs
 PARTIAL_LINES = (500, 100)  # 001: of stdout and stderr, when a command goes to the background
@@ -516,13 +517,51 @@ class Result:
 # A profile is a row. It is looked at before the spawn, for what to run within, and when the answer is written.
 # Nothing compares its name. A variant is dataclasses.replace(row, ...), and so are tiny timeouts.
 
-@dataclass(frozen=True)
-class Profile:
-    """One way of speaking to a model.
+# The limits on the output that each truncation uses.
+_LIMITS_USED: Mapping[Truncation, tuple[str, ...]] = MappingProxyType({
+    Truncation.ENDS: ("max_output_bytes", "snip_size"),
+    Truncation.TAIL: ("max_output_bytes", "max_output_lines", "rolling_bytes"),
+    Truncation.HEAD_CHARS: ("max_output_chars",),
+    Truncation.HEAD_BYTES: ("max_output_bytes",)})
 
-    `parameters` are the properties of the JSON Schema of its arguments. `timeouts_s` maps each mode to its limit in
-    seconds; `grace_s`, `drain_idle_s` and `drain_total_s` are seconds too. Which of the limits on the output hold
-    follows from `truncation`. Raises ValueError for numbers that no run could keep to.
+
+def check_seconds(name: str, value: object, above_0: bool = False) -> None:
+    """Raises ValueError for what is no number of seconds that a command can be given."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value <= LONGEST_S or (above_0 and value == 0):  # type: ignore[operator]
+        least = "above 0 and" if above_0 else "from 0"
+        raise ValueError("%s takes seconds %s up to %d, got %r" % (name, least, LONGEST_S, value))
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
+
+    name              what `BashTool(profile=...)` and BASH_TOOL_PROFILE call a row of PROFILES
+    description       of the tool, for the model; `{cwd}` stands for the tool's directory
+    parameters        the properties of the JSON Schema of its arguments
+    required          the arguments that must be given
+    timeouts_s        the limit of each mode in seconds; `default` must be there
+    streams           stdout and stderr merged in true order, or separate
+    cleaning          what is done to a stream's text
+    truncation        what is shown of a stream that is too long; says which limits are used
+    saving            when the whole output goes to a file
+    format            how an answer is written
+    nonzero_is_error  whether an exit code other than 0 makes the answer an error
+    max_output_bytes  the most bytes of a stream that are shown whole; of a head, that are shown
+    max_output_lines  the most lines of a tail
+    max_output_chars  the most characters of a head
+    snip_size         bytes of each end that are shown of an output over max_output_bytes
+    rolling_bytes     bytes of each stream that are kept while a command runs, for its tail
+    grace_s           the most seconds between TERM and KILL
+    drain_idle_s      seconds without output, after the shell's exit, that end the reading
+    drain_total_s     the most seconds of reading after the shell's exit
+    on_timeout        whether a command that exceeds its limit is ended or kept as a job
+    file_prefix       how the names of output files begin
+    own_folder        False: output files stand directly in the folder for temporary files
+
+    Raises ValueError for numbers that no command could keep to, and for a limit on the output
+    that the truncation does not use.
     """
     name: str
     description: str
@@ -545,20 +584,36 @@ class Profile:
     drain_total_s: float = DRAIN_TOTAL_S
     on_timeout: OnTimeout = OnTimeout.KILL
     file_prefix: str = "output-"
-    own_folder: bool = True     # False: files go straight to the folder for temporary files
+    own_folder: bool = True
+
+    def __repr__(self) -> str:
+        return "<Profile %s>" % self.name
 
     def __post_init__(self) -> None:
         if "default" not in self.timeouts_s:
             raise ValueError("timeouts_s must name the mode default")
-        for what in (*self.timeouts_s.values(), self.grace_s, self.drain_idle_s, self.drain_total_s):
-            if not 0 <= what < math.inf:
-                raise ValueError("seconds must be finite and not negative, got %r" % (what,))
-        if min(self.max_output_bytes, self.max_output_lines, self.max_output_chars, self.rolling_bytes) < 1 or self.snip_size < 0:
-            raise ValueError("limits must be positive")
+        for mode, limit_s in self.timeouts_s.items():
+            check_seconds("timeouts_s[%r]" % mode, limit_s)
+        for name in ("grace_s", "drain_idle_s", "drain_total_s"):
+            check_seconds(name, getattr(self, name))
+        self._check_limits()
         if self.on_timeout is OnTimeout.KEEP and self.format in (Format.JSON, Format.LABELS):
             raise ValueError("an answer in this format cannot say that a command goes on")
         if "background" in self.timeouts_s and self.format is not Format.BRACKETS:
-            raise ValueError("an answer in this format cannot say that a command was started in the background")
+            raise ValueError("an answer in this format cannot say that a command was started "
+                             "in the background")
+
+    def _check_limits(self) -> None:
+        used = _LIMITS_USED[self.truncation]
+        for name in sorted({name for names in _LIMITS_USED.values() for name in names}):
+            value = getattr(self, name)
+            if name not in used and value != getattr(Profile, name):
+                raise ValueError("%s is not used where the truncation is %r, which uses %s" % (
+                    name, self.truncation.value, ", ".join(used)))
+            least = 0 if name == "snip_size" else 1
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(
+                    "%s takes a whole number from %d up, got %r" % (name, least, value))
         if self.truncation is Truncation.ENDS and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
         if self.truncation is Truncation.TAIL and self.rolling_bytes < self.max_output_bytes:
@@ -4252,6 +4307,21 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     return os.path.normpath(os.path.join(base, os.fspath(cwd or "")))
 
 
+def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
+    """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
+    if isinstance(profile, str):
+        if profile not in PROFILES:
+            raise ValueError("profile takes a row or one of %s, got %r" % (
+                _quoted(PROFILES), profile))
+        profile = PROFILES[profile]
+    if not isinstance(profile, Profile):
+        raise ValueError("profile takes a row of PROFILES or its name, got %r" % (profile,))
+    if timeout_s is None:
+        return profile
+    check_seconds("timeout_s", timeout_s, above_0=True)
+    return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
+
+
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
@@ -4259,32 +4329,35 @@ def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
 class BashTool:
     """A shell for a model. Thread-safe; a context manager that closes.
 
-    cwd       the directory of every command (default: the current one, now)
-    profile   how it speaks to the model: a row of PROFILES, or a variant of one
-    env       None: this process's environment, scrubbed of secrets. A mapping is passed as it is,
-              with the non-interactive defaults that it lacks
-    keep_env  names, or globs of names, of this process's environment that pass although they look
-              secret
-    deny      substrings that refuse a command. Advice to a well-meaning model, no wall: `eval`
-              walks around it
-    confirm   asked with each command; anything but a true answer refuses it, an exception included
-    shell     the argv prefix of the shell; it must hand on stdin and end in bash
-    state_dir where files go (default: a private temporary folder)
-    max_jobs  how many background jobs may live at once
+    cwd         the directory of every command (default: the current one, now)
+    profile     how it speaks to the model: a row of PROFILES, the name of one, or a variant
+    timeout_s   the limit of the default mode in seconds, in the place of the profile's
+    env         None: this process's environment, scrubbed of secrets. A mapping is passed as it
+                is, with the non-interactive defaults that it lacks
+    keep_env    names, or globs of names, of this process's environment that pass although they
+                look secret
+    deny        substrings that refuse a command. Advice to a well-meaning model, no wall: `eval`
+                walks around it
+    confirm     asked with each command; anything but a true answer refuses it, an exception
+                included
+    shell       the argv prefix of the shell; it must hand on stdin and end in bash
+    state_dir   where files go (default: a private temporary folder)
+    max_jobs    how many background jobs may live at once
 
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
     and the resource limits that this process had when the tool was made. Raises ValueError for a
-    mistake in these.
+    mistake in these. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
     """
 
-    def __init__(self, cwd: str | os.PathLike[str] | None = None, *, profile: Profile = MODES,
+    def __init__(self, cwd: str | os.PathLike[str] | None = None, *,
+                 profile: Profile | str = MODES, timeout_s: float | None = None,
                  env: Mapping[str, str] | None = None, keep_env: str | Sequence[str] = (),
                  deny: str | Sequence[str] = (), confirm: Callable[[str], object] | None = None,
                  shell: str | Sequence[str] = ("bash",),
                  state_dir: str | os.PathLike[str] | None = None,
                  max_jobs: int = MAX_JOBS) -> None:
         self.cwd = _directory(cwd)
-        self.profile = profile
+        self.profile = _row(profile, timeout_s)
         self.withheld: tuple[str, ...] = ()
         if env is None:
             passed, self.withheld = scrub_env(dict(os.environ), _strings(keep_env, "keep_env"))
@@ -4294,14 +4367,16 @@ class BashTool:
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         self._shell = [os.fsencode(word) for word in _strings(shell, "shell")]
         self.max_jobs = max_jobs
-        if not self._shell or not isinstance(max_jobs, int) or max_jobs < 0:
-            raise ValueError("shell takes at least the name of a shell, max_jobs a number from 0 up")
+        if not self._shell:
+            raise ValueError("shell takes at least the name of a shell")
+        if not isinstance(max_jobs, int) or isinstance(max_jobs, bool) or max_jobs < 0:
+            raise ValueError("max_jobs takes a whole number from 0 up, got %r" % (max_jobs,))
         given = None if state_dir is None else os.path.abspath(os.fspath(state_dir))
         if given is not None and "\0" in given:
             raise ValueError("state_dir holds a NUL character")
         self._state_dir = StateDir(
-            given, _temporary_folders(), "bash-tool-" + os.urandom(6).hex(), profile.file_prefix,
-            shared=given is None and not profile.own_folder)
+            given, _temporary_folders(), "bash-tool-" + os.urandom(6).hex(),
+            self.profile.file_prefix, shared=given is None and not self.profile.own_folder)
         self._inherited = Inherited.of_host()
         self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()   # what `close` ends
         self._closed = False
@@ -4313,6 +4388,9 @@ class BashTool:
         remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
         names = ", ".join(map(shown, remote[:20]))
         self._first_notes = [NOTE_WITHHELD.format(names=names)] if remote else []
+
+    def __repr__(self) -> str:
+        return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
 
     def __enter__(self) -> "BashTool":
         return self
@@ -4339,14 +4417,13 @@ class BashTool:
         """
         return self._answer(parse_arguments(arguments, self.profile), cancel, on_output)
 
-    def run(self, command: str, mode: str = "default", *, timeout_s: float | None = None,
+    def run(self, command: str, *, mode: str = "default", timeout_s: float | None = None,
             cancel: Cancel | None = None,
             on_output: Callable[[str], object] | None = None) -> Result:
-        """The same for Python callers; `timeout_s` (seconds) stands in for the mode's. Raises
+        """The same for Python callers; `timeout_s` (seconds) stands in for the mode's limit. Raises
         ValueError for a bad one."""
-        if timeout_s is not None and (timeout_s is True or not isinstance(timeout_s, (int, float))
-                                      or not 0 < timeout_s < 1e9):
-            raise ValueError("timeout_s takes a number of seconds above 0, got %r" % (timeout_s,))
+        if timeout_s is not None:
+            check_seconds("timeout_s", timeout_s, above_0=True)
         arguments = command     # a program may pass what is no string
         request = (parse_command(arguments, mode, timeout_s, self.profile)
                    if isinstance(arguments, str) else
@@ -5008,7 +5085,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:   # nohup, and jobs of a shell without job control
             signal.signal(number, _interrupted)
-    result = tool.run(command, options.mode, timeout_s=options.timeout, cancel=cancel,
+    result = tool.run(command, mode=options.mode, timeout_s=options.timeout, cancel=cancel,
                       on_output=(lambda text: _write(2, text)) if options.follow else None)
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -1047,7 +1047,7 @@ with bash_tool.BashTool() as tool:
     tool.run(":")
     open("/proc/self/clear_refs", "w").write("5")       # the peak begins anew
     before = peak_mib()
-    assert tool.run(sys.argv[1], "slow").truncated
+    assert tool.run(sys.argv[1], mode="slow").truncated
     print(peak_mib() - before)
 """
 
@@ -1128,7 +1128,7 @@ def what_imports_cost() -> dict[str, float]:
 def jobs_of(count: int) -> Iterator[list[float]]:
     """So many background jobs under way; the seconds that the start of each took."""
     with bash_tool.BashTool(profile=dataclasses.replace(MODES, grace_s=0.5)) as mine:
-        times = [took(lambda: mine.run("exec sleep 600", "background")) for _ in range(count)]
+        times = [took(lambda: mine.run("exec sleep 600", mode="background")) for _ in range(count)]
         jobs = mine.jobs()
         try:
             assert len(jobs) == count and all(job.status == "running" for job in jobs)

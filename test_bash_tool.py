@@ -24,6 +24,7 @@ import functools
 import gc
 import importlib
 import importlib.util
+import inspect
 import itertools
 import json
 import math
@@ -993,7 +994,7 @@ def notes_in(path):
 
 def background(tool, command, **options):
     """The job of a command that is still running when it is answered."""
-    result = tool.run(command, "background", **options)
+    result = tool.run(command, mode="background", **options)
     assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
     assert result.text == ("<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (
         result.pid, result.output_file, result.pid))
@@ -1050,7 +1051,7 @@ def test_req_bash_003_1_answers_at_once():
             os.unlink("me")
     assert min(times) >= 0.3 and sorted(times)[2] < 2, times     # 0.5 s: see the benchmark; here the machine may be busy
     with BashTool() as tool:
-        assert tool.run("for i in 1 2 3; do echo $i; done", "background").text.endswith("1\n2\n3\n\n\n[background process completed]\n")
+        assert tool.run("for i in 1 2 3; do echo $i; done", mode="background").text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
 @clause("003.2", saboteur=("        if self._plan.background:\n            self._detach()\n",
@@ -1060,7 +1061,7 @@ def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
         subprocess.run([sys.executable, "-c", "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
-                        "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', 'background'); %s" % end],
+                        "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', mode='background'); %s" % end],
                        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), timeout=60)
         pid = number_in("me")
         with BashTool(state_dir="state") as tool:
@@ -1078,7 +1079,7 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
     """IF a background command fails within the first look, THEN THE SYSTEM SHALL answer that it failed, with its process ID, its output file, its output and its completion note."""
     command, code = case
     with BashTool() as tool:
-        result = tool.run(command, "background")
+        result = tool.run(command, mode="background")
     assert result.is_error and result.status == "exited" and result.text.startswith("[command failed: exit code %d" % code)
     assert "<pid>%d</pid>\n<output_file>%s</output_file>\n" % (result.pid, result.output_file) in result.text and "reminder" not in result.text
     assert len(notes_in(result.output_file)) == 1 and result.text.endswith(Path(result.output_file).read_text())
@@ -1138,7 +1139,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
         import dataclasses, os, sys
         from bash_tool import BashTool, MODES
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
-        BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], "background")
+        BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
     """, command)
     pid = number_in("me")
@@ -1175,7 +1176,7 @@ def test_req_bash_003_8_lost_is_lost():
         def parent_of(pid):
             return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
 
-        job = BashTool(state_dir="state").run(sys.argv[1], "background")
+        job = BashTool(state_dir="state").run(sys.argv[1], mode="background")
         with open("server", "w") as file:
             file.write("%d\\n" % parent_of(parent_of(job.pid)))
         os.kill(os.getpid(), 9)
@@ -1211,7 +1212,7 @@ def test_req_bash_003_9_exactly_one_note(step):
     dying_host("""
         import os
         from bash_tool import BashTool
-        result = BashTool(state_dir="state").run("printf 'no newline'; sleep 0.6; exit 3", "background")
+        result = BashTool(state_dir="state").run("printf 'no newline'; sleep 0.6; exit 3", mode="background")
         os.kill(os.getpid(), 9)
     """, module=module)
     (path,) = Path("state").glob("*.log")
@@ -1236,14 +1237,14 @@ def test_req_bash_003_9_exactly_one_note(step):
 def test_req_bash_003_10_a_daemon_is_named():
     """WHEN the shell of a background command has exited and processes that it started run on, THE SYSTEM SHALL append `; still running: PID "COMMAND"` to what the note says, leave them running, and end them at the limit of the command."""
     with BashTool(profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=2.5), grace_s=0.3)) as tool:
-        result = tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4", "background")
+        result = tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4", mode="background")
         daemon = number_in("daemon")
         assert result.exit_code == 4 and alive(daemon)
         how = "failed: exit status: 4; still running: %d \"sleep 600\"" % daemon
         assert notes_in(result.output_file) == ["\n\n[background process %s]\n" % how]
         assert not eventually(lambda: not alive(daemon), 0.5)
         assert eventually(lambda: not alive(daemon))        # at the limit
-        result = tool.run("(sleep 0.5; echo late) & exit 0", "background")
+        result = tool.run("(sleep 0.5; echo late) & exit 0", mode="background")
         job = tool.job(result.pid)
         assert job.wait(10) and eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
@@ -1255,7 +1256,7 @@ def test_req_bash_003_11_lists_what_anybody_started():
     program = """
         import sys
         from bash_tool import BashTool
-        print(BashTool(state_dir="state").run(sys.argv[1], "background").pid)
+        print(BashTool(state_dir="state").run(sys.argv[1], mode="background").pid)
     """
     with ThreadPoolExecutor(4) as pool:
         pids = [int(text) for text in pool.map(lambda n: in_host(program, "echo %d; [ %d -gt 2 ] || sleep 600; exit %d" % (n, n, n)), range(5))]
@@ -1374,7 +1375,7 @@ def test_req_bash_003_15_a_leftover_becomes_a_job():
     assert notes_in(job.output_file) == ["\n\n[background process error: exit status unknown]\n"] and job.exit_code is None
     with BashTool(max_jobs=1) as tool:      # leftovers do not count
         assert "still running" in tool.run("sleep 602 >/dev/null &").text
-        assert tool.run("echo fine", "background").status == "exited"
+        assert tool.run("echo fine", mode="background").status == "exited"
 
 
 def test_req_bash_003_16_a_bound_on_jobs():
@@ -1382,13 +1383,13 @@ def test_req_bash_003_16_a_bound_on_jobs():
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
         with ThreadPoolExecutor(6) as pool:
-            results = list(pool.map(lambda n: tool.run("sleep 600", "background"), range(6)))
+            results = list(pool.map(lambda n: tool.run("sleep 600", mode="background"), range(6)))
         refused = [result for result in results if result.error == "too_many_jobs"]
         started = [result for result in results if result.pid]
         assert (len(refused), len(started)) == (3, 3) and {result.status for result in refused} == {"rejected"}
-        text = tool.run("sleep 600", "background").text
+        text = tool.run("sleep 600", mode="background").text
         assert all("%d \"sleep 600\"" % result.pid in text for result in started) and "3 of at most 3" in text
-        assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", "background").exit_code == 0
+        assert tool.run("echo fine").text == "fine\n" and other.run("exit 0", mode="background").exit_code == 0
         assert tool.job(started[0].pid).kill() and background(tool, "sleep 600").kill()
         for result in started:
             tool.job(result.pid).kill()
@@ -1439,7 +1440,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
         resource.setrlimit(name, (3 if sys.argv[1] == "descriptors" else 0, before[1]))
         for tool in tools:
             for mode in ("default", "background"):
-                result = tool.run("echo hi > made", mode)
+                result = tool.run("echo hi > made", mode=mode)
                 assert (result.status, result.error, result.exit_code) == ("failed", "spawn_failed", None), result
                 assert result.text == "[system error: no supervisor could be started: %s]" % reason, result
         resource.setrlimit(name, before)
@@ -1480,7 +1481,7 @@ def test_a_supervisor_without_an_interpreter(host):
         %s
         tool = bash_tool.BashTool(state_dir="state")
         assert tool.run("echo hi").text == "hi\\n"
-        print(tool.run("echo up; sleep 600", "background").pid)
+        print(tool.run("echo up; sleep 600", mode="background").pid)
         try:
             os.wait()
         except ChildProcessError:
@@ -1523,7 +1524,7 @@ def test_a_program_on_standard_input():
 def test_req_bash_003_19_reopening_loses_nothing(commands):
     """WHEN a job opens its standard output or standard error anew, THE SYSTEM SHALL keep all that it had written before."""
     with BashTool() as tool:
-        result = tool.run("\n".join(commands), "background")
+        result = tool.run("\n".join(commands), mode="background")
         expected = "".join("%s\n" % command.split()[1] * (2 if "tee" in command else 1) for command in commands)
         assert eventually(lambda: notes_in(result.output_file))
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
@@ -1603,7 +1604,7 @@ def test_t18_the_agent_dies_while_it_starts_a_job(moment):
     module = variant(MOMENTS_OF_A_START[moment])
     dying_host("""
         from bash_tool import BashTool
-        BashTool(state_dir="state").run("echo $$ > me; sleep 1; exit 3", "background")
+        BashTool(state_dir="state").run("echo $$ > me; sleep 1; exit 3", mode="background")
     """, module=module)
     tool, begun = BashTool(state_dir="state"), moment == "before the answer"
     if begun:
@@ -1624,7 +1625,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
     for number, name in ((9, "SIGKILL"), (15, "SIGTERM")):
         for end in ("os.kill(os.getpid(), 9)", "time.sleep(600)"):
             host = subprocess.Popen([sys.executable, "-c", "import os, time; from bash_tool import BashTool\n"
-                                     "BashTool(state_dir='state').run('echo $$ > me; sleep 600', 'background'); open('up', 'w').close(); " + end],
+                                     "BashTool(state_dir='state').run('echo $$ > me; sleep 600', mode='background'); open('up', 'w').close(); " + end],
                                     env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), start_new_session=True)
             assert eventually(lambda: os.path.exists("up"))
             pid = number_in("me")
@@ -1671,7 +1672,7 @@ def test_jobs_of_a_server_across_processes():
     dying_host("""
         import os, sys
         from bash_tool import BashTool
-        BashTool(state_dir="state").run("exec %s -u -m http.server 0 --bind 127.0.0.1" % sys.executable, "background")
+        BashTool(state_dir="state").run("exec %s -u -m http.server 0 --bind 127.0.0.1" % sys.executable, mode="background")
         os.kill(os.getpid(), 9)
     """)
     tool = BashTool(state_dir="state")
@@ -1692,7 +1693,7 @@ def test_many_jobs_at_once():
     with BashTool(max_jobs=100) as tool:
         def calls():
             with ThreadPoolExecutor(10) as pool:
-                results = list(pool.map(lambda n: tool.run("echo job %d; sleep 600" % n, "background"), range(30)))
+                results = list(pool.map(lambda n: tool.run("echo job %d; sleep 600" % n, mode="background"), range(30)))
                 assert all(result.pid and not result.notes for result in results), results
                 jobs = [tool.job(result.pid) for result in results]
                 assert {job.status for job in jobs} == {"running"}
@@ -1706,12 +1707,12 @@ def test_many_jobs_at_once():
 def test_a_cancel_in_the_first_moment():
     """A cancel, or an exception in the caller, while the tool looks at a new job ends it."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
-        result = tool.run("echo $$ > me; echo x; sleep 600", "background", cancel=cancelled_when("me"))
+        result = tool.run("echo $$ > me; echo x; sleep 600", mode="background", cancel=cancelled_when("me"))
         assert result.status == "cancelled" and result.text.startswith("[command cancelled]\n")
         assert not alive(number_in("me"))
         token = Cancel()
         token.cancel()
-        assert tool.run("echo $$ > never", "background", cancel=token).status == "cancelled" and not Path("never").exists()
+        assert tool.run("echo $$ > never", mode="background", cancel=token).status == "cancelled" and not Path("never").exists()
 
 
 @needs_files
@@ -1720,14 +1721,14 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
     os.mkdir("gone")
     tool = BashTool("gone")
     os.rmdir("gone")
-    result = tool.run("pwd; sleep 600", "background")
+    result = tool.run("pwd; sleep 600", mode="background")
     assert "is gone" in result.notes[0] and result.status == "running" and tool.job(result.pid).kill()
-    result = BashTool(shell="no-such-shell").run(":", "background")
+    result = BashTool(shell="no-such-shell").run(":", mode="background")
     assert (result.status, result.error, result.pid) == ("failed", "shell_not_found", None)
-    result = BashTool(shell="true").run(":", "background")
+    result = BashTool(shell="true").run(":", mode="background")
     assert (result.status, result.error) == ("failed", "spawn_failed") and "before it read the command" in result.text
     Path("file").write_text("")
-    result = BashTool(state_dir="file").run(":", "background")
+    result = BashTool(state_dir="file").run(":", mode="background")
     assert (result.status, result.error) == ("failed", "spawn_failed") and "file" in result.text
 
 
@@ -1780,7 +1781,7 @@ def test_jobs_of_a_host_without_streams(closed):
         for fd in map(int, sys.argv[1:]):
             os.close(fd)
         tool = BashTool(state_dir=state)
-        job = tool.job(tool.run("echo hello; sleep 0.6; echo bye", "background").pid)
+        job = tool.job(tool.run("echo hello; sleep 0.6; echo bye", mode="background").pid)
         fine = job.wait(10) and job.read()[0] == "hello\\nbye\\n\\n\\n[background process completed]\\n"
         job = tool.run("(sleep 0.7; echo late; sleep 600) & echo now")
         (job,) = [job for job in tool.jobs() if job.status == "running"]
@@ -1803,7 +1804,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
         tool, cancel = BashTool(state_dir="state"), Cancel()
         if sys.argv[1] == "slow":
             threading.Timer(0.6, cancel.cancel).start()
-        result = tool.run("echo $$ > me; sleep 600", "background", cancel=cancel)
+        result = tool.run("echo $$ > me; sleep 600", mode="background", cancel=cancel)
         print(json.dumps([result.status, result.error, result.pid, result.text, len(tool.jobs())]))
     """, how, env=dict(os.environ, PYTHONPATH=str(module)))
     status, error, pid, text, jobs = json.loads(printed)
@@ -1823,7 +1824,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
 def test_the_supervisor_killed_in_the_first_moment():
     """A command that kills its supervisor at once: its job is lost, and nothing of it lives."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
-        result = tool.run("echo $$ > me; kill -9 $PPID; sleep 600", "background")
+        result = tool.run("echo $$ > me; kill -9 $PPID; sleep 600", mode="background")
         assert (result.status, result.is_error) == ("failed", True), result
         pid = number_in("me")
         if result.error == "lost":          # else so fast that its number was not yet told
@@ -1844,7 +1845,7 @@ def test_kill_reaches_what_emptied_its_environment():
         daemon = number_in("daemon")
         assert job.kill() and not alive(daemon) and not alive(job.pid)
         os.unlink("daemon")
-        result = tool.run("(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600", "background",
+        result = tool.run("(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600", mode="background",
                           cancel=cancelled_when("daemon"))
         assert result.status == "cancelled" and not alive(number_in("daemon"))
         os.unlink("daemon")
@@ -1862,7 +1863,7 @@ def test_a_job_that_ruins_its_own_files(act, then):
     """Whatever a job does to its files, the answer comes, its end is known while there is a record, and it can be ended."""
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         begun = time.monotonic()
-        result = tool.run("%s; %s" % (act, then), "background")
+        result = tool.run("%s; %s" % (act, then), mode="background")
         assert result.pid and time.monotonic() - begun < 5 and result.error is None
         assert (result.status, result.exit_code) == (("exited", 3) if then == "exit 3" else ("running", None))
         if "rf" in act:
@@ -1876,7 +1877,7 @@ def test_a_job_that_ruins_its_own_files(act, then):
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout was noticed."""
     with BashTool(profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
-        result = tool.run("sleep 600 & exit 3", "background")
+        result = tool.run("sleep 600 & exit 3", mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
         assert WITHOUT == "proc" or re.search(r'failed: exit status: 3; still running: \d+ "sleep 600"\]', result.text)
         result = tool.run("sleep 600 & sleep 0.8; exit 4")
@@ -1907,7 +1908,7 @@ def test_a_fork_while_jobs_start():
 
     def starts():
         while not stop:
-            tool.job(tool.run("sleep 600", "background").pid).kill()
+            tool.job(tool.run("sleep 600", mode="background").pid).kill()
 
     threads = [threading.Thread(target=starts) for _ in range(2)]
     for thread in threads:
@@ -1918,7 +1919,7 @@ def test_a_fork_while_jobs_start():
             child = os.fork()
             if child == 0:
                 with contextlib.suppress(BaseException):
-                    os._exit(0 if tool.run("exit 0", "background").exit_code == 0 else 1)
+                    os._exit(0 if tool.run("exit 0", mode="background").exit_code == 0 else 1)
                 os._exit(2)
             assert eventually(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None, 15)
             assert os.waitpid(child, 0)[1] == 0
@@ -1935,13 +1936,13 @@ def test_jobs_with_few_descriptors():
         import os, resource, time
         from bash_tool import BashTool
         tool = BashTool(state_dir="state")
-        job = tool.job(tool.run("sleep 600", "background").pid)
+        job = tool.job(tool.run("sleep 600", mode="background").pid)
         tool.run(":")
         used = max(map(int, os.listdir("/proc/self/fd")))
         before = len(os.listdir("/proc/self/fd"))
         for spare in range(0, 16):
             resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-            result = tool.run("exit 0", "background")
+            result = tool.run("exit 0", mode="background")
             assert result.status in ("exited", "failed") and "bug" not in result.text, result
             assert job.status == "running"
         resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -1956,7 +1957,7 @@ def test_jobs_with_few_descriptors():
 @needs_proc
 def test_a_tool_in_a_job_of_another():
     """What an inner tool starts in the background is the outer command's too: a timeout of the outer ends it, its normal end does not."""
-    Path("agent.py").write_text("import sys\nfrom bash_tool import BashTool\nprint(BashTool(state_dir='inner').run('echo $$ > deep; sleep 600', 'background').status)\n"
+    Path("agent.py").write_text("import sys\nfrom bash_tool import BashTool\nprint(BashTool(state_dir='inner').run('echo $$ > deep; sleep 600', mode='background').status)\n"
                                 "import time; time.sleep(float(sys.argv[1]))\n")
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
     with BashTool(env=env, profile=tiny(default=3.0)) as tool:
@@ -4819,11 +4820,11 @@ def test_req_bash_021_10_milliseconds(value):
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
     """Who asks about a job that another tool started reads its limit; a number is that of the latest job which has it."""
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as other, BashTool(state_dir="state", profile=keeping(0.2)) as tool:
-        over = other.run("sleep 600", "background", timeout_s=0.8).pid
+        over = other.run("sleep 600", mode="background", timeout_s=0.8).pid
         assert other.job(over).wait(10) and "ended, exit code none (timed out after 0.8s)" in tool.call({"check_pid": over}).text
         old = tool.run("echo old; sleep 0.5; exit 7").pid
         assert tool.job(old).wait(10)
-        new = other.run("echo new; sleep 600", "background")
+        new = other.run("echo new; sleep 600", mode="background")
         with contextlib.closing(bash_tool.Record.open(new.output_file)) as record:
             record.add(pid=old)         # as if the kernel had given it again
         try:
@@ -4993,7 +4994,9 @@ def test_req_bash_024_2_bounded_and_encodable(name):
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
     """WHEN text is made of what a command wrote, THE SYSTEM SHALL take time in proportion to its length, whatever the bytes are."""
-    profile = dataclasses.replace(PROFILES[name], max_output_bytes=8 << 20, rolling_bytes=8 << 20, max_output_chars=8 << 20, max_output_lines=10 ** 7)
+    wide = {"max_output_bytes": 8 << 20, "rolling_bytes": 8 << 20, "max_output_chars": 8 << 20, "max_output_lines": 10 ** 7}
+    used = bash_tool._LIMITS_USED[PROFILES[name].truncation]
+    profile = dataclasses.replace(PROFILES[name], **{limit: most for limit, most in wide.items() if limit in used})
 
     def seconds(data):
         begun = time.process_time()
@@ -5011,7 +5014,7 @@ def test_odd_rows():
     """Separate streams of a job go to one file, a row with fewer modes has a definition, a kept answer splits no character."""
     row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
     with BashTool(profile=row) as tool:
-        job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", "background").pid)
+        job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", mode="background").pid)
         assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(lambda: job.status != "running", 0.3)
         assert repr(job) == "<Job %d running: echo out; sleep 0.8; echo err >&2; sleep 600>" % job.pid and job.kill()
     short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
@@ -5030,7 +5033,7 @@ def test_a_cancelled_start_shows_the_commands_own_output():
     """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         for _ in range(3):
-            result = tool.run("echo hi; echo $$ > me; sleep 600", "background", cancel=cancelled_when("me"))
+            result = tool.run("echo hi; echo $$ > me; sleep 600", mode="background", cancel=cancelled_when("me"))
             assert (result.text, result.error, result.exit_code) == ("[command cancelled]\nhi\n", None, None)
             os.unlink("me")
 
@@ -5179,7 +5182,7 @@ DYING_AGENT = """
     state, pid_file, command, mode, timeout_s = json.loads(sys.argv[1])
     bash_tool.LOOK_S = 0.05
     profile = dataclasses.replace(bash_tool.MODES, on_timeout=bash_tool.OnTimeout.KEEP, drain_idle_s=0.05, drain_total_s=0.1)
-    result = bash_tool.BashTool(state_dir=state, profile=profile).run(command, mode, timeout_s=timeout_s)
+    result = bash_tool.BashTool(state_dir=state, profile=profile).run(command, mode=mode, timeout_s=timeout_s)
     while not os.path.exists(pid_file) or not os.path.getsize(pid_file):
         time.sleep(0.01)
     print(result.output_file, flush=True)
@@ -5368,7 +5371,7 @@ class JobsMachine(RuleBasedStateMachine):
         counted = [puppet for puppet in self.puppets if puppet.started_by is self.tools[0] and puppet.status == "running"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bash_tool, "LOOK_S", look_s)
-            result = self.tools[0].run(command, "background", **options)
+            result = self.tools[0].run(command, mode="background", **options)
         if len(counted) < self.tools[0].max_jobs:
             return result
         assert (result.status, result.error, result.pid) == ("rejected", "too_many_jobs", None), result
@@ -6073,7 +6076,7 @@ def test_what_is_said_of_a_job():
         os.killpg(job.pid, signal.SIGKILL)
         assert eventually(lambda: job.status != "running")
         failed = BashTool(shell="no-such-shell")
-        assert failed.run("x", "background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
+        assert failed.run("x", mode="background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
     os.mkdir("gone")
     with BashTool("gone", profile=keeping(0.5)) as tool:
         os.rmdir("gone")
@@ -6121,7 +6124,7 @@ def test_the_shell_is_looked_for_along_the_path():
     tool = found(third, first, second)
     assert tool.run("echo $FOUND").stdout == "first\n"
     os.unlink("first/sh-here")
-    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run("echo $FOUND", "background").stdout.startswith("second\n")
+    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run("echo $FOUND", mode="background").stdout.startswith("second\n")
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
@@ -6139,7 +6142,7 @@ def test_the_clock_of_a_run_starts_with_its_shell():
     assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
     with BashTool() as tool:
         begun = time.monotonic()
-        results = [tool.run("echo ho; " + rest, "background") for rest in ("exit 3", "sleep 600")]
+        results = [tool.run("echo ho; " + rest, mode="background") for rest in ("exit 3", "sleep 600")]
         took = time.monotonic() - begun
         assert [result.status for result in results] == ["exited", "running"] and tool.job(results[1].pid).kill()
     assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
@@ -6165,7 +6168,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
         from bash_tool import BashTool
         tool = BashTool()
         threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
-        job = tool.run("echo $$ > job; sleep 600", "background")
+        job = tool.run("echo $$ > job; sleep 600", mode="background")
         while not os.path.exists("shell") or not os.path.getsize("shell"):
             time.sleep(0.01)
         child = os.fork()
@@ -6382,6 +6385,71 @@ def test_protocol_soak():
         client.process.stderr.close()
     assert grown < 16 * 1024 and counts.keys() >= kinds, (before, grown, counts)
     print("\nprotocol soak of %gs: %s, %+d KiB" % (seconds, counts, grown))
+
+
+# ---- 026 The library ---------------------------------------------------------------------------------------------------
+
+@clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
+def test_req_bash_026_1_values_that_cannot_be_kept_to():
+    seconds = "takes seconds above 0 and up to 1000000000, got "
+    for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
+        for call in (lambda: BashTool(timeout_s=value), lambda: BashTool().run("touch ran", timeout_s=value)):
+            with pytest.raises(ValueError, match=re.escape("timeout_s " + seconds + repr(value))):
+                call()
+    for value in (1e9, 1, 0.001):
+        assert BashTool(timeout_s=value).profile.timeouts_s["default"] == value
+    for value in (-1, True, "3", 1.5):
+        with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
+            BashTool(max_jobs=value)
+    with pytest.raises(ValueError, match=re.escape(
+            'profile takes a row or one of "modes", "jobs", "streams", "guarded", got ') + "'Modes'"):
+        BashTool(profile="Modes")
+    with pytest.raises(ValueError, match="profile takes a row of PROFILES or its name, got None"):
+        BashTool(profile=None)
+    with pytest.raises(TypeError):
+        BashTool().run("touch ran", "slow")
+    with pytest.raises(TypeError):
+        BashTool().run("touch ran", 60)
+    names = {"max_output_bytes", "max_output_lines", "max_output_chars", "snip_size", "rolling_bytes"}
+    for row in PROFILES.values():
+        used = set(bash_tool._LIMITS_USED[row.truncation])
+        for name in names - used:
+            with pytest.raises(ValueError) as refused:
+                dataclasses.replace(row, **{name: 7})
+            assert str(refused.value).startswith(name + " is not used where the truncation is ")
+            assert all(other in str(refused.value).partition("which uses ")[2] for other in used)
+    assert not os.path.exists("ran")
+
+
+@clause("026.2", saboteur=('{**profile.timeouts_s, "default": timeout_s}', '{"default": 30.0, **profile.timeouts_s}'))
+def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
+    for name, row in PROFILES.items():
+        with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:
+            assert named.profile is row and named.definition() == BashTool(profile=row).definition()
+            assert limited.profile == dataclasses.replace(row, timeouts_s={**row.timeouts_s, "default": 77})
+            assert re.fullmatch("<BashTool %s in '[^']*'>" % name, repr(named))
+    assert "default (77s timeout)" in json.dumps(BashTool(timeout_s=77).definition())
+    begun = time.monotonic()
+    with BashTool(profile=tiny(grace=0.3), timeout_s=0.4) as tool:
+        assert tool.run("sleep 600").status == "timed_out" and time.monotonic() - begun < 10
+
+
+def test_help_is_short_enough_to_read():
+    """What `help` prints holds no row of data; each option, field and method has its words."""
+    text = subprocess.run([sys.executable, "-c", "import bash_tool; help(bash_tool)"], stdout=subprocess.PIPE, timeout=60,
+                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")).stdout.decode()
+    assert text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
+    for field in dataclasses.fields(bash_tool.Profile):
+        assert re.search(r"^ +%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
+    for option in list(inspect.signature(BashTool).parameters):
+        assert re.search(r"^    %s +\w" % option, BashTool.__doc__, re.MULTILINE), option
+    for owner in (BashTool, bash_tool.Job, Cancel, bash_tool.Result):
+        for name, member in vars(owner).items():
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                assert member.__doc__, name
+    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {"pid", "command", "output_file", "created"}
+    assert public == {"pid", "command", "output_file", "created", "duration_s", "total_bytes", "status", "exit_code",
+                      "read", "wait", "kill"}
 
 
 # ---- Real sandboxes: `make interop` ------------------------------------------------------------------------------------
@@ -9430,22 +9498,24 @@ def test_what_is_kept_of_a_stream():
 
 def test_profiles_that_cannot_be():
     """A row that no run could keep to is refused with the reason; what is just possible is not."""
-    enough = {"timeouts_s": {"default": 0.0}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0, "max_output_bytes": 1, "max_output_lines": 1,
-              "max_output_chars": 1, "rolling_bytes": 1, "snip_size": 0}
-    for row in (MODES, JOBS, STREAMS, GUARDED):
-        dataclasses.replace(row, **enough)
+    waits = {"timeouts_s": {"default": 0.0}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
+    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
+    dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
+    dataclasses.replace(STREAMS, **waits, max_output_chars=1)
+    dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
     dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
-    dataclasses.replace(STREAMS, max_output_bytes=8, snip_size=9, rolling_bytes=7)     # which it does not look at
     timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
     for row, changes, reason in (
             (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
-            (MODES, timeouts(slow=-0.5), "seconds must be finite and not negative, got -0.5"),
-            (MODES, timeouts(slow=float("inf")), "seconds must be finite and not negative, got inf"),
-            (MODES, timeouts(slow=float("nan")), "seconds must be finite and not negative, got nan"),
-            *((MODES, {name: -1}, "seconds must be finite and not negative, got -1") for name in ("grace_s", "drain_idle_s", "drain_total_s")),
-            *((GUARDED, {name: 0}, "limits must be positive") for name in ("max_output_bytes", "max_output_lines", "max_output_chars", "rolling_bytes")),
-            (GUARDED, {"snip_size": -1}, "limits must be positive"),
+            *((MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
+              for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")),
+            *((MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
+              for name in ("grace_s", "drain_idle_s", "drain_total_s")),
+            *((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
+              for row, name in ((GUARDED, "max_output_bytes"), (JOBS, "max_output_lines"), (STREAMS, "max_output_chars"),
+                                (JOBS, "rolling_bytes")) for value in (0, 1.5, True)),
+            (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
             (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
             (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
             (JOBS, timeouts(background=1.0), "an answer in this format cannot say that a command was started in the background"),
