@@ -232,28 +232,42 @@ DESCRIPTION_STREAMS = ("Execute a bash command in the sandbox. Returns stdout, s
                        "(read, write, edit, glob, grep) for file operations.")
 DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
-# What makes programs ask, page, paint or draw where no person sees it. Forced on a scrubbed
-# environment, and only filled in where the host gave a mapping of its own. Left alone on purpose:
-# GIT_CONFIG_GLOBAL (it holds the user's name), GIT_SSH_COMMAND (it holds the user's key), PATH, CI.
-REFUSING_EDITOR = ("sh -c 'echo \"there is no editor here: give the text as an argument (git commit -m), "
-                   "or keep the proposed text with GIT_EDITOR=true\" >&2; exit 1' --")
+# What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
+# that changes what a program prints or computes fails its tests (TQDM_DISABLE=1 failed 57 of
+# tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
+# Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
+# user's key), PATH, CI.
+_REFUSING_EDITOR = "sh -c 'echo \"there is no editor here: {advice}\" >&2; exit 1' --"
+ADVICE_TEXT = ("give the text as an argument (git commit -m), "
+               "or keep the proposed text with GIT_EDITOR=true")
+ADVICE_SEQUENCE = ("keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
+                   "or let a command such as sed -i change it")
+_EDITOR = _REFUSING_EDITOR.format(advice=ADVICE_TEXT)
 NON_INTERACTIVE = MappingProxyType({
-    "TERM": "dumb", "NO_COLOR": "1", "CLICOLOR": "0", "GCC_COLORS": "", "CARGO_TERM_COLOR": "never", "PY_COLORS": "0",
-    "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "SYSTEMD_PAGER": "cat", "GH_PAGER": "cat", "DELTA_PAGER": "cat",
-    "BAT_PAGER": "cat", "AWS_PAGER": "", "PSQL_PAGER": "cat",
-    "EDITOR": REFUSING_EDITOR, "VISUAL": REFUSING_EDITOR, "GIT_EDITOR": REFUSING_EDITOR,
-    "GIT_SEQUENCE_EDITOR": REFUSING_EDITOR, "GIT_MERGE_AUTOEDIT": "no",
-    "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "never",
-    "SUDO_ASKPASS": "/bin/false", "GCM_INTERACTIVE": "never", "GH_PROMPT_DISABLED": "1",
-    "DEBIAN_FRONTEND": "noninteractive", "DEBCONF_NONINTERACTIVE_SEEN": "true", "NEEDRESTART_SUSPEND": "1",
-    "APT_LISTCHANGES_FRONTEND": "none", "PIP_NO_INPUT": "1", "PIP_PROGRESS_BAR": "off", "TQDM_DISABLE": "1",
-    "npm_config_progress": "false", "CARGO_TERM_PROGRESS_WHEN": "never", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "BUILDKIT_PROGRESS": "plain", "NO_UPDATE_NOTIFIER": "1",
+    "TERM": "dumb",             # no full-screen program, no moving cursor
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "GH_PAGER", "DELTA_PAGER",
+                     "BAT_PAGER", "PSQL_PAGER"), "cat"),
+    "AWS_PAGER": "",
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _EDITOR),
+    "GIT_SEQUENCE_EDITOR": _REFUSING_EDITOR.format(advice=ADVICE_SEQUENCE),
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "false",
+    "SSH_ASKPASS": "false",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "SUDO_ASKPASS": "/bin/false",
+    "GCM_INTERACTIVE": "never",
+    "GH_PROMPT_DISABLED": "1",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBCONF_NONINTERACTIVE_SEEN": "true",
+    "NEEDRESTART_SUSPEND": "1",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "PIP_NO_INPUT": "1",
 })
-# What would make bash run or believe something that is not in the command, or a program paint or ask
-# in spite of the table above.
-DROPPED_NAMES = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "BASH_XTRACEFD",
-                           "FORCE_COLOR", "CLICOLOR_FORCE", "GPG_TTY", "LS_COLORS"})
+# What would make bash run or believe something that is not in the command, or gpg ask on a terminal
+# that the command does not have.
+DROPPED_NAMES = frozenset(
+    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split())
 DROPPED_PREFIX = "BASH_FUNC_"
 
 # A word of a name counts, not a piece of a word: KEY is one in API_KEY and AppKey, none in KEYBOARD_LAYOUT.
@@ -5009,7 +5023,10 @@ def _options(argv: Sequence[str] | None) -> Any:
             self.exit(EXIT_CODES["failed"], "%s: %s\n" % (self.prog, message))
 
     parser = _Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
-                    epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 interrupted.",
+                    epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 "
+                            "interrupted. Set for commands: %s. Taken out: %s, exported functions. Withheld: "
+                            "what looks secret by name or value, unless --keep-env names it." % (
+                                ", ".join(NON_INTERACTIVE), ", ".join(sorted(DROPPED_NAMES))),
                     formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100))   # else shutil is asked for one: 2 ms a command
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
     parser.add_argument("--profile", choices=sorted(PROFILES), default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),

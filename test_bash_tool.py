@@ -2956,19 +2956,37 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
         assert BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text == plain, name
 
 
+SHOWN_ANYWAY = {"NO_COLOR": "", "FORCE_COLOR": "3", "CLICOLOR": "1", "CLICOLOR_FORCE": "1", "GCC_COLORS": "error=01", "PY_COLORS": "1",
+                "LS_COLORS": "di=01;34", "CARGO_TERM_COLOR": "always", "TQDM_DISABLE": "", "PIP_PROGRESS_BAR": "on", "NO_UPDATE_NOTIFIER": "",
+                "npm_config_progress": "true", "BUILDKIT_PROGRESS": "tty", "HF_HUB_DISABLE_PROGRESS_BARS": "0", "COLUMNS": "80", "CI": "x"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(SHOWN_ANYWAY)), st.sampled_from(["", "0", "1", "x"])))
+def test_what_a_program_prints_is_its_own(environ):
+    """A variable for colours, progress bars or widths is neither set nor changed nor taken out, whatever it is."""
+    for env in (bash_tool.scrub_env(environ)[0], bash_tool.complete_env(environ)):
+        assert {name: env[name] for name in SHOWN_ANYWAY if name in env} == environ
+        assert all(re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name) for name in env if name not in environ)
+
+
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
-    """WHEN a command is executed, THE SYSTEM SHALL set pagers, editors, prompts, colours and progress bars to their non-interactive form."""
-    for name in ("PAGER", "GIT_PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "TERM", "FORCE_COLOR", "GIT_TERMINAL_PROMPT"):
+    """WHEN a command is executed, THE SYSTEM SHALL set what stops prompts, pagers, editors and full-screen programs, and no variable of another kind."""
+    for name in ("PAGER", "GIT_PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "TERM", "GIT_TERMINAL_PROMPT"):
         monkeypatch.setenv(name, "less")
+    for name, value in SHOWN_ANYWAY.items():
+        monkeypatch.setenv(name, value)
     with BashTool(profile=tiny(default=20)) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
-        assert shown.items() >= {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0",
-                                 "DEBIAN_FRONTEND": "noninteractive", "PIP_PROGRESS_BAR": "off"}.items()
-        assert "FORCE_COLOR" not in shown
+        assert shown.items() >= {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0",
+                                 "DEBIAN_FRONTEND": "noninteractive", **SHOWN_ANYWAY}.items()
         refused = tool.run("git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty")
         assert refused.exit_code != 0 and "there is no editor here" in refused.text
         log = tool.run("cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff")
         assert "hello" in log.text and log.exit_code == 0
+        refused = tool.run("cd r && git -c user.name=a -c user.email=b rebase -i --root")
+        assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
+        advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true git -c user.name=a -c user.email=b rebase -i --root")
+        assert advised.exit_code == 0, advised
 
 
 @given(st.dictionaries(st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])))
@@ -10425,7 +10443,8 @@ def test_spec_environment_and_patterns():
     (_, table), = fenced("environment")
     (_, editor), = fenced("editor")
     pairs = dict(pair.split("=", 1) for pair in table.split())
-    assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), editor)} == dict(bash_tool.NON_INTERACTIVE)
+    editor, sequence = editor.split("\n")
+    assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor), "GIT_SEQUENCE_EDITOR": sequence} == dict(bash_tool.NON_INTERACTIVE)
     dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
     assert dropped == sorted(bash_tool.DROPPED_NAMES)
     words = {name: body.split() for name, body in fenced("words")}
@@ -10444,6 +10463,15 @@ def test_spec_environment_and_patterns():
         assert lines.replace("\n", "") == (pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()), name
     options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
     assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCE))
+
+
+def test_readme_and_help_list_the_environment():
+    """README and --help name each variable that is set and each that is taken out, and no other one of that kind."""
+    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## The environment of a command\n")[1].split("\n## ")[0]
+    named, removed = (set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0])) for word in ("Set", "Taken out"))
+    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed == set(bash_tool.DROPPED_NAMES)
+    told = cli("--help").stdout.decode()
+    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(re.findall(r"\b[A-Z_]{3,}\b", told)) and "--keep-env" in told
 
 
 def steps_of(body):
