@@ -30,6 +30,11 @@ types: $(VENV)/ready    ## mypy --strict
 spec: $(VENV)/ready     ## only the executed examples of SPEC.md, and what ties SPEC.md to the tests
 	$(IN_VENV) -m pytest -k 'spec or example' $(ARGS)
 
+LEVELS ?= core,server
+.PHONY: spec-for
+spec-for: $(VENV)/ready ## the text of SPEC.md for some levels of conformance alone; make spec-for LEVELS=core,server
+	@$(IN_VENV) test_bash_tool.py spec-for '$(LEVELS)'
+
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur
 	$(IN_VENV) test_bash_tool.py saboteurs $(ARGS)

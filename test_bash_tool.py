@@ -10029,7 +10029,7 @@ def test_next_action_table():
 CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
 CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
+LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
 EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
 PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test for name, test in list(globals().items()) if name.startswith("test_req_bash_")}
 
@@ -10368,7 +10368,7 @@ def fenced(kind):
 def rows_of(heading):
     """The rows of the tables of a section of SPEC.md, as lists of cells."""
     section = SPEC.split("\n### %s\n" % heading)[1]
-    return [re.split(r" \| ", line[2:-2]) for line in re.split(r"^##", section, flags=re.MULTILINE)[0].splitlines() if line.startswith("| ")]
+    return [re.split(r" \| ", line[2:-2]) for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines() if line.startswith("| ")]
 
 
 def constants(*types):
@@ -10376,9 +10376,85 @@ def constants(*types):
     return {name: value for name, value in vars(bash_tool).items() if name.isupper() and name[0] != "_" and type(value) in types}
 
 
+# ---- SPEC.md for some levels of conformance: make spec-for LEVELS=core,server -------------------------------------------
+
+# A level is built upon others: whoever asks for it gets them too. "oracle" is what explains this implementation alone.
+UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
+TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
+BLOCK = re.compile(r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
+                   r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$", re.MULTILINE)
+REFERENCE = r"(?:\d{3}(?:\.\d+)?|[1-7]\.\d{1,2}|section \d)"
+
+
+def holds_clause(levels, number):
+    return any(fnmatch.fnmatch(number, glob) for level in levels for glob in LEVELS[level])
+
+
+def table_for(table, held):
+    """The table without the rows and columns of other levels, and without the column that says so; "" if no row is left."""
+    head, rule, *rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
+    column = head.index("level") if "level" in head else None
+    shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
+    kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
+    lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
+    return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
+
+
+def without_references(text, known):
+    """The text without references in parentheses to what is not among the known numbers."""
+    def kept(match):
+        numbers = [number for number in match.group(1).split(", ") if number in known]
+        return " (%s)" % ", ".join(numbers) if numbers else ""
+    return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
+
+
+def spec_for(*levels):
+    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains."""
+    held, clauses = set(levels), set()
+    while not held >= {below for level in held for below in UPON[level]}:
+        held |= {below for level in held for below in UPON[level]}
+    scopes, last, blocks = [], True, []     # of each heading above: its depth, whether its text is shown; the last block was
+    for block in BLOCK.findall(SPEC):
+        depth, tag = len(re.match("#*", block).group()), TAG.match(block)
+        if depth:
+            scopes = [(d, shown) for d, shown in scopes if d < depth]
+            clause = re.match(r"#### REQ-BASH-(\S+)", block)
+            shown = all(shown for _, shown in scopes) and (clause is None or holds_clause(held, clause.group(1)))
+            scopes.append((depth, shown))
+        elif block.startswith("Level: "):
+            scopes[-1] = (scopes[-1][0], scopes[-1][1] and bool(held & set(block[7:].rstrip(".").split(", "))))
+            continue
+        elif tag:
+            last = bool(held & set(tag.group(3).split(", "))) != bool(tag.group(2))
+            block = tag.group(1) + block[tag.end():]
+        elif block and not block.startswith("```"):
+            last = True
+        if all(shown for _, shown in scopes) and (depth or last):
+            blocks.append(table_for(block, held) if block.startswith("|") else block)
+    for n in reversed(range(len(blocks))):      # a heading with nothing below it
+        below = next((other for other in blocks[n + 1:] if other), "#")
+        if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
+            blocks[n] = ""
+    numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
+    known = numbers | {"section " + number for number in numbers}
+    blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
+    return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
+
+
+@pytest.mark.parametrize("levels", [("core",), ("server",), ("command line",), ("library",), ("jobs", "server"), ("JOBS", "server"),
+                                    ("STREAMS", "library"), ("GUARDED", "command line"), tuple(UPON)], ids=",".join)
+def test_spec_for_levels(levels):
+    """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
+    text, known = spec_for(*levels)
+    held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
+    assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
+    assert [body for number, _, body in FENCE.findall(text)] == [body for n, _, body in EXAMPLES if holds_clause(held, n)]
+    assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
+
+
 def test_spec_levels():
     """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
-    assert LEVELS == {row[0]: row[2].split() for row in rows_of("1.3 Conformance")[1:]}
+    assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
     assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
     globs = [glob for level in LEVELS.values() for glob in level]
     assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
@@ -10430,11 +10506,11 @@ def test_spec_constants():
 
 def test_spec_results_and_errors():
     """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
-    fields = [name for row in rows_of("4.3 Results") if len(row) == 4 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
+    fields = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
     assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
-    over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 4 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
+    over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
     assert over_mcp == list(bash_tool.OUTPUT_SCHEMA)
-    ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 4} - {"`error`", "error"}
+    ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
     assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
 
 
@@ -11127,6 +11203,8 @@ if __name__ == "__main__":
         sys.exit(1 if run_saboteurs(sys.argv[2:]) else 0)
     if sys.argv[1:2] == ["--dump-examples"]:
         sys.exit(print(json.dumps(dumped_examples(), indent=1)))
+    if sys.argv[1:2] == ["spec-for"]:
+        sys.exit(print(spec_for(*sys.argv[2].split(","))[0], end=""))
     if sys.argv[1:2] == ["mutation"]:
         sys.exit(1 if run_mutation(sys.argv[2:]) else 0)
     if sys.argv[1:2] == ["escapees"]:
