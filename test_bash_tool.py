@@ -1,6 +1,6 @@
 """The tests of bash_tool: one property a clause of SPEC.md, one saboteur a property, every example executed.
 
-    make test                  the suite, in BASH_TOOL_SHARES processes side by side; `pytest` alone runs it in one
+    make test                  the suite, in BASH_TOOL_WORKERS processes side by side; `pytest` alone runs it in one
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
     BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that gift of the platform
@@ -46,6 +46,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -299,7 +300,7 @@ settings.register_profile("suite", deadline=None, max_examples=100, derandomize=
                           suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("sabotage" if CLAUSE_UNDER_SABOTAGE or {"BASH_TOOL_MUTANT", "BASH_TOOL_SERVER"} & set(os.environ) else "suite")
-SHARES = int(os.environ.get("BASH_TOOL_SHARES") or (os.cpu_count() or 1) + 1)
+WORKERS = int(os.environ.get("BASH_TOOL_WORKERS") or 3 * (os.cpu_count() or 1))     # most tests wait more than they compute
 few = settings(max_examples=12)     # where each example is a process
 fewer = settings(max_examples=5)    # ... that runs into a timeout
 
@@ -674,14 +675,11 @@ class Verdicts:
         return [clause for clause in CLAIMS.get("known failures", ()) if self.verdict(clause) != "fail"]
 
     def pytest_sessionfinish(self, session):
-        if os.environ.get("BASH_TOOL_SEEN"):        # a share's: the whole is put together by who started the shares
-            Path(os.environ["BASH_TOOL_SEEN"], "%d.json" % os.getpid()).write_text(json.dumps(self.seen), encoding="utf-8")
-        elif self.unexpected_passes():
+        if self.unexpected_passes():
             session.exitstatus = 1
 
     def pytest_terminal_summary(self, terminalreporter):
-        if not os.environ.get("BASH_TOOL_SEEN"):
-            self.report(terminalreporter.write_line)
+        self.report(terminalreporter.write_line)
 
     def report(self, write):
         """Says it, also as JSON into the file that BASH_TOOL_VERDICT names."""
@@ -10805,49 +10803,236 @@ def run_saboteurs(chosen):
     return green
 
 
-# ---- The suite in shares ------------------------------------------------------------------------------------------
+# ---- The suite in processes side by side --------------------------------------------------------------------------
 
-class Share:
-    """A plugin of pytest: of the tests that all shares collect, it runs those that no other share has claimed."""
+class Workers:
+    """A plugin of pytest: the tests run in processes that are forked when all tests are collected.
 
-    def __init__(self, claims):
-        self.claims = claims
+    This process collects the tests, hands them out, each to the next worker that has none, and shows the reports that
+    come back. Not pytest-xdist: each of its workers collects the tests anew, which takes seconds, and has a second
+    thread; many tests here count the threads of their process.
+    """
 
-    def pytest_runtest_protocol(self, item):
+    def __init__(self, count):
+        self.count, self.workers, self.begun = count, {}, time.monotonic()
+        self.kept = Path(sys.prefix) / "bash_tool_durations.json"    # of each test, how long it took the last time
+        self.durations, self.took, self.skipped = {}, {}, collections.Counter()
+        with contextlib.suppress(OSError, ValueError):
+            self.durations = json.loads(self.kept.read_text())
+
+    def pytest_configure(self, config):
+        if SERVER and not config.pluginmanager.has_plugin("verdicts"):
+            config.pluginmanager.register(Verdicts(), "verdicts")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        if session.testsfailed or session.config.option.collectonly or session.config.option.usepdb:
+            return None
+        self.session, self.items = session, session.items
+        self.terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        order = sorted(range(len(self.items)), key=lambda n: -self._weight(self.items[n]))
+        alone = [n for n in order if self.items[n].get_closest_marker("alone")]
+        together = [n for n in order if n not in set(alone)]
+        self._say("%d tests in %d processes%s" % (len(order), self.count, "" if not self.durations else
+                  "; about %d s" % (sum(map(self._weight, self.items)) / self.count + 5)))
         try:
-            os.mkdir(os.path.join(self.claims, str(item.session.items.index(item))))
-        except FileExistsError:
-            return True         # another share's: nothing is left to do for it here
-        return None
+            self._run(together, self.count)
+            self._run(alone, 1)         # they measure the machine
+        finally:
+            self._dismiss()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        with contextlib.suppress(OSError):
+            self.kept.write_text(json.dumps({**self.durations, **self.took}))
+        return True
+
+    def _weight(self, item):
+        return self.durations.get(item.nodeid, 0.3)
+
+    def _say(self, line):
+        if self.terminal is not None:
+            self.terminal.ensure_newline()
+            self.terminal.write_line(line)
+
+    def _run(self, numbers, count):
+        """Runs these tests, so many at once."""
+        waiting, said = collections.deque(numbers), time.monotonic()
+        while True:
+            idle = [worker for worker in self.workers.values() if worker.test is None]
+            stop = self.session.shouldfail or self.session.shouldstop
+            while waiting and not stop and (idle or len(self.workers) < count) and self._busy() < count:
+                worker = idle.pop() if idle else self._hire()
+                worker.give(waiting.popleft())
+            if not self._busy():
+                return
+            from multiprocessing.connection import wait
+            for connection in wait(list(self.workers), 1.0):
+                self._hear(self.workers[connection])
+            for worker in list(self.workers.values()):
+                self._bury(worker)
+            if time.monotonic() - said > 10:
+                said = time.monotonic()
+                self._progress()
+
+    def _busy(self):
+        return sum(worker.test is not None for worker in self.workers.values())
+
+    def _hire(self):
+        worker = Worker(self.session, [connection for connection in self.workers])
+        self.workers[worker.connection] = worker
+        return worker
+
+    def _hear(self, worker):
+        """Takes one message of a worker."""
+        try:
+            kind, message = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.gone = True
+            return
+        if kind == "report":
+            self._report(self.session.config.hook.pytest_report_from_serializable(
+                config=self.session.config, data=message))
+        elif kind == "warning":
+            text, category, filename, line, when, nodeid, location = message
+            self.session.config.hook.pytest_warning_recorded.call_historic(kwargs=dict(
+                warning_message=warnings.WarningMessage(text, category, filename, line),
+                when=when, nodeid=nodeid, location=location))
+        else:
+            worker.test = None
+
+    def _report(self, report):
+        self.session.config.hook.pytest_runtest_logreport(report=report)
+        self.took[report.nodeid] = self.took.get(report.nodeid, 0) + report.duration
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.skipped[report.longrepr[2].partition(": ")[2]] += 1
+        if report.failed:
+            item = next(item for item in self.items if item.nodeid == report.nodeid)
+            self._say("FAILED %s after %.1f s" % (report.nodeid, self.took[report.nodeid]))
+            self._say("  it says: %s" % sentence_of(item))
+            self._say("  alone: %s -m pytest %s" % (os.path.relpath(sys.executable), shlex.quote(report.nodeid)))
+
+    def _bury(self, worker):
+        """Of a worker that has ended, the test failed that it was given."""
+        done, status = os.waitpid(worker.pid, os.WNOHANG)
+        if not done:
+            return
+        while worker.connection.poll() and not getattr(worker, "gone", False):
+            self._hear(worker)
+        del self.workers[worker.connection]
+        worker.connection.close()
+        if worker.test is not None:
+            item = self.items[worker.test]
+            self._report(pytest.TestReport(item.nodeid, item.location, {}, "failed", "the process that ran this test "
+                                           "ended, with the wait status %d" % status, "call"))
+
+    def _dismiss(self):
+        """Ends the workers; waits a while for tests that are interrupted to clean up."""
+        for worker in self.workers.values():
+            worker.connection.close()
+        for worker in self.workers.values():
+            if not eventually(lambda: os.waitpid(worker.pid, os.WNOHANG)[0], 15):
+                os.kill(worker.pid, signal.SIGKILL)
+                os.waitpid(worker.pid, 0)
+
+    def _progress(self):
+        gone = time.monotonic() - self.begun
+        done = sum(self._weight(item) for item in self.items if item.nodeid in self.took)
+        all_ = sum(map(self._weight, self.items))
+        self._say("%3d s: %d of %d tests%s" % (gone, len(self.took), len(self.items),
+                                               ", about %d s more" % (gone / done * (all_ - done)) if done else ""))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_report_teststatus(self, report, config):
+        outcome = yield
+        if config.option.verbose <= 0:          # the lines of progress stand for the letters
+            category, _, word = outcome.get_result()
+            outcome.force_result((category, "", word))
+
+    def pytest_terminal_summary(self, terminalreporter):
+        for reason, count in self.skipped.most_common():
+            terminalreporter.write_line("%d skipped: %s" % (count, reason))
+
+
+class Worker:
+    """A process that runs tests, and this process's end of the connection to it."""
+
+    def __init__(self, session, others):
+        from multiprocessing.connection import Pipe
+        self.connection, far = Pipe()
+        self.test = None        # the number of the test that runs there
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid:
+            far.close()
+            return
+        try:
+            for connection in [self.connection, *others]:
+                connection.close()
+            random.seed()
+            self._work(session, far)
+        except (KeyboardInterrupt, EOFError, OSError):
+            pass
+        except BaseException as problem:
+            os.write(2, ("%r\n" % problem).encode())
+        finally:
+            os._exit(0)
+
+    def give(self, number):
+        self.test = number
+        self.connection.send(number)
+
+    def _work(self, session, connection):
+        manager = session.config.pluginmanager
+        manager.unregister(name="terminalreporter")
+        capture = manager.get_plugin("capturemanager")
+        capture.stop_global_capturing()         # its files are those of the other processes too
+        capture.start_global_capturing()
+        capture.suspend_global_capture()
+        manager.register(Sender(session.config, connection))
+        try:
+            while True:
+                number = connection.recv()
+                # the fixtures of the test that `nextitem` names too would stay; any other has the module's alone
+                session.items[number].config.hook.pytest_runtest_protocol(
+                    item=session.items[number], nextitem=session.items[number - 1] if len(session.items) > 1 else None)
+                connection.send(("done", number))
+        finally:
+            session._setupstate.teardown_exact(None)
+
+
+class Sender:
+    """A plugin of pytest, in a worker: what there is to report goes to the process that shows it."""
+
+    def __init__(self, config, connection):
+        self.config, self.connection = config, connection
+
+    def pytest_runtest_logreport(self, report):
+        data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
+        self.connection.send(("report", data))
+
+    def pytest_warning_recorded(self, warning_message, when, nodeid, location):
+        self.connection.send(("warning", (str(warning_message.message), warning_message.category,
+                                          warning_message.filename, warning_message.lineno, when, nodeid, location)))
+
+
+def sentence_of(item):
+    """What a test claims: the sentence of its clause, or its docstring."""
+    number = re.search(r"test_example\[(\d{3}\.\d+)\]", item.nodeid)
+    if number:
+        return CLAUSES[number[1]][0]
+    test = getattr(getattr(item.function, "hypothesis", item.function), "inner_test", item.function)
+    return " ".join((test.__doc__ or "").split())
 
 
 def run_suite(arguments):
-    """Runs the suite in shares side by side and shows the output of each; returns the highest of their exit codes.
-
-    Most tests wait more than they compute. Each is run by pytest alone in a process as ever: nothing is shared but the claims.
-    """
-    begun, codes = time.monotonic(), []
-    with tempfile.TemporaryDirectory(prefix="claims-") as claims, contextlib.ExitStack() as files:
-        outputs = [None, *(files.enter_context(tempfile.TemporaryFile()) for _ in range(1, SHARES))]     # the first is shown as it runs
-        seen = files.enter_context(tempfile.TemporaryDirectory(prefix="seen-"))
-        shares = [subprocess.Popen([sys.executable, __file__, "share", claims, *arguments], cwd=HERE, stdin=subprocess.DEVNULL,
-                                   env=dict(os.environ, BASH_TOOL_SEEN=seen), stdout=output, stderr=output and subprocess.STDOUT) for output in outputs]
-        signal.signal(signal.SIGINT, lambda *_: None)       # the shares get it too, and say how far they came
-        for share, output in zip(shares, outputs):
-            codes.append(abs(share.wait()))
-            if output is not None:
-                output.seek(0)
-                print(output.read().decode("utf-8", "replace"), end="", flush=True)
-        print("%d tests in %d shares, in %d s, which ended with %s" % (
-            len(os.listdir(claims)), SHARES, time.monotonic() - begun, ", ".join(map(str, codes))))
-        verdicts = Verdicts()
-        for path in Path(seen).iterdir():
-            for clause, outcomes in json.loads(path.read_text(encoding="utf-8")).items():
-                verdicts.seen.setdefault(clause, {}).update(outcomes)
-        if SERVER:
-            verdicts.report(print)
-            codes.append(bool(verdicts.unexpected_passes()))
-    return max(codes)
+    """Runs the suite in processes side by side; returns pytest's exit code."""
+    sys.dont_write_bytecode = False     # to rewrite the assertions of this file takes seconds
+    sys.pycache_prefix = str(Path(sys.prefix) / "bash_tool_pycache")
+    # hypothesis was imported before pytest could rewrite its assertions
+    options = ["-o", "console_output_style=classic", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    return pytest.main([*options, *arguments], plugins=[Workers(WORKERS)])
 
 
 # ---- Mutants: `make mutation` ---------------------------------------------------------------------------------------
@@ -11000,6 +11185,20 @@ def telling(hits):
                     pass
         """ % str(hits))
     return "".join(lines)
+
+
+class Share:
+    """A plugin of pytest: of the tests that several processes collect, it runs those that no other has claimed."""
+
+    def __init__(self, claims):
+        self.claims = claims
+
+    def pytest_runtest_protocol(self, item):
+        try:
+            os.mkdir(os.path.join(self.claims, str(item.session.items.index(item))))
+        except FileExistsError:
+            return True         # another process runs it: nothing is left to do for it here
+        return None
 
 
 class Chosen:
@@ -11213,8 +11412,4 @@ if __name__ == "__main__":
         sys.exit(soak(float(sys.argv[2]), sys.argv[3] if sys.argv[3:] else os.urandom(4).hex(), sys.argv[4:] == ["calm"]))
     if sys.argv[1:2] == ["suite"]:
         sys.exit(run_suite(sys.argv[2:]))
-    if sys.argv[1:2] == ["share"]:
-        # no percentages, which would be of all; and hypothesis was imported before pytest could rewrite its assertions
-        options = ["-o", "console_output_style=classic", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        sys.exit(pytest.main([*options, *sys.argv[3:]], plugins=[Share(sys.argv[2])]))
     sys.exit(__doc__)
