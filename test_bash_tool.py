@@ -10548,12 +10548,29 @@ def test_readme_and_help_list_the_environment():
     assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(re.findall(r"\b[A-Z_]{3,}\b", told)) and "--keep-env" in told
 
 
+def unfolded(lines):
+    """The lines of a step, each with the `| ` lines right below it put into it."""
+    whole, more = [], []
+    for line in [*lines, ""]:
+        if re.match(r"\|( |$)", line) and whole and re.match(r"[>$] |-> |<- ", whole[-1]):
+            more.append(line[2:])
+            continue
+        if more:
+            script = json.dumps("\n".join(more), ensure_ascii=False)
+            as_it_is = whole[-1].startswith("$ ")
+            below = re.sub("(?<=: )…(?=[,}])", lambda _: script, whole[-1])
+            whole[-1] = below if below != whole[-1] else ("\n" if as_it_is else " ").join([whole[-1], *more])
+            more = []
+        whole.append(line)
+    return whole[:-1]
+
+
 def steps_of(body):
     """The steps of an example: what is done, the lines below it, and those of them that are the expected text."""
     steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
     assert steps[0] == "" and len(steps) > 1
     for step in steps[1:]:
-        line, *rest = step.rstrip("\n").split("\n") if step.rstrip("\n") else [step]
+        line, *rest = unfolded(step.rstrip("\n").split("\n")) if step.rstrip("\n") else [step]
         expected = [r for r in rest if not re.match(r"(! error$|\? |<- )", r)]
         if step.endswith("\n\n") and step is not steps[-1]:
             expected.append("")
@@ -10710,7 +10727,8 @@ class Conversation:
 def on_the_wire(head, body):
     """Whether an example asks for nothing but what goes over a wire."""
     heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
-    return heads <= {"profile", "timeouts_s"} and not re.search(r"^\$ .*\b(bash_tool|python3)\b", body, re.MULTILINE)
+    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
+    return heads <= {"profile", "timeouts_s"} and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
 
 
 @pytest.mark.parametrize("number, head, body", [
@@ -10736,10 +10754,11 @@ def test_spec_examples_can_be_dumped():
     examples = json.loads(done.stdout)
     assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
     for each, (_, head, body) in zip(examples, EXAMPLES):
+        lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
         assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
         assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
         for step in each["steps"]:
-            assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in body for line in step["expect"].split("\n"))
+            assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in lines for line in step["expect"].split("\n"))
 
 
 # ---- The file itself ----------------------------------------------------------------------------------------------
