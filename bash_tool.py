@@ -358,6 +358,9 @@ class Request(NamedTuple):
     command: str
     mode: str
     timeout_s: float | None = None      # in the place of the mode's
+    cwd: str | None = None              # in the place of the tool's
+    env: Mapping[str, str] | None = None    # beside the tool's
+    stdin: str | bytes | None = None
 
 
 class Inquiry(NamedTuple):
@@ -413,6 +416,7 @@ class Plan(NamedTuple):
     profile. Paths and texts are bytes: host and supervisor may have different locales."""
     text: bytes
     shell: Sequence[bytes]
+    has_input: bool             # a descriptor with the command's standard input comes along
     cwd: bytes
     cwd_required: bool          # no scratch folder stands in for it
     env: Mapping[bytes, bytes] | None   # None: as in the request before
@@ -1222,9 +1226,11 @@ def _wrong(reason: str) -> Rejected:
     return Rejected("invalid_arguments", "invalid arguments: " + reason)
 
 
-def parse_command(command: str, mode: object, timeout_s: float | None,
+def parse_command(command: object, mode: object, timeout_s: float | None,
                   profile: Profile) -> Request | Rejected:
     """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3."""
+    if not isinstance(command, str):
+        return _wrong('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
@@ -1356,9 +1362,14 @@ def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dic
 def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment that the host chose, as it is, plus the non-interactive defaults that it
     lacks. Upholds REQ-BASH-014.5."""
+    check_env(environ)
+    return {**NON_INTERACTIVE, **environ}
+
+
+def check_env(environ: Mapping[str, str]) -> None:
+    """Raises ValueError for what no environment can hold."""
     if not all(isinstance(part, str) for pair in environ.items() for part in pair):
         raise ValueError("env maps strings to strings")
-    return {**NON_INTERACTIVE, **environ}
 
 
 def _is_number(value: object, least: float, most: float) -> bool:
@@ -1514,7 +1525,8 @@ OWN_NAME = b"bash-tool"     # of fork servers and supervisors: `pkill python` do
 
 # The line that the shell is told in its arguments. The shell reads its directory and enters it
 # (a directory whose file system hangs then holds the shell, which can be killed, and not the
-# supervisor), reads the command up to a NUL, gives up that stdin, and evaluates the command.
+# supervisor), reads the command up to a NUL, gives up that stdin for the command's own, and
+# evaluates the command.
 # BASH_EXECUTION_STRING is the variable in which `bash -c` itself keeps its text; a TMOUT of the
 # host would end the reading; `cd` must leave OLDPWD as it was.
 BOOTSTRAP = (
@@ -1523,6 +1535,7 @@ BOOTSTRAP = (
     "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
     "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
     "eval -- \"$BASH_EXECUTION_STRING\"") % CWD_EXIT_CODE
+_TO_INPUT, _, _FROM_INPUT = BOOTSTRAP.partition("exec </dev/null;")
 
 
 def _own_proc() -> str | None:
@@ -1624,9 +1637,9 @@ def _open_own(path: str, flags: int) -> int:
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
-def _text_source(data: bytes) -> int:
-    """A descriptor from which the shell reads the data: a file in memory, else an unlinked file,
-    else a pipe, for a host that may write no file (RLIMIT_FSIZE 0). Raises OSError."""
+def _text_source(data: str | bytes) -> int:
+    """A descriptor from which data are read: a file in memory, else an unlinked file, else a pipe,
+    for a host that may write no file (RLIMIT_FSIZE 0). Raises OSError."""
     problem: OSError | None = None
     for base in ("", *_temporary_folders()):
         fd = None
@@ -1637,14 +1650,19 @@ def _text_source(data: bytes) -> int:
                 os.unlink(path)
             else:
                 fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
-            _write_all(fd, data)
+            for start in range(0, len(data), MIB):      # a part at a time: no second copy
+                _write_all(fd, _utf8(data[start:start + MIB]))
             os.lseek(fd, 0, os.SEEK_SET)
             return fd
         except (OSError, AttributeError) as failed:     # AttributeError: no memfd on macOS
             _close(fd)
             if isinstance(failed, OSError):
                 problem = failed
-    return _filled_pipe(data, problem)
+    return _filled_pipe(_utf8(data), problem)
+
+
+def _utf8(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data
 
 
 def _filled_pipe(data: bytes, problem: OSError | None) -> int:
@@ -1655,7 +1673,7 @@ def _filled_pipe(data: bytes, problem: OSError | None) -> int:
         if len(data) > READ_BYTES:
             fcntl.fcntl(writer, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
         if os.write(writer, data) < len(data):
-            raise OSError(errno.ENOSPC, "no place for the command's text")
+            raise OSError(errno.ENOSPC, "no place for the data")
         return reader
     except OSError as failed:
         os.close(reader)
@@ -1664,14 +1682,15 @@ def _filled_pipe(data: bytes, problem: OSError | None) -> int:
         os.close(writer)
 
 
-def _unread_bytes(source: int, size: int) -> int:
-    """How much of a text of `size` bytes the shell has not read: its place in a file is ours too."""
+def _unread_bytes(source: int, size: int, fed: int) -> int:
+    """How much of a text of `size` bytes the shell has not read; not above 0 if it has read all.
+    The shell's place in a file is ours too; into a pipe `fed` bytes were written."""
     try:
         return size - os.lseek(source, 0, os.SEEK_CUR)
     except OSError:         # a pipe
         left = array.array("i", [0])
         fcntl.ioctl(source, termios.FIONREAD, left)
-        return left[0]
+        return size - fed + left[0]
 
 
 class StateDir:
@@ -2132,7 +2151,7 @@ def _command_line(pid: int) -> str:
     except OSError:
         return ""
     text = line.decode("utf-8", "replace")
-    if BOOTSTRAP in text:
+    if _TO_INPUT in text:
         return "a subshell of the command"
     with suppress(OSError):
         if _read_file("%s/%d/comm" % (PROC, pid)) == OWN_NAME + b"\n":
@@ -2228,6 +2247,7 @@ class HostLine:
         line.setblocking(False)     # the host may have passed it in either state
         self.socket = line
         self.closed = False
+        self.fds: list[int] = []        # that came with messages
         self._inbox = Inbox()
         self._unsent = bytearray()
         self._live: deque[tuple[int, bytes]] = deque()
@@ -2237,7 +2257,8 @@ class HostLine:
     def receive(self) -> list[Any]:
         """What the host has sent; `closed` is set at the end of the line."""
         try:
-            data = self.socket.recv(READ_BYTES)
+            data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
+            self.fds += fds
         except BlockingIOError:
             return []
         except OSError:
@@ -2350,7 +2371,8 @@ class Run:
     *detached* one (background, leftovers) goes on. `next_action` decides, `RunState` holds what
     is known, and only the methods here change it."""
 
-    def __init__(self, supervisor: "Supervisor", number: int, plan: Plan) -> None:
+    def __init__(self, supervisor: "Supervisor", number: int, plan: Plan,
+                 input_fd: int | None) -> None:
         self._supervisor, self._number, self._plan = supervisor, number, plan
         self._state = RunState(time.monotonic())
         self._limits = plan.limits
@@ -2367,7 +2389,10 @@ class Run:
         self._pid = 0
         self._returncode: int | None = None
         self._text_fd: int | None = None
-        self._text_bytes = 0
+        self._text_bytes = self._fed_bytes = 0
+        self._input_fd = input_fd
+        self._feed_fd: int | None = None        # a pipe that text and input are written to
+        self._unfed = b""
         self._outputs: dict[int, int] = {}      # the open pipes, and the stream that each is of
         self._buffers: list[OutputBuffer] = []
 
@@ -2404,6 +2429,8 @@ class Run:
         name = shown(os.fsdecode(plan.shell[0]))
         if self._supervisor.environment_problem is not None:
             raise _spawn_error(self._supervisor.environment_problem, name)
+        if plan.has_input and self._input_fd is None:
+            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
         program = _program(plan.shell[0], plan.cwd)
         if program is None:
             raise SpawnError("shell_not_found", "the shell %s was not found" % name)
@@ -2411,19 +2438,19 @@ class Run:
                          for _ in range(plan.streams)]
         # The slash: half a character at the end would take the NUL with it into `read`.
         text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\0"
-        self._text_bytes = len(text)
+        self._text_bytes = self._fed_bytes = len(text)
         writers: list[int] = []
         try:
-            self._text_fd = _text_source(text)
+            line, passed = self._connect_input(text)
             for stream in range(plan.streams):
                 writers.append(self._open_pipe(stream))
             # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
             # process's own, see Supervisor. `--norc`: below sshd even `bash -c` would read
             # ~/.bashrc.
             popen = subprocess.Popen(
-                [*plan.shell, b"--norc", b"-c", BOOTSTRAP.encode()], executable=program,
+                [*plan.shell, b"--norc", b"-c", line.encode()], executable=program,
                 stdin=self._text_fd, stdout=writers[0], stderr=writers[-1],
-                start_new_session=True)
+                pass_fds=passed, start_new_session=True)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, name) from None
         finally:
@@ -2431,6 +2458,45 @@ class Run:
                 os.close(writer)
         self._pid = popen.pid
         popen.returncode = 0        # this loop reaps the shell, not subprocess
+
+    def _connect_input(self, text: bytes) -> tuple[str, Sequence[int]]:
+        """Opens what the shell reads its text from; returns the line for its arguments, and what
+        other descriptors it gets. What a prefix starts (sudo, `docker exec`) may hand on no
+        descriptor above 2: then the text and the command's input come on one pipe. Upholds
+        REQ-BASH-026.5."""
+        fd = self._input_fd
+        if fd is None:
+            self._text_fd = _text_source(text)
+            return BOOTSTRAP, ()
+        if len(self._plan.shell) == 1:
+            # Not the rest of the text's own file: `cat /dev/stdin` and tac(1) would find the text.
+            self._text_fd = _text_source(text)
+            return _TO_INPUT + "exec <&%d %d<&-;" % (fd, fd) + _FROM_INPUT, (fd,)
+        self._stop_feeding()
+        _quietly(os.lseek, fd, 0, os.SEEK_SET)
+        self._text_fd, self._feed_fd = os.pipe()
+        os.set_blocking(self._feed_fd, False)
+        self._supervisor.selector.register(self._feed_fd, selectors.EVENT_WRITE, "feed")
+        self._unfed, self._fed_bytes = text, 0
+        return _TO_INPUT + _FROM_INPUT, ()
+
+    def _feed(self) -> None:
+        """Writes what there is room for in the pipe: the rest of the text, then the input."""
+        assert self._feed_fd is not None and self._input_fd is not None
+        try:
+            while self._unfed:
+                written = os.write(self._feed_fd, self._unfed)
+                self._fed_bytes += written
+                self._unfed = self._unfed[written:] or os.read(self._input_fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        self._stop_feeding()
+
+    def _stop_feeding(self) -> None:
+        if self._feed_fd is not None:
+            self._supervisor.selector.unregister(self._feed_fd)
+            os.close(self._feed_fd)
+            self._feed_fd = None
 
     def _open_pipe(self, stream: int) -> int:
         """A pipe for one stream; returns the end for the shell."""
@@ -2447,6 +2513,7 @@ class Run:
         other folder would make relative paths dangerous. Upholds REQ-BASH-013.1, 013.2."""
         cwd = printable(os.fsdecode(self._plan.cwd))
         reason = _cannot_enter(self._plan.cwd)
+        self._buffers = []          # bash's own words on it
         if self._plan.cwd_required:
             raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason))
         try:
@@ -2502,6 +2569,8 @@ class Run:
                 self._reap()
             elif what == "stop":
                 self._hear_stop()
+            elif what == "feed":
+                self._feed()
             elif what in self._outputs:
                 self._read(what, 16 * READ_BYTES)
         if self._supervisor.host_left() and self._attached:
@@ -2560,7 +2629,7 @@ class Run:
         self._returncode = returncode
         self._state.exited_s = self._state.output_s = time.monotonic()
         assert self._text_fd is not None
-        unread = _unread_bytes(self._text_fd, self._text_bytes)
+        unread = _unread_bytes(self._text_fd, self._text_bytes, self._fed_bytes)
         not_entered = returncode == CWD_EXIT_CODE and unread == len(self._plan.text) + 1
         if not_entered and not self._state.stops:
             self._enter_scratch()
@@ -2825,7 +2894,7 @@ class Run:
         """True if the shell, now ended, has not read the command to its end."""
         if self._text_fd is None:
             return False
-        return _unread_bytes(self._text_fd, self._text_bytes) > 0
+        return _unread_bytes(self._text_fd, self._text_bytes, self._fed_bytes) > 0
 
     def _text_is_long(self) -> bool:
         """True if the text of an output that was kept whole is over the limit, though its bytes
@@ -2854,7 +2923,9 @@ class Run:
             self._drop_stop_pipe(self._spool.saved.path)
             self._record.close()
         self._spool.close()
+        self._stop_feeding()
         _close(self._text_fd)
+        _close(self._input_fd)
         for reader in list(self._outputs):
             self._close_output(reader)
 
@@ -2972,7 +3043,8 @@ class Supervisor:
             if self.line.closed:
                 return          # the host has given this supervisor up, and asks another one
             self._take_environment(plan.env)
-            Run(self, number, plan).run()
+            input_fd = self.line.fds.pop(0) if self.line.fds else None
+            Run(self, number, plan, input_fd).run()
             if self._wait_for_descendants() or _own_limits() != self._limits:
                 return          # the host takes another supervisor
             self.tell(IDLE)
@@ -3800,11 +3872,12 @@ class Exchange:
         ending_s = self._plan.limits.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
-    def answer(self, on_output: Callable[[str], object] | None) -> Answer:
+    def answer(self, on_output: Callable[[str], object] | None,
+               stdin: str | bytes | None) -> Answer:
         """How the command ended, or that it goes on. An exception in the caller ends the command,
         waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
         try:
-            return self._begin() or self._wait(on_output)
+            return self._begin(stdin) or self._wait(on_output)
         except BaseException:
             try:
                 if self._accepted:
@@ -3813,9 +3886,23 @@ class Exchange:
                 self._leave()
             raise
 
-    def _begin(self) -> Answer | None:
-        """Brings the request to a supervisor; the answer where that cannot be. A line that ends
-        before the request was accepted means that nothing was run: another one is tried."""
+    def _begin(self, stdin: str | bytes | None) -> Answer | None:
+        """Brings the request to a supervisor; the answer where that cannot be."""
+        fds: list[int] = []
+        try:
+            if stdin is not None:
+                fds.append(_text_source(stdin))
+            return self._find_supervisor(fds)
+        except OSError as problem:
+            return Answer(Outcome(
+                "failed", error="spawn_failed", reason="no place for the input: " + _reason(problem)))
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _find_supervisor(self, fds: Sequence[int]) -> Answer | None:
+        """A line that ends before the request was accepted means that nothing was run: another
+        one is tried."""
         problem = "no supervisor answered"
         for _ in range(REQUESTS_MOST):
             if self._wanted():
@@ -3823,7 +3910,7 @@ class Exchange:
             engine, line = _own_engine(), None
             try:
                 line = engine.borrow(self._inherited)
-                event = self._request(line)
+                event = self._request(line, fds)
             except LineLost:
                 event = None
             except (OSError, RuntimeError, subprocess.SubprocessError) as failed:
@@ -3843,14 +3930,14 @@ class Exchange:
         reason = "no supervisor could be started: " + problem
         return Answer(Outcome("failed", error="spawn_failed", reason=reason))
 
-    def _request(self, line: Line) -> Mapping[str, Any] | None:
+    def _request(self, line: Line, fds: Sequence[int]) -> Mapping[str, Any] | None:
         """Sends the request; returns the first event, or None if none comes in time."""
         self._line = line
         plan = dict(self._plan._asdict(), limits=tuple(self._plan.limits))
         if line.sent_env is self._plan.env:
             plan["env"] = None
         line.sent_env = self._plan.env
-        line.send(pack({"request": self._number, "plan": plan}))
+        line.send(pack({"request": self._number, "plan": plan}), fds)
         until = time.monotonic() + ACCEPT_S
         event = None
         while event is None and time.monotonic() < until:
@@ -4432,16 +4519,31 @@ class BashTool:
         return self._answer(parse_arguments(arguments, self.profile), cancel, on_output)
 
     def run(self, command: str, *, mode: str = "default", timeout_s: float | None = None,
-            cancel: Cancel | None = None,
+            cwd: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None,
+            stdin: str | bytes | None = None, cancel: Cancel | None = None,
             on_output: Callable[[str], object] | None = None) -> Result:
-        """The same for Python callers; `timeout_s` (seconds) stands in for the mode's limit. Raises
-        ValueError for a bad one."""
+        """The same for Python callers, with what a model cannot say.
+
+        timeout_s  seconds, in the place of the mode's limit
+        cwd        the directory of this command, seen from the tool's. If that cannot be entered
+                   the command is not run: `cwd_missing`
+        env        variables for this command, beside the tool's and before them; none is withheld
+        stdin      what the command reads on its standard input, instead of an empty one
+
+        Raises ValueError for what cannot be meant. Upholds REQ-BASH-026.3 to 026.5.
+        """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        arguments = command     # a program may pass what is no string
-        request = (parse_command(arguments, mode, timeout_s, self.profile)
-                   if isinstance(arguments, str) else
-                   _wrong('"command" must be a string, got %s' % _type_name(arguments)))
+        check_env(env or {})
+        if stdin is not None and not isinstance(stdin, (str, bytes)):
+            raise ValueError("stdin takes str or bytes, got %s" % type(stdin).__name__)
+        if cwd is not None:
+            cwd = os.path.normpath(os.path.join(self.cwd, os.fspath(cwd)))
+            if "\0" in cwd:
+                raise ValueError("cwd holds a NUL character")
+        request = parse_command(command, mode, timeout_s, self.profile)
+        if isinstance(request, Request):
+            request = request._replace(cwd=cwd, env=env, stdin=stdin)
         return self._answer(request, cancel, on_output)
 
     def jobs(self) -> list[Job]:
@@ -4549,7 +4651,7 @@ class BashTool:
             if self._closed:            # looked at after the entry: close() sees the one or other
                 exchange.cancel()
             try:
-                answer = exchange.answer(on_output)
+                answer = exchange.answer(on_output, request.stdin)
             except BaseException:
                 self._unnamed += exchange.files()
                 raise
@@ -4587,14 +4689,18 @@ class BashTool:
             kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
             limits = limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
         head_bytes, tail_bytes = kept_bytes(profile)
+        env = self._env     # the same object from call to call: it is sent once
+        if request.env:
+            env = {**env, **_encoded(request.env)}
         return Plan(
-            text=request.command.encode("utf-8"), shell=self._shell, cwd=os.fsencode(self.cwd),
-            env=self._env, limits=limits, streams=profile.streams.value, background=background,
+            text=request.command.encode("utf-8"), shell=self._shell,
+            has_input=request.stdin is not None, cwd=os.fsencode(request.cwd or self.cwd),
+            cwd_required=request.cwd is not None, env=env, limits=limits, streams=profile.streams.value, background=background,
             watched=watched, saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
             limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
             count_lines=profile.truncation is Truncation.TAIL,
-            state_dir=self._state_dir.packed(), cwd_required=False)
+            state_dir=self._state_dir.packed())
 
     def _take_note_of_job(self, outcome: Outcome, exchange: Exchange | None, place: object) -> None:
         """Holds on to a job, for a model may ask about it; of those that ended, to the last few.
