@@ -10479,15 +10479,19 @@ def table_for(table, held):
     column = head.index("level") if "level" in head else None
     shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
     kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
+    if head[0] == "subject":        # the index
+        ours = {number for number in CLAUSES if holds_clause(held, number)}
+        kept = [[row[0], " ".join(n for n in row[1].split() if n in ours), row[2]] for row in kept if ours & set(row[1].split())]
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
     return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
 
 
 def without_references(text, known):
-    """The text without references in parentheses to what is not among the known numbers."""
+    """The text without the references, in parentheses or in the index, to what is not among the known numbers."""
     def kept(match):
         numbers = [number for number in match.group(1).split(", ") if number in known]
         return " (%s)" % ", ".join(numbers) if numbers else ""
+    text = re.sub(r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$", lambda row: " | %s |" % kept(row).strip(" ()"), text, flags=re.MULTILINE)
     return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
 
 
