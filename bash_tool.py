@@ -430,7 +430,7 @@ class Plan(NamedTuple):
     head_bytes: int             # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
     count_lines: bool
-    state_dir: Mapping[str, Any]
+    state_dir: Sequence[Any]    # the fields of a StateDir
 
 
 class RunState:
@@ -1549,6 +1549,8 @@ def _own_proc() -> str | None:
 
 PROC = _own_proc()          # what a platform may lack; see SPEC.md, "Fallbacks"
 HAS_PIDFD = hasattr(os, "pidfd_open")
+# False where the kernel was built without CONFIG_PROC_CHILDREN.
+HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
 
 
 class SpawnError(Exception):
@@ -1561,19 +1563,12 @@ def _reason(problem: BaseException) -> str:
     return str(problem)
 
 
-def _quietly(act: Callable[..., object], *args: object) -> None:
-    try:
-        act(*args)
-    except OSError:
-        pass
-
-
 def _read_file(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read()
 
 
-def _write_all(fd: int, data: bytes | memoryview) -> None:
+def _write_all(fd: int, data: bytes | bytearray) -> None:
     """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
     view = memoryview(data)
     while view:
@@ -1592,7 +1587,7 @@ def _close(fd: int | None) -> None:
 
 # -- Files: the state directory, output files, records
 
-_OUTPUT_NAME = r"(?:output|pipe-bash)-[0-9a-f]{12}\.log"     # a given folder may hold other files
+_STEM = r"(?:output|pipe-bash)-[0-9a-f]{12}"        # a given folder may hold other files
 _SUFFIXES = (".log", ".job", ".stop")       # output, record, the pipe that ends the job
 
 
@@ -1604,7 +1599,8 @@ def _beside(output: str, suffix: str) -> str:
 def remove_files(output: str) -> None:
     """Removes an output file and what belongs to it."""
     for suffix in _SUFFIXES:
-        _quietly(os.unlink, _beside(output, suffix))
+        with suppress(OSError):
+            os.unlink(_beside(output, suffix))
 
 
 def _temporary_folders() -> list[str]:
@@ -1635,6 +1631,15 @@ def _open_own(path: str, flags: int) -> int:
         return fd
     os.close(fd)
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
+
+
+def _lock(fd: int) -> bool:
+    """True if this descriptor holds the lock of its file now (flock(2)): until it is closed."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
 
 
 def _text_source(data: str | bytes) -> int:
@@ -1693,62 +1698,52 @@ def _unread_bytes(source: int, size: int, fed: int) -> int:
         return size - fed + left[0]
 
 
-class StateDir:
+class StateDir(NamedTuple):
     """Where output files, records and scratch folders stand: a folder that only this user can
     write to, made with the first file. Each use checks that it still is that: after a cleaner of
     /tmp removed the folder, another user may have made one of the same name."""
-
-    def __init__(self, given: str | None, bases: Sequence[str], name: str, prefix: str,
-                 shared: bool) -> None:
-        """`given`: the folder to use, else `name` in one of `bases`, the folders for temporary
-        files. `shared`: the files stand directly in one of `bases`."""
-        self.given, self.bases, self.name = given, bases, name
-        self.prefix, self.shared = prefix, shared
-
-    def packed(self) -> dict[str, Any]:
-        """What a supervisor needs to use the same folder; paths as bytes."""
-        given = None if self.given is None else os.fsencode(self.given)
-        return {"given": given, "bases": [os.fsencode(base) for base in self.bases],
-                "name": self.name, "prefix": self.prefix, "shared": self.shared}
+    folders: Sequence[bytes]    # tried in this order; as bytes, see Plan
+    prefix: str                 # of the names of output files
+    given: bool                 # by the program; it may be a link, and below missing folders
+    shared: bool                # a folder for temporary files itself, so that it is never made
 
     @classmethod
-    def unpacked(cls, given: bytes | None, bases: Sequence[bytes], **rest: Any) -> "StateDir":
-        """The other direction."""
-        path = None if given is None else os.fsdecode(given)
-        return cls(path, [os.fsdecode(base) for base in bases], **rest)
-
-    def _paths(self) -> list[str]:
-        if self.given is not None:
-            return [self.given]
-        if self.shared:
-            return [base for base in self.bases if os.access(base, os.W_OK)] or ["/tmp"]
-        return [os.path.join(base, self.name) for base in self.bases]
+    def choose(cls, given: str | None, prefix: str, shared: bool) -> "StateDir":
+        """The folder that a program has given, else one in a folder for temporary files, or, where
+        it is to be `shared`, that folder itself."""
+        folders = _temporary_folders()
+        if given is not None:
+            folders = [given]
+        elif not shared:
+            name = "bash-tool-" + os.urandom(6).hex()
+            folders = [os.path.join(folder, name) for folder in folders]
+        encoded = tuple(map(os.fsencode, folders))
+        return cls(encoded, prefix, given is not None, shared and given is None)
 
     def open(self) -> tuple[int, str]:
         """A descriptor of the folder, made if need be, and its path. Raises OSError."""
         problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        for path in self._paths():
+        for path in map(os.fsdecode, self.folders):
             try:
-                self._make(path)
+                if self.given:
+                    os.makedirs(path, 0o700, exist_ok=True)
+                elif not self.shared:
+                    with suppress(FileExistsError):     # of an earlier command
+                        _make_private(path)
                 return self._open_checked(path), path
             except OSError as failed:
                 problem = failed
         raise problem
 
-    def _make(self, path: str) -> None:
-        if self.given is not None:
-            os.makedirs(path, 0o700, exist_ok=True)
-        elif not self.shared:
-            with suppress(FileExistsError):     # of an earlier command, or made at the same moment
-                _make_private(path)
-
     def _open_checked(self, path: str) -> int:
-        follow = 0 if self.given is not None else os.O_NOFOLLOW
+        may_be_common = self.given or self.shared       # as /tmp, with the sticky bit
+        follow = 0 if may_be_common else os.O_NOFOLLOW
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
         info = os.fstat(fd)
-        ours = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
-        sticky = self.given is not None or self.shared
-        if ours or (sticky and info.st_mode & stat.S_ISVTX):
+        private = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
+        if self.shared and not os.access(path, os.W_OK):
+            private = may_be_common = False
+        if private or (may_be_common and info.st_mode & stat.S_ISVTX):
             return fd
         os.close(fd)
         raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
@@ -1762,25 +1757,24 @@ class StateDir:
             fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
         finally:
             os.close(folder)
-        _quietly(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(fd)
         return fd, os.path.join(path, name)
 
     def records(self) -> list[str]:
         """The output files that a record stands beside. Makes no folder."""
         found = []
-        for folder in self._paths():
+        for folder in map(os.fsdecode, self.folders):
             with suppress(OSError):
-                names = os.listdir(folder)
-                outputs = [name[:-len("job")] + "log" for name in names if name.endswith(".job")]
-                found += [os.path.join(folder, name) for name in outputs
-                          if re.fullmatch(_OUTPUT_NAME, name)]
+                found += [os.path.join(folder, name[:-len("job")] + "log")
+                          for name in os.listdir(folder) if re.fullmatch(_STEM + r"\.job", name)]
         return found
 
     def remove_if_empty(self) -> None:
         """Removes the folder if it was made for one tool and holds nothing."""
-        if self.given is None and not self.shared:
-            for path in self._paths():
-                _quietly(os.rmdir, path)
+        for path in self.folders:
+            if not self.given and not self.shared:
+                with suppress(OSError):
+                    os.rmdir(path)
 
     def scratch(self) -> str:
         """A new empty folder for a command that cannot enter its own directory. Raises OSError."""
@@ -1804,7 +1798,7 @@ def _make_room(folder: int) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
             stem, suffix = os.path.splitext(entry.name)
-            if suffix not in _SUFFIXES or not re.fullmatch(_OUTPUT_NAME, stem + ".log"):
+            if suffix not in _SUFFIXES or not re.fullmatch(_STEM, stem):
                 continue
             with suppress(OSError):         # it may be gone by now
                 info = entry.stat(follow_symlinks=False)
@@ -1813,25 +1807,22 @@ def _make_room(folder: int) -> None:
                     files[stem] = (max(age, info.st_mtime), size + info.st_size)
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
     count = len(files)
-    for stem, (_, size) in sorted(files.items(), key=lambda item: item[1]):
+    for stem in sorted(files, key=lambda stem: files[stem]):
         if used <= FOLDER_CAP_BYTES and count < FOLDER_CAP_FILES:
             break
         if _remove_finished(folder, stem):
-            used -= size
+            used -= files[stem][1]
             count -= 1
 
 
 def _remove_finished(folder: int, stem: str) -> bool:
     """Removes an output file and what stands beside it; False if a process still writes it."""
+    fd = None
     try:
-        fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except FileNotFoundError:
-        fd = None           # a record whose output file was deleted
-    except OSError:
-        return False
-    try:
-        if fd is not None:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):       # a record whose output file was deleted
+            fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        if fd is not None and not _lock(fd):
+            return False
         for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):
                 os.unlink(stem + suffix, dir_fd=folder)
@@ -1842,24 +1833,15 @@ def _remove_finished(folder: int, stem: str) -> bool:
         _close(fd)
 
 
-def _append(blocks: deque[bytes], chunk: bytes) -> None:
-    """Adds a chunk; small ones are joined, so that a byte at a time costs no object per byte."""
-    if blocks and len(blocks[-1]) + len(chunk) <= 4 * KIB:
-        blocks[-1] += chunk
-    else:
-        blocks.append(chunk)
-
-
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all.
     Upholds REQ-BASH-010.1."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
-        self.total_bytes = self._in_tail = self._newlines = 0
+        self.total_bytes = self._newlines = 0
         self._count_lines = count_lines         # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head = bytearray()
-        self._tail: deque[bytes] = deque()
+        self._head, self._tail = bytearray(), bytearray()
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -1870,16 +1852,15 @@ class OutputBuffer:
         if room > 0:
             self._head += chunk[:room]
             chunk = chunk[room:]
-        if chunk:
-            _append(self._tail, chunk)
-            self._in_tail += len(chunk)
-            while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:
-                self._in_tail -= len(self._tail.popleft())
+        self._tail += chunk
+        if len(self._tail) > 2 * self._tail_bytes:      # seldom, so that each byte moves once
+            del self._tail[:len(self._tail) - self._tail_bytes]
 
     def captured(self) -> Captured:
         """What is kept by now, and the counts of all that came."""
-        tail = b"".join(self._tail)[max(0, self._in_tail - self._tail_bytes):]
-        return Captured(bytes(self._head), tail, self.total_bytes, self._newlines)
+        surplus = max(0, len(self._tail) - self._tail_bytes)
+        return Captured(bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes,
+                        self._newlines)
 
 
 class Spool:
@@ -1889,46 +1870,46 @@ class Spool:
 
     def __init__(self, folder: StateDir) -> None:
         self._folder = folder
-        self._pending: deque[bytes] | None = deque()
+        self._pending = bytearray()
+        self._is_needed = True
         self._room = FILE_CAP_BYTES
-        self.fd: int | None = None
+        self._fd: int | None = None
         self.saved: Saved | None = None
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived. Raises nothing: a file that fails is told in `saved`."""
         if self.saved is not None:
             self._write(chunk)
-        elif self._pending is not None:
-            _append(self._pending, chunk)
+        elif self._is_needed:
+            self._pending += chunk
 
     def forget(self) -> None:
         """The answer will not need a file: from now on only what goes to one is kept."""
-        self._pending = None
+        self._is_needed = False
+        self._pending.clear()
 
     def spill(self) -> Saved:
         """From now on the bytes go to a file, those from before included."""
         if self.saved is None:
             try:
-                self.fd, path = self._folder.create()
+                self._fd, path = self._folder.create()
                 self.saved = Saved(path, "", False)
             except OSError as problem:
                 self.saved = Saved(None, _reason(problem), False)
-            pending, self._pending = self._pending, None
-            for block in pending or ():
-                self._write(block)
+            self._write(self._pending)
+            self.forget()
         return self.saved
 
-    def _write(self, chunk: bytes) -> None:
-        if self.fd is None or self.saved is None or self.saved.capped or self.saved.reason:
+    def _write(self, chunk: bytes | bytearray) -> None:
+        if self._fd is None or self.saved is None or self.saved.capped or self.saved.reason:
             return
         try:
-            view = memoryview(chunk)[:self._room]
-            self._room -= len(view)
-            _write_all(self.fd, view)
-            if len(view) < len(chunk):
+            _write_all(self._fd, chunk[:self._room])
+            if len(chunk) > self._room:
                 self.saved = self.saved._replace(capped=True)
                 note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
-                _write_all(self.fd, note.encode())
+                _write_all(self._fd, note.encode())
+            self._room -= len(chunk)
         except OSError as problem:
             self.saved = self.saved._replace(reason=_reason(problem))
 
@@ -1939,8 +1920,8 @@ class Spool:
 
     def close(self) -> None:
         """Gives back the descriptor, and with it the lock that says that a process writes."""
-        _close(self.fd)
-        self.fd = None
+        _close(self._fd)
+        self._fd = None
 
 
 class Record:
@@ -1950,23 +1931,33 @@ class Record:
     The file has room for the end from the beginning, so that a full disk does not lose it. A line
     that was cut off is skipped, and said again by the next writer. The supervisor of the job holds
     the file's lock: the kernel drops it with the supervisor, however that ended. After that the
-    first reader to get the lock writes what the supervisor could not."""
+    first reader to get the lock writes what the supervisor could not. While the supervisor holds
+    it, a FIFO stands beside the record: each byte in it asks to end the job, and a byte is all that
+    a forger could send. Upholds REQ-BASH-003.13."""
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
+        self.stop_pipe: int | None = None       # of the supervisor
 
     @classmethod
     def create(cls, output: str, facts: Mapping[str, object]) -> "Record":
-        """A new record, locked before it has its name. Raises OSError."""
+        """A new record, with its lock and its stop pipe before it has its name. Raises OSError."""
         path = _beside(output, ".job")
         record = cls(_create(path + ".new", os.O_RDWR), output)
         try:
-            fcntl.flock(record.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(record.fd)
             _write_all(record.fd, cls._line(facts) + b" " * RECORD_ROOM)
+            stop_pipe = _beside(output, ".stop")
+            os.mkfifo(stop_pipe, 0o600)
+            os.chmod(stop_pipe, 0o600)
+            # Open for writing too: else poll(2) would report the end of each writer for ever.
+            flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            record.stop_pipe = os.open(stop_pipe, flags)
             os.rename(path + ".new", path)
         except BaseException:
             record.close()
-            _quietly(os.unlink, path + ".new")
+            with suppress(OSError):
+                os.unlink(path + ".new")
             raise
         return record
 
@@ -1994,10 +1985,10 @@ class Record:
         """Writes down what became known. Raises OSError."""
         os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
 
-    def settle(self, outcome: Outcome, still: str, output: int | None = None) -> None:
+    def settle(self, outcome: Outcome, still: str) -> None:
         """Writes down how the job ended, and appends the note to its output, once: wherever an
-        attempt was cut off, the next goes on from there. `output`: a descriptor of the output
-        file. After an OSError the next reader tries again. Upholds REQ-BASH-003.9, 003.20."""
+        attempt was cut off, the next goes on from there. After an OSError the next reader tries
+        again. Upholds REQ-BASH-003.9, 003.20."""
         known = self.read()
         if known is None:
             return
@@ -2006,35 +1997,38 @@ class Record:
             end = {name: value for name, value in outcome._asdict().items()
                    if name in JobRecord._fields and value not in (None, "", (), [])}
             self.add(**end, note=known.note)
-        text = known.note.encode("utf-8", "replace")
         try:
-            fd = os.dup(output) if output is not None else _open_own(
-                self.output, os.O_RDWR | os.O_APPEND)
+            fd = _open_own(self.output, os.O_RDWR | os.O_APPEND)
         except OSError as problem:
             if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise
             self.add(noted=True)        # deleted: the record is all that is left
             return
         try:
-            if known.at < 0:
-                known = known._replace(at=os.fstat(fd).st_size)
-                self.add(at=known.at)
-            there = os.pread(fd, len(text), known.at)
-            _write_all(fd, text[len(there):] if text.startswith(there) else text)
-            self.add(noted=True)
+            self._append_note(fd, known)
         finally:
             os.close(fd)
 
+    def _append_note(self, fd: int, known: JobRecord) -> None:
+        text = known.note.encode("utf-8", "replace")
+        if known.at < 0:
+            known = known._replace(at=os.fstat(fd).st_size)
+            self.add(at=known.at)
+        there = os.pread(fd, len(text), known.at)
+        _write_all(fd, text[len(there):] if text.startswith(there) else text)
+        self.add(noted=True)
+
     def lock(self) -> bool:
         """True if no supervisor holds the lock: then this process does, until `close`."""
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            return False
+        return _lock(self.fd)
 
     def close(self) -> None:
         """Gives back the descriptor, and the lock with it. Closing twice is closing once."""
+        if self.stop_pipe is not None:
+            os.close(self.stop_pipe)
+            self.stop_pipe = None
+            with suppress(OSError):
+                os.unlink(_beside(self.output, ".stop"))
         _close(self.fd)
         self.fd = -1
 
@@ -2070,93 +2064,92 @@ def _identity(pid: int) -> list[int]:
     return [pid, member.start if member is not None else 0]
 
 
-def _numbers_in(path: str) -> list[int]:
+def _lives(pid: int, start: int) -> bool:
+    """True while this very process lives. Without /proc only its number is known."""
+    if PROC is not None:
+        member = _member(pid)
+        return member is not None and member.start == start and not member.dead
     try:
-        return [int(number) for number in _read_file(path).split()]
-    except OSError:
-        return []
+        os.kill(pid, 0)
+    except OSError as problem:
+        return problem.errno != errno.ESRCH
+    return True
 
 
 def _all_members() -> list[Member]:
     """Every process that the kernel lists, in one look."""
-    try:
-        numbers = [int(name) for name in os.listdir(PROC or "") if name.isdigit()]
-    except OSError:
+    if PROC is None:
         return []
-    return [member for member in map(_member, numbers) if member is not None]
-
-
-def _has_children_files() -> bool:
-    """False where the kernel was built without CONFIG_PROC_CHILDREN."""
-    return PROC is not None and os.path.exists("%s/self/task/%d/children" % (PROC, os.getpid()))
+    found = [_member(int(name)) for name in os.listdir(PROC) if name.isdigit()]
+    return [member for member in found if member is not None]
 
 
 def _children(pid: int) -> list[int]:
     """The children of a process, those of all its threads (proc_pid_children(5))."""
-    if not _has_children_files():
-        return [member.pid for member in _all_members() if member.parent == pid]
-    try:
-        tasks = os.listdir("%s/%d/task" % (PROC, pid))
-    except OSError:
-        return []
-    return [child for task in tasks
-            for child in _numbers_in("%s/%d/task/%s/children" % (PROC, pid, task))]
+    found: list[int] = []
+    with suppress(OSError):             # the process has ended
+        for task in os.listdir("%s/%d/task" % (PROC, pid)):
+            with suppress(OSError):     # only this thread has
+                found += map(int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split())
+    return found
 
 
-def descendants(root: int, known: Iterable[int] = ()) -> list[Member]:
-    """The processes below `root`, the dead included, parents first. `known`: children of `root`
+def _lister() -> Callable[[int], list[int]]:
+    """What lists the children of a process: without the kernel's files of children a table, made
+    in one look at all processes."""
+    if HAS_CHILDREN_FILES:
+        return _children
+    table: dict[int, list[int]] = {}
+    for member in _all_members():
+        table.setdefault(member.parent, []).append(member.pid)
+    return lambda pid: table.get(pid, [])
+
+
+def descendants(root: int, spared: Iterable[int] = ()) -> list[Member]:
+    """The processes below `root`, the dead included, parents first. `spared`: children of `root`
     that are left out, with all that is below them."""
-    if PROC is None:
-        return []
-    if _has_children_files():
-        children = _children
-    else:
-        table: dict[int, list[int]] = {}
-        for member in _all_members():
-            table.setdefault(member.parent, []).append(member.pid)
-
-        def children(pid: int) -> list[int]:
-            """From the table of all processes: the kernel has no files of children."""
-            return table.get(pid, [])
-    left_out = set(known)
-    waiting = deque(pid for pid in children(root) if pid not in left_out)
+    children = _lister()
+    waiting = deque(pid for pid in children(root) if pid not in set(spared))
     found: dict[int, Member] = {}
     while waiting:
         pid = waiting.popleft()
-        seen = _member(pid) if pid not in found else None
-        if seen is not None:
-            found[pid] = seen
+        member = _member(pid) if pid not in found else None
+        if member is not None:
+            found[pid] = member
             waiting.extend(children(pid))
     return list(found.values())
 
 
-def _kill_below(root: int, known: Iterable[int] = ()) -> None:
+def _signal(pid: int, signum: int) -> None:
+    with suppress(OSError):
+        os.kill(pid, signum)
+
+
+def _kill_below(spared: Iterable[int] = ()) -> None:
     """One pass of KILL over what is below this process. A process that forks and exits all the
     time is this process's child for a moment after each fork, so the children come first, many
     times. Sending STOP first takes far longer: the stopped are listed again and again."""
-    left_out = set(known)
+    left_out = set(spared)
     for _ in range(KILLS_OF_CHILDREN):
-        pids = [pid for pid in _children(root) if pid not in left_out]
+        pids = [pid for pid in _lister()(os.getpid()) if pid not in left_out]
         if not pids:
             break
         for pid in pids:
-            _quietly(os.kill, pid, signal.SIGKILL)
-    for member in descendants(root, left_out):
-        _quietly(os.kill, member.pid, signal.SIGKILL)
+            _signal(pid, signal.SIGKILL)
+    for member in descendants(os.getpid(), left_out):
+        _signal(member.pid, signal.SIGKILL)
 
 
 def _command_line(pid: int) -> str:
     try:
         line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
+        name = _read_file("%s/%d/comm" % (PROC, pid))
     except OSError:
         return ""
     text = line.decode("utf-8", "replace")
     if _TO_INPUT in text:
         return "a subshell of the command"
-    with suppress(OSError):
-        if _read_file("%s/%d/comm" % (PROC, pid)) == OWN_NAME + b"\n":
-            return "a supervisor of bash_tool"
-    return text
+    return "a supervisor of bash_tool" if name == OWN_NAME + b"\n" else text
 
 
 def _named(members: Sequence[Member], form: str = "pid %d %s") -> str:
@@ -2177,38 +2170,21 @@ def _boot() -> str:
         return ""
 
 
-class HostWatch:
+class HostWatch(NamedTuple):
     """Tells when the host has ended. Its socket does not: a child that the host forked holds
     copies. A pidfd is readable when its process has ended (pidfd_open(2)); without one, the number
     and the start time are compared every half a second."""
-
-    def __init__(self, pid: int, start: int, fd: int | None) -> None:
-        self._pid, self._start, self.fd = pid, start, fd
+    pid: int
+    start: int
+    fd: int | None
 
     def interval_s(self) -> float:
-        """How often `gone` must be asked where no descriptor announces it."""
+        """How often `gone` must be asked; the end of a descriptor's process announces itself."""
         return HOST_LOOK_S if self.fd is None else math.inf
 
     def gone(self) -> bool:
-        """True once the host has ended."""
-        if self.fd is not None:
-            return _readable(self.fd)
-        if PROC is not None:
-            member = _member(self._pid)
-            return member is None or member.dead or member.start != self._start
-        try:
-            os.kill(self._pid, 0)
-            return False
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-
-
-def _readable(fd: int) -> bool:
-    poller = select.poll()      # not select.select, which ends at descriptor 1023
-    poller.register(fd, select.POLLIN)
-    return bool(poller.poll(0))
+        """True once a host without a descriptor has ended."""
+        return self.fd is None and not _lives(self.pid, self.start)
 
 
 # -- Messages between the host and a supervisor: a length and a marshalled value
@@ -2376,10 +2352,9 @@ class Run:
         self._supervisor, self._number, self._plan = supervisor, number, plan
         self._state = RunState(time.monotonic())
         self._limits = plan.limits
-        self._state_dir = StateDir.unpacked(**plan.state_dir)
+        self._state_dir = StateDir(*plan.state_dir)
         self._spool = Spool(self._state_dir)
         self._record: Record | None = None
-        self._stop_pipe: int | None = None
         self._attached = True
         self._stop_reason: Stop | None = None
         self._notes: list[str] = []
@@ -2473,7 +2448,8 @@ class Run:
             self._text_fd = _text_source(text)
             return _TO_INPUT + "exec <&%d %d<&-;" % (fd, fd) + _FROM_INPUT, (fd,)
         self._stop_feeding()
-        _quietly(os.lseek, fd, 0, os.SEEK_SET)
+        with suppress(OSError):
+            os.lseek(fd, 0, os.SEEK_SET)
         self._text_fd, self._feed_fd = os.pipe()
         os.set_blocking(self._feed_fd, False)
         self._supervisor.selector.register(self._feed_fd, selectors.EVENT_WRITE, "feed")
@@ -2504,7 +2480,8 @@ class Run:
         self._outputs[reader] = stream
         os.set_blocking(reader, False)
         if len(self._plan.shell) > 1:       # a shell of another user may open /dev/stderr again
-            _quietly(os.fchmod, writer, 0o666)
+            with suppress(OSError):
+                os.fchmod(writer, 0o666)
         self._supervisor.selector.register(reader, selectors.EVENT_READ, reader)
         return writer
 
@@ -2587,9 +2564,9 @@ class Run:
 
     def _hear_stop(self) -> None:
         """Each byte in the job's stop pipe is a request to end it. Upholds REQ-BASH-003.13."""
-        assert self._stop_pipe is not None
+        assert self._record is not None and self._record.stop_pipe is not None
         try:
-            self._state.stops += len(os.read(self._stop_pipe, READ_BYTES))
+            self._state.stops += len(os.read(self._record.stop_pipe, READ_BYTES))
         except BlockingIOError:
             pass
 
@@ -2654,7 +2631,8 @@ class Run:
             self._keep(chunk, stream)
             if len(chunk) < READ_BYTES and self._state.exited_s is None:
                 if buffer.total_bytes > MIB:
-                    _quietly(_let_fill, reader)
+                    with suppress(OSError):
+                        _let_fill(reader)
                 break           # the pipe is most likely empty: the next poll knows
 
     def _keep(self, chunk: bytes, stream: int) -> None:
@@ -2689,7 +2667,7 @@ class Run:
             reached = self._signal_group(number)
             for member in members:
                 if member.group != self._pid or not reached:
-                    _quietly(os.kill, member.pid, number)
+                    _signal(member.pid, number)
 
     def _signal_group(self, number: int) -> bool:
         """Signals the shell's group as one, atomically against forks. While the shell is not
@@ -2706,7 +2684,7 @@ class Run:
         state = self._state
         state.kill_s = now if state.kill_s is None else state.kill_s
         self._signal_group(signal.SIGKILL)
-        _kill_below(os.getpid())
+        _kill_below()
         self._reap()
         state.killed_s = time.monotonic()
 
@@ -2718,31 +2696,12 @@ class Run:
         if saved.path is None or saved.reason:
             raise OSError(errno.EIO, saved.reason)
         first = self._left[0] if self._left else Member(0, True, 0, 0, 0, 0)
-        try:
-            self._open_stop_pipe(saved.path)
-            self._record = Record.create(saved.path, {
-                "command": self._plan.text.decode()[:COMMAND_RECORDED], "created": time.time(),
-                "boot": _boot(), "supervisor": self._supervisor.identity, "notes": self._notes,
-                "leftover": first.pid > 0, "pid": first.pid, "start": first.start,
-                "session": first.session})
-        except OSError:
-            self._drop_stop_pipe(saved.path)
-            raise
-
-    def _open_stop_pipe(self, output: str) -> None:
-        path = _beside(output, ".stop")
-        os.mkfifo(path, 0o600)
-        os.chmod(path, 0o600)
-        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        self._stop_pipe = fd
-        self._supervisor.selector.register(fd, selectors.EVENT_READ, "stop")
-
-    def _drop_stop_pipe(self, output: str) -> None:
-        if self._stop_pipe is not None:
-            self._supervisor.selector.unregister(self._stop_pipe)
-            os.close(self._stop_pipe)
-            self._stop_pipe = None
-        _quietly(os.unlink, _beside(output, ".stop"))
+        record = self._record = Record.create(saved.path, {
+            "command": self._plan.text.decode()[:COMMAND_RECORDED], "created": time.time(),
+            "boot": _boot(), "supervisor": self._supervisor.identity, "notes": self._notes,
+            "leftover": first.pid > 0, "pid": first.pid, "start": first.start,
+            "session": first.session})
+        self._supervisor.selector.register(record.stop_pipe or 0, selectors.EVENT_READ, "stop")
 
     def _record_process(self) -> None:
         """Writes the shell's number into the record of a job."""
@@ -2845,7 +2804,8 @@ class Run:
             self._settle(Outcome("exited"), "")
         if self._left and self._record is not None:
             survivors = [(member.pid, member.start) for member in self._left]
-            _quietly(lambda record: record.add(survivors=survivors), self._record)
+            with suppress(OSError):
+                self._record.add(survivors=survivors)
 
     def _is_job(self) -> bool:
         """False for a foreground command; what that leaves behind is another job."""
@@ -2865,7 +2825,8 @@ class Run:
 
     def _settle(self, outcome: Outcome, still: str) -> None:
         if self._record is not None:
-            _quietly(self._record.settle, outcome, still, self._spool.fd)
+            with suppress(OSError):
+                self._record.settle(outcome, still)
 
     def _outcome(self) -> Outcome:
         """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
@@ -2919,8 +2880,8 @@ class Run:
 
     def _release(self) -> None:
         """Gives back everything that the command held here."""
-        if self._record is not None and self._spool.saved is not None and self._spool.saved.path:
-            self._drop_stop_pipe(self._spool.saved.path)
+        if self._record is not None:
+            self._supervisor.selector.unregister(self._record.stop_pipe or 0)
             self._record.close()
         self._spool.close()
         self._stop_feeding()
@@ -3194,7 +3155,7 @@ class ForkServer:
         else:
             pid = int.from_bytes(data[1:], sys.byteorder)
             if pid in self._slots:
-                _quietly(os.kill, pid, signal.SIGKILL)
+                _signal(pid, signal.SIGKILL)
 
     def _fork(self, fd: int) -> None:
         line = socket.socket(fileno=fd)
@@ -3242,7 +3203,7 @@ class ForkServer:
             if pid == 0:
                 break
             if os.WIFSTOPPED(status):
-                _quietly(os.kill, pid, signal.SIGCONT)
+                _signal(pid, signal.SIGCONT)
             elif pid in self._slots:
                 self._free.append(self._slots.pop(pid))
         self._strays = any(pid not in self._slots for pid in _children(os.getpid()))
@@ -3250,7 +3211,7 @@ class ForkServer:
     def _end_strays(self) -> None:
         """Ends what a killed supervisor has left, leftovers included."""
         if self._strays:
-            _kill_below(os.getpid(), self._slots)
+            _kill_below(self._slots)
 
     def _let_go(self) -> None:
         if not self._is_let_go:
@@ -3264,14 +3225,14 @@ class ForkServer:
         if self._host.fd is not None:
             self._selector.unregister(self._host.fd)
         for pid in self._attached():
-            _quietly(os.kill, pid, signal.SIGCONT)
+            _signal(pid, signal.SIGCONT)
 
     def _end_late(self) -> None:
         """Ends the supervisors that have not acted a while after the end of the host."""
         if (self._host_left_s is not None
                 and time.monotonic() >= self._host_left_s + HOST_LEFT_KILL_S):
             for pid in self._attached():
-                _quietly(os.kill, pid, signal.SIGKILL)
+                _signal(pid, signal.SIGKILL)
 
 
 class Inherited(NamedTuple):
@@ -3494,7 +3455,8 @@ class OwnedSocket:
             self._socket.detach()
             return
         if shut_down and self._owner == os.getpid():
-            _quietly(self._socket.shutdown, socket.SHUT_RDWR)
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
@@ -3551,9 +3513,7 @@ class ForkServerHandle:
         ours, theirs = _socketpair()
         self._control = OwnedSocket(ours)
         host_fd = _open_pidfd(os.getpid())
-        member = _member(os.getpid())
-        numbers = (theirs.fileno(), -1 if host_fd is None else host_fd, os.getpid(),
-                   member.start if member is not None else 0)
+        numbers = (theirs.fileno(), -1 if host_fd is None else host_fd, *_identity(os.getpid()))
         try:
             if python is None:
                 _fork_directly(numbers)
@@ -4091,9 +4051,10 @@ def _signal_checked(member: Member, number: int) -> None:
     now = _member(member.pid)
     if now is not None and now.start == member.start:
         if fd is None:
-            _quietly(os.kill, member.pid, number)
+            _signal(member.pid, number)
         else:
-            _quietly(signal.pidfd_send_signal, fd, number)
+            with suppress(OSError):
+                signal.pidfd_send_signal(fd, number)
     _close(fd)
 
 
@@ -4119,12 +4080,7 @@ def _may_be_supervised(known: JobRecord | None) -> bool:
     if known is None or PROC is None or known.boot != _boot() or not known.supervisor:
         return True
     pid, start = known.supervisor
-    return _is_still(pid, start)
-
-
-def _is_still(pid: int, start: int) -> bool:
-    member = _member(pid)
-    return member is not None and member.start == start and not member.dead
+    return _lives(pid, start)
 
 
 class Job:
@@ -4178,7 +4134,8 @@ class Job:
         if known is None:               # damaged since
             return self._known._replace(status="lost", error="lost", noted=True)
         if not known.noted:
-            _quietly(record.settle, _LOST, "")
+            with suppress(OSError):
+                record.settle(_LOST, "")
             known = record.read() or known
             if known.status == "running":       # the folder is read-only, or full
                 known = known._replace(status="lost", error="lost")
@@ -4273,7 +4230,7 @@ class Job:
         known = self._look()
         if known.status in ("running", "lost"):     # no supervisor has told the end
             return _end_remains(known, self._grace_s, stops)
-        return not any(_is_still(pid, start) for pid, start in known.survivors)
+        return not any(_lives(pid, start) for pid, start in known.survivors)
 
     def _is_supervised(self) -> bool:
         """True while a supervisor holds the record's lock, so while something of the job lives."""
@@ -4475,9 +4432,8 @@ class BashTool:
         given = None if state_dir is None else os.path.abspath(os.fspath(state_dir))
         if given is not None and "\0" in given:
             raise ValueError("state_dir holds a NUL character")
-        self._state_dir = StateDir(
-            given, _temporary_folders(), "bash-tool-" + os.urandom(6).hex(),
-            self.profile.file_prefix, shared=given is None and not self.profile.own_folder)
+        self._state_dir = StateDir.choose(
+            given, self.profile.file_prefix, not self.profile.own_folder)
         self._inherited = Inherited.of_host()
         self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()   # what `close` ends
         self._closed = False
@@ -4700,7 +4656,7 @@ class BashTool:
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
             limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
             count_lines=profile.truncation is Truncation.TAIL,
-            state_dir=self._state_dir.packed())
+            state_dir=tuple(self._state_dir))
 
     def _take_note_of_job(self, outcome: Outcome, exchange: Exchange | None, place: object) -> None:
         """Holds on to a job, for a model may ask about it; of those that ended, to the last few.
@@ -5042,7 +4998,8 @@ class Server:
         except OSError:         # nobody reads any more
             pass
         finally:                # the reader must not go on without a writer
-            _quietly(os.write, self.interrupts, b"\0")
+            with suppress(OSError):
+                os.write(self.interrupts, b"\0")
             self._written.set()
 
     def _write_next(self) -> bool:

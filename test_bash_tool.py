@@ -115,8 +115,8 @@ SABOTEURS = {
     "009.2": ("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
     "009.3": ("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"),
     "009.4": ("except OSError as problem:\n                self.saved", "except KeyError as problem:\n                self.saved"),
-    "009.5": ("if len(view) < len(chunk):", "if False:"),
-    "010.1": ("while self._tail and self._in_tail - len(self._tail[0]) >= self._tail_bytes:", "while False:"),
+    "009.5": ("if len(chunk) > self._room:", "if False:"),
+    "010.1": ("if len(self._tail) > 2 * self._tail_bytes:", "if False:"),
     "010.2": ("self.total_bytes += len(chunk)", "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"),
     "011.1": ("min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
               "state.output_s + limits.drain_idle_s"),
@@ -176,7 +176,7 @@ SABOTEURS = {
     "025.16": ("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr", "stdin=subprocess.DEVNULL, stderr"),
     "025.17": ("if call.id in self._calls:", "if False:"),
     "025.18": ("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"),
-    "020.1": ("for pid in pids:\n            _quietly(os.kill, pid, signal.SIGKILL)",
+    "020.1": ("for pid in pids:\n            _signal(pid, signal.SIGKILL)",
               "for _ in pids:\n            return"),
     "020.2": ("self._attached = False\n        self._supervisor.tell(DETACHED)", "self._supervisor.tell(DETACHED)"),
     "020.3": ("            popen.wait()\n\n    def close", "            self._zombie = popen\n\n    def close"),
@@ -262,7 +262,7 @@ def sabotaged(number):
 GIFTS = {
     "pidfd": [('HAS_PIDFD = hasattr(os, "pidfd_open")', "HAS_PIDFD = False")],
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
-    "children": [("def _has_children_files() -> bool:\n", "def _has_children_files() -> bool:\n    return False\n")],
+    "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
     "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
     "memfd": [("os.memfd_create(", "os.no_memfd_create(")],
     "files": [("def _text_source(data: str | bytes) -> int:\n",
@@ -379,8 +379,11 @@ def tasks():
 
 
 def children():
-    return {int(pid) for task in os.listdir("/proc/self/task")
-            for pid in Path("/proc/self/task", task, "children").read_text().split()}
+    found = set()
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(FileNotFoundError):        # a thread that ends just now
+            found.update(map(int, Path("/proc/self/task", task, "children").read_text().split()))
+    return found
 
 
 def cli(*arguments, **options):
@@ -1191,12 +1194,11 @@ def test_req_bash_003_8_lost_is_lost():
 DIE = "os.kill(os.getpid(), 9)\n"
 STEPS_OF_THE_END = {
     "before": ("        if not known.note:\n", "        " + DIE + "        if not known.note:\n"),
-    "recorded": ("            if known.at < 0:\n", "            " + DIE + "            if known.at < 0:\n"),
-    "placed": ("            there = os.pread", "            " + DIE + "            there = os.pread"),
-    "half": ("            _write_all(fd, text[len(there):] if", "            os.write(fd, text[:20])\n            " + DIE
-             + "            _write_all(fd, text[len(there):] if"),
-    "appended": ("            self.add(noted=True)\n        finally", "            " + DIE
-                 + "            self.add(noted=True)\n        finally"),
+    "recorded": ("        if known.at < 0:\n", "        " + DIE + "        if known.at < 0:\n"),
+    "placed": ("        there = os.pread", "        " + DIE + "        there = os.pread"),
+    "half": ("        _write_all(fd, text[len(there):] if", "        os.write(fd, text[:20])\n        " + DIE
+             + "        _write_all(fd, text[len(there):] if"),
+    "appended": ("else text)\n        self.add(noted=True)\n", "else text)\n        " + DIE + "        self.add(noted=True)\n"),
     "half a line": ("            self.add(**end, note=known.note)\n",
                     "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip()))\n            " + DIE),
 }
@@ -3803,8 +3805,8 @@ def test_t14_what_proves_that_nobody_lives():
     assert first == second != third == fourth != fifth != first      # the second and the fourth left something behind
 
 
-@fault("t14_who", saboteur=("            for child in _numbers_in(\"%s/%d/task/%s/children\" % (PROC, pid, task))]",
-                            "            for child in _numbers_in(\"%s/%d/task/%s/children\" % (PROC, pid, tasks[0]))]"))
+@fault("t14_who", saboteur=("        for task in os.listdir(\"%s/%d/task\" % (PROC, pid)):\n",
+                            "        for task in os.listdir(\"%s/%d/task\" % (PROC, pid))[:1]:\n"))
 @needs_proc
 def test_t14_who_was_born_by_a_thread():
     """The descendants of a process are those of all its threads, the dead included, parents first."""
@@ -6102,7 +6104,7 @@ def test_what_is_said_of_a_job():
 
 def test_files_that_are_not_to_be_had(monkeypatch):
     """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts as noted."""
-    nowhere = bash_tool.StateDir("/proc/none", [], "", "output-", False)
+    nowhere = bash_tool.StateDir.choose("/proc/none", "output-", False)
     assert bash_tool.Spool(nowhere).spill() == bash_tool.Saved(None, "No such file or directory", False)
     scratch = nowhere.scratch()         # in memory, where no disk can be written to
     assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
