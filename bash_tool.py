@@ -143,6 +143,7 @@ MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
+NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 Python spends minutes on a few million
 MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
@@ -1357,6 +1358,18 @@ def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dic
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
     return env, tuple(sorted(withheld))
+
+
+def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list[str]:
+    """Of the withheld names that no answer has told yet, those that this answer has to tell, at
+    most NAMES_TOLD: proxies and package indexes, and what the command names, or the output that is
+    shown of a command that failed. Upholds REQ-BASH-014.6 and REQ-BASH-014.8."""
+    texts = [command]
+    if outcome.exit_code:
+        texts += [stream.text for stream in outcome.streams]
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    told = [name for name in untold if name in words or name.upper().endswith(REMOTE_ENDINGS)]
+    return told[:NAMES_TOLD]
 
 
 def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
@@ -4442,9 +4455,7 @@ class BashTool:
         self._places: dict[object, KnownJob | None] = {}    # live jobs; None: about to start
         self._files: list[str] = []                 # output files of this tool's jobs
         self._unnamed: list[str] = []               # output files of calls that had no answer
-        remote = [name for name in self.withheld if name.upper().endswith(REMOTE_ENDINGS)]
-        names = ", ".join(map(shown, remote[:20]))
-        self._first_notes = [NOTE_WITHHELD.format(names=names)] if remote else []
+        self._untold = dict.fromkeys(self.withheld)     # names that no answer has told yet
 
     def __repr__(self) -> str:
         return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
@@ -4619,10 +4630,19 @@ class BashTool:
         finally:
             if self._places.get(place) is None:
                 self._places.pop(place, None)
-        if self._first_notes:
-            notes, self._first_notes = self._first_notes, []
-            outcome = outcome._replace(notes=(*outcome.notes, *notes))
-        return outcome
+        return self._with_withheld(outcome, request.command)
+
+    def _with_withheld(self, outcome: Outcome, command: str) -> Outcome:
+        """The outcome, with a note of the withheld names that it has to tell: each of them once."""
+        told = []
+        for name in names_to_tell(tuple(self._untold), command, outcome):
+            if name in self._untold:        # another thread may tell it
+                self._untold.pop(name, None)
+                told.append(shown(name))
+        if not told:
+            return outcome
+        note = NOTE_WITHHELD.format(names=", ".join(told))
+        return outcome._replace(notes=(*outcome.notes, note))
 
     def _fitted(self, answer: Answer) -> Outcome:
         streams = answer.streams
@@ -4696,7 +4716,7 @@ class BashTool:
         gone = True
         if inquiry.kill:
             gone = known.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
-        outcome = known.tell(self.profile)
+        outcome = self._with_withheld(known.tell(self.profile), "")
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))

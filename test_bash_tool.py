@@ -128,7 +128,7 @@ SABOTEURS = {
     "014.2": ("    env.update(NON_INTERACTIVE)\n", ""),
     "014.3": ('env["LANG"] = "C.UTF-8"', "pass"),
     "014.4": ("env = {name: value for name, value in environ.items() if", "env = {name: value.strip() for name, value in environ.items() if"),
-    "014.6": ("if remote else []", "if not remote else []"),
+    "014.6": ("if name in words or name.upper().endswith(REMOTE_ENDINGS)]", "if name in words]"),
     "014.7": ('b"--norc", ', ""),
     "017.1": ("result.exit_code or 0)", "0)"),
     "017.2": ('"timed_out": 124', '"timed_out": 1'),
@@ -3031,6 +3031,43 @@ def test_req_bash_014_6_a_withheld_index_is_told(monkeypatch):
         assert first.text == "[not passed to commands, because it looks secret: PIP_INDEX_URL, https_proxy]\nhi\n"
         assert second.text == "hi\n"
         assert {"https_proxy", "PIP_INDEX_URL", "DATABASE_URL"} <= set(tool.withheld)
+
+
+@clause("014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +="))
+def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
+    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("MAX_TOKENS", "4096")
+    note = "not passed to commands, because it looks secret: "
+    secret, part = "DJANGO_SECRET_KEY", "DJANGO_SECRET_'K'EY"      # what the shell writes, and what the command's text holds
+    for profile in PROFILES.values():
+        with BashTool(profile=profile) as tool:
+            said = [tool.run(command).notes for command in (
+                "echo %s" % part, "echo KeyError: %s; exit 1" % part, "echo %s >&2; exit 1" % part, "exit 1",
+                "echo X%s OTHER_TOKENS; exit 1" % part, "echo $MY_TOKEN $MAX_TOKENS", ": $MY_TOKEN; exit 3", ": MY_TOKEN LAST_TOKEN")]
+            told = [secret], ["MY_TOKEN"], ["LAST_TOKEN"]
+            expected = [(), *((note + ", ".join(one),) for one in told)]
+            assert said == [expected[n] for n in (0, 1, 0, 0, 0, 2, 0, 3)], said
+            failed = tool.run("echo 'OTHER_''TOKEN is missing' >&2; exit 1")
+            assert failed.notes == (note + "OTHER_TOKEN",) and note + "OTHER_TOKEN" in failed.text
+    with BashTool(env=dict(os.environ)) as tool:
+        assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
+    keeping = dataclasses.replace(JOBS, timeouts_s={"default": 0.5})
+    with BashTool(profile=keeping) as tool:
+        pid = tool.run("sleep 1; echo %s; exit 1" % part).pid
+        assert eventually(lambda: tool.job(pid).status == "exited")
+        assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
+
+
+@given(st.lists(st.sampled_from(["A_TOKEN", "B_TOKEN", "http_proxy", "x"]), unique=True), st.text(st.sampled_from("A_TOKEN .x$"), max_size=20),
+       st.sampled_from([None, 0, 1, 143]), st.sampled_from(["A_TOKEN", "$A_TOKEN.", "A_TOKENS", "NOB_TOKEN", ""]))
+def test_names_to_tell(untold, command, code, output):
+    """A name is found as a whole word, in the output only after a failure; a proxy is told whatever was run; at most twenty at once."""
+    outcome = bash_tool.Outcome("exited", code, streams=(bash_tool.Fitted(output, 0, False),))
+    words = re.split(r"\W+", command) + (re.split(r"\W+", output) if code else [])
+    assert bash_tool.names_to_tell(untold, command, outcome) == [name for name in untold if name in words or name == "http_proxy"]
+    many = ["N%d" % n for n in range(30)]
+    assert bash_tool.names_to_tell(many, " ".join(many), outcome) == many[:20]
 
 
 def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
