@@ -73,7 +73,6 @@ import time
 import weakref
 from collections import deque
 from contextlib import closing, suppress
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -1137,25 +1136,6 @@ def present(outcome: Outcome, profile: Profile) -> Result:
 # ---- 5 Decisions ----------------------------------------------------------------------------------------
 # What to admit, what to hand on, what to do next: functions of values, with the time passed in.
 
-OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType({
-    "text": {"type": "string", "description": "What the model reads: the output, and how the command ended"},
-    "status": {"type": "string", "enum": ["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]},
-    "exit_code": {"type": ["integer", "null"], "description": "null where the command did not end by itself"},
-    "signal": {"type": ["string", "null"]},
-    "truncated": {"type": "boolean"},
-    "total_bytes": {"type": "integer"},
-    "pid": {"type": ["integer", "null"], "description": "of a job"},
-    "output_file": {"type": ["string", "null"]},
-    "duration_s": {"type": "number"},
-    "error": {"type": ["string", "null"], "description": "a stable id where something other than the command went wrong"}})
-
-
-def structured(result: Result) -> dict[str, Any]:
-    """A result as MCP's structured content. Some clients show a model this in the place of the text, so the text is in it,
-    and each byte of the output once: the streams stay out. Upholds REQ-BASH-025.6."""
-    return {name: getattr(result, name) for name in OUTPUT_SCHEMA}
-
-
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     nullable = dict(schema, type=[schema["type"], "null"])
     return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable
@@ -1185,8 +1165,6 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
         return {"type": "function", **told, "parameters": arguments, "strict": True}
     if style == "mcp":
         return {**told, "title": "Bash", "inputSchema": arguments,
-                "outputSchema": {"type": "object", "required": list(OUTPUT_SCHEMA), "properties": deepcopy(dict(OUTPUT_SCHEMA)),
-                                 "additionalProperties": False},
                 "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False,
                                 "openWorldHint": True}}
     raise ValueError('style must be "anthropic", "openai" or "mcp", got %r' % (style,))
@@ -4771,6 +4749,30 @@ PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR, UN
 Id = Union[str, int, float]     # 1.0 is an integer to JSON
 
 
+# Structured results, for hosts that ask for them. Six of sixteen hosts show the model the structured
+# content in the place of the text, or both: so it is off by default, and holds the text.
+OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType({
+    "type": "object",
+    "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
+                 "output_file", "duration_s", "error"],
+    "properties": {
+        "text": {"type": "string",
+                 "description": "What the model reads: the output, and how the command ended"},
+        "status": {"type": "string", "enum": ["exited", "timed_out", "cancelled", "running",
+                                              "rejected", "failed", "lost"]},
+        "exit_code": {"type": ["integer", "null"],
+                      "description": "null where the command did not end by itself"},
+        "signal": {"type": ["string", "null"]},
+        "truncated": {"type": "boolean"},
+        "total_bytes": {"type": "integer"},
+        "pid": {"type": ["integer", "null"], "description": "of a job"},
+        "output_file": {"type": ["string", "null"]},
+        "duration_s": {"type": "number"},
+        "error": {"type": ["string", "null"],
+                  "description": "a stable id where something other than the command went wrong"}},
+    "additionalProperties": False})
+
+
 class Call(NamedTuple):
     """A request to run a command. `token` is the name under which its progress may be told; None: nobody wants to know."""
     id: Id
@@ -4803,10 +4805,21 @@ def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> d
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
-def call_message(call: Call, result: Result) -> dict[str, Any]:
-    """The answer to a call."""
-    return result_message(call.id, {"content": [{"type": "text", "text": result.text}], "structuredContent": structured(result),
-                                    "isError": result.is_error}, call.stateless)
+def definition_for_clients(tool: BashTool, structured: bool) -> dict[str, Any]:
+    """What `tools/list` answers of the tool. Upholds REQ-BASH-025.6 and REQ-BASH-025.19."""
+    definition = tool.definition("mcp")
+    return {**definition, "outputSchema": dict(OUTPUT_SCHEMA)} if structured else definition
+
+
+def call_message(call: Call, result: Result, structured: bool = False) -> dict[str, Any]:
+    """The answer to a call: its text, and if asked for the fields of OUTPUT_SCHEMA. The streams by
+    themselves stay out of these: each byte of the output comes once. Upholds REQ-BASH-025.6."""
+    answer: dict[str, Any] = {"content": [{"type": "text", "text": result.text}],
+                              "isError": result.is_error}
+    if structured:
+        fields = result.to_dict()
+        answer["structuredContent"] = {name: fields[name] for name in OUTPUT_SCHEMA["required"]}
+    return result_message(call.id, answer, call.stateless)
 
 
 def _handle_request(id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any] | Call:
@@ -4885,10 +4898,12 @@ class Server:
     """Serves one client. One thread reads, one writes, and one a call waits for its command, so that nobody waits for another:
     neither a cancel for a command, nor a command for a client that has stopped reading. Upholds REQ-BASH-025.7 to REQ-BASH-025.18."""
 
-    def __init__(self, tool: BashTool, source: int = 0, sink: int = 1) -> None:
+    def __init__(self, tool: BashTool, structured: bool = False, source: int = 0,
+                 sink: int = 1) -> None:
         import queue        # only a server pays for it
         self._tool, self._source, self._sink = tool, source, sink
-        self._definition = tool.definition("mcp")
+        self._structured = structured
+        self._definition = definition_for_clients(tool, structured)
         self._calls: dict[object, Underway] = {}        # entered by the reader, removed by the writer
         self._outbox: queue.Queue[tuple[Underway | None, dict[str, Any] | str | None]] = queue.Queue(OUTBOX_MESSAGES)
         self._empty, self._full = queue.Empty, queue.Full
@@ -4978,7 +4993,8 @@ class Server:
             return self._send(error_message(call.id, INVALID_REQUEST, "a call with this id is under way"))
         if len(self._calls) >= MAX_CALLS:
             refusal = Outcome("rejected", error="too_many_calls", reason=TOO_MANY_CALLS.format(most=MAX_CALLS))
-            return self._send(call_message(call, present(refusal, self._tool.profile)))
+            refused = present(refusal, self._tool.profile)
+            return self._send(call_message(call, refused, self._structured))
         underway = self._calls[call.id] = Underway(call)
         try:
             _thread.start_new_thread(self._work, (underway,))
@@ -4995,7 +5011,8 @@ class Server:
         call = underway.call
         try:
             tell = None if call.token is None else lambda text: self._outbox.put((underway, text))
-            answer = call_message(call, self._tool.call(call.arguments, cancel=underway.cancel, on_output=tell))
+            result = self._tool.call(call.arguments, cancel=underway.cancel, on_output=tell)
+            answer = call_message(call, result, self._structured)
         except BaseException as bug:
             answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
         self._outbox.put((underway, answer))
@@ -5124,6 +5141,8 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
     parser.add_argument("--mcp", action="store_true", help="serve a client of the Model Context Protocol on stdin and stdout")
+    parser.add_argument("--structured", action="store_true",
+                        help="with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)")
     parser.add_argument("--jobs", action="store_true", help="list the background jobs: number, age, status, file, command")
     parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
     options = parser.parse_args(argv)
@@ -5131,6 +5150,10 @@ def _options(argv: Sequence[str] | None) -> Any:
         parser.error("BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES)))
     if sum((options.command is not None, options.schema is not None, options.mcp, options.jobs, options.version)) != 1:
         parser.error("give one of COMMAND, --schema, --mcp, --jobs, --version")
+    if options.structured and not options.mcp:
+        parser.error("--structured goes with --mcp")
+    if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
+        parser.error("BASH_TOOL_STRUCTURED must be 0 or 1")
     if options.mcp and (options.timeout is not None or options.mode != "default" or options.follow or options.json):
         parser.error("--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets the limits of --mcp")
     return options
@@ -5148,11 +5171,11 @@ def _profile(name: str) -> Profile:
                    **{wait: given[wait] for wait in waits if wait in given})
 
 
-def _serve(tool: BashTool) -> int:
+def _serve(tool: BashTool, structured: bool) -> int:
     """Serves until the client leaves or a signal comes. A handler that raised would strike in the middle of a queue, and leave that
     locked; and the kernel may give a signal to a thread in which no handler of Python's runs. So the interpreter writes it to
     a descriptor, and the handler does nothing."""
-    server = Server(tool)
+    server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
     for number in numbers:
@@ -5225,7 +5248,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             profile = replace(profile, on_timeout=OnTimeout.KILL)   # nobody would be there to ask about a job that is kept
         with BashTool(options.cwd, profile=profile, deny=options.deny, keep_env=options.keep_env, state_dir=state_dir) as tool:
             if options.mcp:
-                return _serve(tool)
+                structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
+                return _serve(tool, structured)
             if options.schema:
                 _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
                 return 0

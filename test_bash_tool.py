@@ -163,7 +163,6 @@ SABOTEURS = {
     "025.3": ("version if version in HANDSHAKE_VERSIONS else", "HANDSHAKE_VERSIONS[0] if version in HANDSHAKE_VERSIONS else"),
     "025.4": ('"isError": result.is_error}', '"isError": False}'),
     "025.5": ('if name != tool["name"]:', "if not name:"),
-    "025.6": ("return {name: getattr(result, name) for name in OUTPUT_SCHEMA}", "return result.to_dict()"),
     "025.7": ("_thread.start_new_thread(self._work, (underway,))", "self._work(underway)"),
     "025.8": ("            underway.cancel.cancel()", "            pass"),
     "025.9": ("            for _ in filter(None, signals):", "            for _ in ():"),
@@ -405,8 +404,9 @@ class Client:
     """A client of `--mcp` that says exactly what it is told to, and can be slow, rude or gone."""
     sent = 0        # messages, to all servers that are under test
 
-    def __init__(self, *arguments, module=None, command=None, timeouts=None, profile="modes", **options):
-        env = options.pop("env", None) or dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}))
+    def __init__(self, *arguments, module=None, command=None, timeouts=None, profile="modes", structured=False, **options):
+        env = options.pop("env", None) or dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}),
+                                               BASH_TOOL_STRUCTURED="%d" % structured)
         if SERVER and (module or arguments):
             pytest.skip("a wire has no way to say this")
         if not_claimed({"modes": "001.1", "jobs": "021.1", "streams": "022.1", "guarded": "023.1"}[profile]):
@@ -489,6 +489,10 @@ class Client:
     def call(self, command, **arguments):
         """The result of a call."""
         return self.ask("tools/call", name="bash", arguments=dict(arguments, command=command))["result"]
+
+    def start(self, command):
+        """The number of a job."""
+        return int(re.search(r"<pid>(\d+)</pid>", self.call(command, mode="background")["content"][0]["text"]).group(1))
 
 
 def default_signals():
@@ -618,7 +622,7 @@ class WireTool:
     def _ask(self, method, **params):
         with self._one:
             if self._client is None:
-                self._client = Client(profile=self.profile.name, timeouts=self._timeouts, cwd=self._cwd)
+                self._client = Client(profile=self.profile.name, timeouts=self._timeouts, structured=True, cwd=self._cwd)
                 self._client.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "wire", "version": "1"})
                 self._client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
             return self._client.ask(method, **params)["result"]
@@ -2263,10 +2267,10 @@ def test_req_bash_006_6_same_bytes():
         for style in ("openai", "mcp"):
             before = json.dumps(BashTool("/", profile=profile).definition(style))
             changed = BashTool("/", profile=profile).definition(style)
-            changed.get("outputSchema", changed.get("parameters"))["properties"].clear()
+            changed.get("inputSchema", changed.get("parameters"))["properties"].clear()
             assert json.dumps(BashTool("/", profile=profile).definition(style)) == before
             changed = BashTool("/", profile=profile).definition(style)
-            for schema in (*changed.get("parameters", changed.get("inputSchema"))["properties"].values(), *changed.get("outputSchema", {"properties": {}})["properties"].values()):
+            for schema in changed.get("parameters", changed.get("inputSchema"))["properties"].values():
                 for value in schema.values():
                     value.append("more") if isinstance(value, list) else None
                 schema["description"] = "changed"
@@ -2294,14 +2298,13 @@ def test_req_bash_006_7_strict_for_openai(name):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
-    """WHEN a definition is requested for MCP, THE SYSTEM SHALL add a title, annotations that say what a shell may do, and the schema of its structured content."""
+    """WHEN a definition is requested for MCP, THE SYSTEM SHALL add a title and annotations that say what a shell may do."""
     tool = BashTool("/", profile=PROFILES[name])
     definition, plain = tool.definition("mcp"), tool.definition()
-    assert set(definition) == {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
+    assert set(definition) - ({"outputSchema"} if SERVER else set()) == {"name", "title", "description", "inputSchema", "annotations"}
     assert (definition["name"], definition["description"], definition["inputSchema"]) == (plain["name"], plain["description"], plain["input_schema"])
     assert definition["annotations"] == {"title": definition["title"], "readOnlyHint": False, "destructiveHint": True,
-                                         "idempotentHint": False, "openWorldHint": True}
-    assert fits(bash_tool.structured(tool.run("echo hi")), definition["outputSchema"]) and definition["title"]
+                                         "idempotentHint": False, "openWorldHint": True} and definition["title"]
 
 
 def fits(value, schema):
@@ -5857,13 +5860,14 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
 
 
 @pytest.mark.parametrize("name", PROFILES)
+@clause("025.6", saboteur=('{name: fields[name] for name in OUTPUT_SCHEMA["required"]}', "fields"))
 def test_req_bash_025_6_structured_content(name):
-    """WHEN a call is answered, THE SYSTEM SHALL give structured content that conforms to the output schema of its definition and holds the text."""
     background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" and has_jobs() else []
-    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
+    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
         schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
         pids = []
-        for arguments in ({"command": "echo hi"}, {"command": "kill -9 $$"}, {"command": "seq 100000"}, {"command": "sleep 600"}, {"command": 1}, *background):
+        for arguments in ({"command": "echo hi"}, {"command": "kill -9 $$"}, {"command": "seq 100000"},
+                          {"command": "sleep 600"}, {"command": 1}, *background):
             result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
             content = result["structuredContent"]
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
@@ -5876,6 +5880,21 @@ def test_req_bash_025_6_structured_content(name):
         assert seen == {"exited", "rejected", *(["running"] if name == "jobs" else ["timed_out"]), *(["running"] if background else [])}
     for pid in pids if background else ():
         os.killpg(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@clause("025.19", saboteur=("    if structured:\n        fields = ", "    if True:\n        fields = "))
+def test_req_bash_025_19_text_alone(name):
+    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
+        assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
+        for arguments in ({"command": "echo hi"}, {"command": "exit 3"}, {"command": "echo on; exec sleep 600"}, {"command": 1}):
+            assert set(client.ask("tools/call", name="bash", arguments=arguments)["result"]) == {"content", "isError"}
+    if not SERVER:
+        for words, value, on in ((["--structured"], None, True), (["--structured"], "0", True), ([], "1", True), ([], "", False)):
+            env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
+            with Client(*words, env=env) as client:
+                assert ("structuredContent" in client.call(":")) == on
+        assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == cli("--structured", ":").returncode == 125
 
 
 def test_req_bash_025_7_calls_run_concurrently():
@@ -5920,7 +5939,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 def test_req_bash_025_9_goodbye(goodbye):
     """WHEN the input ends or the server is interrupted, THE SYSTEM SHALL end the foreground commands, leave the jobs alone, and end itself."""
     with Client(timeouts={"grace_s": 60}) as client:
-        jobs = [client.call("sleep 600", mode="background")["structuredContent"]["pid"]] if has_jobs() else []
+        jobs = [client.start("sleep 600")] if has_jobs() else []
         for n in range(3):
             client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
         client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
@@ -6310,7 +6329,7 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
     """THE SYSTEM SHALL give to nothing that it starts the standard input or the standard output that it speaks to a client on."""
     with Client() as client:
         wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
-        jobs = [client.call("echo $$ > group; sleep 600", mode="background")["structuredContent"]["pid"]] if has_jobs() else []
+        jobs = [client.start("echo $$ > group; sleep 600")] if has_jobs() else []
         client.call("sleep 600 & disown; echo left")
         client.begin("echo $$ > shell; sleep 600")
         number_in(Path("shell"))
@@ -6349,7 +6368,7 @@ def test_req_bash_025_18_too_many_calls():
     with Client(module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin("sleep 600") for _ in range(3)]
         refused = client.call("echo fourth")
-        assert refused["isError"] and refused["structuredContent"]["error"] == "too_many_calls"
+        assert refused["isError"]
         assert refused["content"][0]["text"] == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
         assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
@@ -6671,10 +6690,10 @@ def test_interop_python_client(mode):
 
         async def call(**arguments):
             result = await client.call_tool("bash", arguments, progress_callback=progress)
-            assert result.structured_content["text"] == result.content[0].text
+            assert result.structured_content is None
             say(json.dumps(arguments), "->", repr(result.content[0].text), "isError" if result.is_error else "")
             said.append((result.content[0].text, result.is_error))
-            return result.structured_content
+            return result.content[0].text
 
         async with Official(server, mode=mode) as client:
             say(client.server_info, client.protocol_version)
@@ -6683,7 +6702,7 @@ def test_interop_python_client(mode):
             assert isinstance(tool, Tool) and tool.model_dump(by_alias=True, exclude_none=True) == BashTool(profile=SHORT_MODES).definition("mcp")
             for command in ("echo hi", "echo out; exit 3", "echo on; sleep 60"):
                 await call(command=command)
-            job = (await call(command="echo up; sleep 600", mode="background"))["pid"]
+            job = int(re.search(r"<pid>(\d+)</pid>", await call(command="echo up; sleep 600", mode="background")).group(1))
             await call(cmd="ls")
             withdrawn = asyncio.create_task(client.call_tool("bash", {"command": "echo $$ > shell; sleep 600", "mode": "slow"}))
             while not Path("shell").exists():
@@ -6710,7 +6729,7 @@ const said = [];
 const call = async (args, options) => {
   const params = { name: "bash", arguments: args };
   const result = await (%(third)s ? client.callTool(params, undefined, options) : client.callTool(params, options));
-  said.push([result.content[0].text, result.isError, result.structuredContent.status, result.structuredContent.pid]);
+  said.push([result.content[0].text, result.isError, result.structuredContent?.status ?? null, result.structuredContent?.pid ?? null]);
 };
 const { tools } = await client.listTools();
 const told = [];
@@ -6738,7 +6757,8 @@ def test_interop_typescript_client(package, stdio, options):
     program = Path(sys.prefix, "interop-%d.mjs" % os.getpid())      # beside its node_modules
     program.write_text(TYPESCRIPT % {"package": package, "stdio": stdio, "options": options, "third": "true" if "sdk" in package else "false"})
     try:
-        done = subprocess.run(["node", str(program), sys.executable, str(TOOL)], env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT)),
+        done = subprocess.run(["node", str(program), sys.executable, str(TOOL)],
+                              env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT), BASH_TOOL_STRUCTURED="1"),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
     finally:
         program.unlink()
@@ -6747,7 +6767,8 @@ def test_interop_typescript_client(package, stdio, options):
     for line in seen["said"]:
         say(line)
     os.killpg(seen["said"][3][3], signal.SIGKILL)
-    assert seen["tools"] == [BashTool(profile=SHORT_MODES).definition("mcp")] and seen["aborted"] and {"progress": 1, "message": "on\n"} in seen["told"]
+    definition = dict(BashTool(profile=SHORT_MODES).definition("mcp"), outputSchema=dict(bash_tool.OUTPUT_SCHEMA))
+    assert seen["tools"] == [definition] and seen["aborted"] and {"progress": 1, "message": "on\n"} in seen["told"]
     assert [line[:3] for line in seen["said"][:3]] == [["hi\n", False, "exited"], ["[command failed: exit code 3]\nout\n", True, "exited"],
                                                        ["[command timed out after 1s]\non\n", True, "timed_out"]]
     assert seen["said"][3][1:3] == [False, "running"] and seen["said"][4][0] == "still here\n"
@@ -6763,7 +6784,7 @@ def test_interop_server_in_bubblewrap():
     with Client(command=words, timeouts=SHORT) as client:
         assert "Read-only file system" in client.call("touch /usr/x")["content"][0]["text"]
         assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
-        assert client.call("sleep %s" % seconds, mode="background")["structuredContent"]["status"] == "running"
+        assert client.start("sleep %s" % seconds) > 1
         client.begin("sleep %s" % seconds, mode="slow")
         assert eventually(lambda: len(sleepers(seconds)) == 2)
         assert client.end() == 0
@@ -6846,9 +6867,10 @@ def test_interop_ssh(far_side):
                         os.kill(pid, signal.SIGKILL)
                 else:
                     client.process.stdin.close()
-                assert eventually(lambda: not alive(shell)) and alive(job["structuredContent"]["pid"])
+                pid = int(re.search(r"<pid>(\d+)</pid>", job["content"][0]["text"]).group(1))
+                assert eventually(lambda: not alive(shell)) and alive(pid)
                 assert "ends with" not in job["content"][0]["text"]         # it was taken over by a copy
-                os.killpg(job["structuredContent"]["pid"], signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
                 Path("shell").unlink()
     finally:
         shutil.rmtree(Path.home() / folder)
@@ -6907,12 +6929,8 @@ def mcp_server(folder):
 
 
 def shown_text(content):
-    """The text of a result: a string, a list of texts, or, where a client prefers MCP's structured content, that or its JSON."""
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content)
-    if isinstance(content, str) and content.startswith("{"):
-        content = json.loads(content)
-    return content["text"] if isinstance(content, dict) else content
+    """The text of a result: a string, or a list of texts."""
+    return "".join(part["text"] for part in content) if isinstance(content, list) else content
 
 
 def versions(*packages):
@@ -7036,7 +7054,7 @@ def test_interop_definitions(profile):
     assert admitted(ChatCompletionFunctionToolParam, nested) and admitted(FunctionDefinition, nested["function"])
     dumped = mcp.types.Tool.model_validate(tool).model_dump(by_alias=True, exclude_none=True, mode="json")
     assert dumped == json.loads(json.dumps(tool))
-    for schema in (one["input_schema"], flat["parameters"], tool["inputSchema"], tool["outputSchema"]):
+    for schema in (one["input_schema"], flat["parameters"], tool["inputSchema"], bash_tool.OUTPUT_SCHEMA):
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
     strict = flat["parameters"]
@@ -9848,9 +9866,9 @@ def test_definitions_to_the_letter():
     told = {"name": "bash", "description": JOBS.description}
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     assert bash_tool.define(JOBS, "/", "anthropic") == {**told, "input_schema": schema}
-    output = bash_tool.define(JOBS, "/", "mcp")["outputSchema"]
+    output = bash_tool.OUTPUT_SCHEMA
     assert bash_tool.define(JOBS, "/", "mcp") == {
-        **told, "title": "Bash", "inputSchema": schema, "outputSchema": output,
+        **told, "title": "Bash", "inputSchema": schema,
         "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}}
     text, whole, flag, number = ({"type": kind} for kind in ("string", "integer", "boolean", "number"))
     maybe = lambda kind: {"type": [kind, "null"]}
@@ -9921,9 +9939,10 @@ def test_messages_to_the_letter():
     result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
     fields = {"text": "t", "status": "exited", "exit_code": 3, "signal": "S", "truncated": True, "total_bytes": 7, "pid": 8, "output_file": "/f",
               "duration_s": 2.5, "error": "x"}
-    said = {"content": [{"type": "text", "text": "t"}], "structuredContent": fields, "isError": True}
-    assert bash_tool.call_message(bash_tool.Call(1, {}, None, False), result) == plain(**said)
-    assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result) == stateless(**said)
+    said = {"content": [{"type": "text", "text": "t"}], "isError": True}
+    for structured, more in ((False, {}), (True, {"structuredContent": fields})):
+        assert bash_tool.call_message(bash_tool.Call(1, {}, None, False), result, structured) == plain(**said, **more)
+        assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result, structured) == stateless(**said, **more)
 
 
 def test_environments_to_the_letter():
@@ -10158,7 +10177,7 @@ PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): 
 
 WIRE = frozenset("""001.1 001.2 001.3 001.4 001.5 001.7 002.1 002.2 002.3 002.4 002.6 003.3 003.19 004.1 004.4 004.5 004.6 004.7 005.2 006.4 006.8
     007.1 007.2 007.3 007.6 008.4 010.2 011.1 011.3 011.4 012.1 012.2 012.3 014.1 014.2 014.7 021.6 021.7 021.9 022.2 023.1
-    025.6 025.7 025.8 025.9 025.10 025.12 025.13 025.14 025.15 025.16 025.17""".split())
+    025.6 025.7 025.8 025.9 025.10 025.12 025.13 025.14 025.15 025.16 025.17 025.19""".split())
 for number in WIRE:
     pytest.mark.wire(PROPERTIES[number])
 
@@ -10611,12 +10630,12 @@ def test_spec_profiles():
 def test_spec_definitions():
     """The definitions in SPEC.md are those that the tool gives, in its order."""
     known = {name: json.loads(body) for name, body in fenced("definition")}
-    assert set(known) == {*PROFILES, "mcp"}
+    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
     for name, profile in PROFILES.items():
         same, tool = known[name], bash_tool.BashTool("/", profile=profile)
         mcp = {**known["mcp"], "inputSchema": same["input_schema"], **{key: same[key] for key in ("name", "description")}}
         assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
-        assert json.dumps(tool.definition("mcp")["outputSchema"]) == json.dumps(mcp["outputSchema"])
+    assert json.dumps(dict(bash_tool.OUTPUT_SCHEMA)) == json.dumps(known["structured"]["outputSchema"])
 
 
 def test_spec_constants():
@@ -10635,7 +10654,7 @@ def test_spec_results_and_errors():
     fields = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
     assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
     over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
-    assert over_mcp == list(bash_tool.OUTPUT_SCHEMA)
+    assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
     assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
 
@@ -10719,7 +10738,7 @@ class Conversation:
 
     def __init__(self, head, folder):
         changes, base, deny = {}, MODES, ()
-        self.cancel_after = None
+        self.cancel_after, self.structured = None, False
         for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
             if key == "cancel_after":
                 self.cancel_after = float(value)
@@ -10729,6 +10748,8 @@ class Conversation:
                 base = PROFILES[value]
             elif key == "deny":
                 deny = json.loads(value)
+            elif key == "structured":
+                self.structured = json.loads(value)
             elif key == "on_timeout":
                 changes[key] = bash_tool.OnTimeout(value)
             else:
@@ -10766,7 +10787,8 @@ class Conversation:
     def speak(self, line):
         """A line to a server, which is started for the first of them."""
         if self.client is None:
-            self.client = Client(cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts)
+            self.client = Client(cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts,
+                                 structured=self.structured)
         begun = time.monotonic()
         if line == "EOF":
             assert self.client.end() == 0
@@ -10856,7 +10878,7 @@ def on_the_wire(head, body):
     """Whether an example asks for nothing but what goes over a wire."""
     heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
     scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
-    return heads <= {"profile", "timeouts_s"} and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
+    return heads <= {"profile", "timeouts_s", "structured"} and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
 
 
 @pytest.mark.parametrize("number, head, body", [
