@@ -10658,6 +10658,9 @@ def test_spec_definitions():
     """The definitions in SPEC.md are those that the tool gives, in its order."""
     known = {name: json.loads(body) for name, body in fenced("definition")}
     assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
+    (_, without), = fenced("without-jobs")
+    modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
+    assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
     for name, profile in PROFILES.items():
         same, tool = known[name], bash_tool.BashTool("/", profile=profile)
         mcp = {**known["mcp"], "inputSchema": same["input_schema"], **{key: same[key] for key in ("name", "description")}}
