@@ -10707,6 +10707,9 @@ def test_spec_environment_and_patterns():
         pattern = getattr(bash_tool, "_" + name)
         assert lines.replace("\n", "") == (pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()), name
     options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
+    server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
+    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
     assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCE))
 
 
