@@ -91,7 +91,7 @@ interop:    ## with real sandboxes, clients, frameworks and sshd; needs bubblewr
 SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 .PHONY: wire
 wire: $(VENV)/ready     ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs'
-	BASH_TOOL_SERVER="$(SERVER)" $(IN_VENV) test_bash_tool.py suite -m wire $(ARGS)
+	BASH_TOOL_SERVER="$(SERVER)" $(IN_VENV) test_bash_tool.py judge $(ARGS)
 
 .PHONY: matrix
 matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv, under each of FLAVOURS, as nobody, and without each gift

@@ -5225,6 +5225,21 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
             job.pid, age_s, job.status, printable(job.output_file), shown(job.command)))
 
 
+def _undo_coercion() -> None:
+    """Takes back the LC_CTYPE that CPython sets in its own environment where the locale is C
+    (PEP 538): commands keep the locale that is set (014.3)."""
+    if os.environ.get("LC_CTYPE") not in ("C.UTF-8", "C.utf8", "UTF-8"):
+        return
+    try:
+        with open("/proc/self/environ", "rb") as file:      # as this process was started
+            given = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
+    except OSError:
+        return
+    del os.environ["LC_CTYPE"]
+    if b"LC_CTYPE" in given:
+        os.environb[b"LC_CTYPE"] = given[b"LC_CTYPE"]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and prints what a model would read. Returns the exit code for the process."""
     for fd in range(3):         # a closed one would become the first file that is opened
@@ -5235,6 +5250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return EXIT_CODES["failed"]
             os.open(os.devnull, os.O_RDWR)
     options = _options(argv)
+    _undo_coercion()
     try:
         if options.version:
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, _own_sha256()))

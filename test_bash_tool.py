@@ -10938,6 +10938,2218 @@ def test_spec_examples_can_be_dumped():
             assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in lines for line in step["expect"].split("\n"))
 
 
+# ---- The judge ----------------------------------------------------------------------------------------------------------
+# `make wire SERVER='COMMAND …'` judges a server of the protocol, in any language: each clause of the levels that the server holds
+# is asked through what a client has: lines, the server's environment, directory, options and signals, files, and /proc. A
+# question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question has a folder and servers
+# of its own, and says what it sent, what came and what it expected. Nothing is expected beyond the text of SPEC.md, and no
+# answer is too late but by whole seconds; a question that finds only lateness is asked again by itself.
+
+UNASKED = {     # clauses of the levels core, server and jobs that no client can ask, and why
+    "015.4": "a client cannot see whether its cancel came before the command began",
+    "018.2": "only a program that uses the library can be asked for a confirmation",
+    "023.4": "exit_code and success are fields of the library and of --json, not of the protocol",
+}
+NEEDS_JOBS_PROFILE = {     # clauses that a client can ask in the profile JOBS alone
+    "003.11": "only check_pid lists jobs to a client, and the level JOBS is not claimed",
+    "003.12": "only check_pid reads a job piece by piece for a client, and the level JOBS is not claimed",
+    "003.14": "only kill_pid signals a job by its number for a client, and the level JOBS is not claimed",
+}
+ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
+WIRE_LEVELS = ("core", "jobs", "server", *ROW_OF_LEVEL)
+QUESTIONS = {}      # of each clause the functions that ask for it
+SLOW_QUESTIONS = ("002.1", "002.2", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")     # asked first
+PATIENCE_S = 60.0   # for what must come at all; how long it may take is asked for separately
+
+
+def asks(*clauses):
+    """Decorator: the function asks a server for these clauses; it raises Wrong where the answer is not what they say."""
+    def decorate(function):
+        for number in clauses:
+            QUESTIONS.setdefault(number, []).append(function)
+        return function
+    return decorate
+
+
+class Wrong(Exception):
+    """An answer that is not what the clause says; `late` where it is wrong by its time alone."""
+
+    def __init__(self, expected, got, late=False):
+        super().__init__(expected, got)
+        self.expected, self.got, self.late = expected, got, late
+
+
+class Unasked(Exception):
+    """The clause cannot be asked of this server; the reason."""
+
+
+def shortened(text, most=400):
+    """The text, of a long one both ends."""
+    return text if len(text) <= most else "%s … (%d characters) … %s" % (text[:most // 2], len(text), text[-most // 2:])
+
+
+class Adapter:
+    """Speaks to a server whose tool has another name, other arguments, or comes in two: one that starts and one that is polled.
+
+    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional:
+    `tool`; `arguments`, in which each "{command}" stands for the command; `rewrite`, pairs of a pattern and what takes its place in
+    the text of an answer; `error`, a pattern whose match in the text before that marks an error; `poll`: {`tool`, `arguments`, in which "{1}" stands
+    for the first group of `number`, `number`, a pattern that the first answer must match to be polled for, `until`, a pattern, `every_s`}.
+    """
+
+    def __init__(self, said):
+        self.row = json.loads(said if said.lstrip().startswith("{") else Path(said).read_text(encoding="utf-8")) if said else {}
+        self.tool = self.row.get("tool", "bash")
+
+    def filled(self, shape, words):
+        if isinstance(shape, dict):
+            return {key: self.filled(value, words) for key, value in shape.items()}
+        if isinstance(shape, list):
+            return [self.filled(value, words) for value in shape]
+        return words.get(shape, shape) if isinstance(shape, str) else shape
+
+    def message(self, message):
+        """A request; a call of `bash` under the name and with the arguments of the server's own tool."""
+        params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
+        arguments = params.get("arguments") if isinstance(params, dict) and params.get("name") == "bash" else None
+        if not self.row or not isinstance(arguments, dict):
+            return message
+        return dict(message, params=dict(params, name=self.tool, arguments=self.arguments(arguments)))
+
+    def arguments(self, arguments):
+        shape = self.row.get("arguments")
+        return arguments if shape is None else self.filled(shape, {"{command}": arguments.get("command")})
+
+    def polled(self, wire, text):
+        """The text of the whole: what the tool for polling says, again and again until it has ended."""
+        poll = self.row.get("poll")
+        found = poll and re.search(poll["number"], text)
+        if not found:
+            return text
+        value = int(found[1]) if found[1].isdigit() else found[1]
+        parts, until = [text], time.monotonic() + PATIENCE_S
+        while not re.search(poll["until"], parts[-1]) and time.monotonic() < until:
+            time.sleep(poll.get("every_s", 0.3))
+            number = wire.request("tools/call", name=poll["tool"], arguments=self.filled(poll["arguments"], {"{1}": value}))
+            parts.append(text_of(wire.response(number).get("result", {})))
+        return "".join(parts)
+
+    def answer(self, text, is_error):
+        if "error" in self.row:
+            is_error = bool(re.search(self.row["error"], text))
+        for pattern, new in self.row.get("rewrite", ()):
+            text = re.sub(pattern, new, text)
+        return text, is_error
+
+
+def text_of(result):
+    """The text of a result of the protocol."""
+    return "".join(part.get("text", "") for part in result.get("content", ()) if isinstance(part, dict))
+
+
+class Reply:
+    """The answer to a call: `text`, `is_error`, `result`, and the seconds that it took."""
+
+    def __init__(self, text, is_error, result, took_s):
+        self.text, self.is_error, self.result, self.took_s = text, is_error, result, took_s
+
+
+class Wire:
+    """A server under question, and the client's end of its wire. Each line goes into the question's transcript."""
+
+    def __init__(self, question, *options, env=(), cwd=None, timeouts=None, profile=None, terminal=None, umask=-1, structured=False):
+        self.question, self.adapter, self.number, self.buffer = question, question.judge.adapter, 0, b""
+        self.progress = []      # the notifications of progress that came
+        self.waiting = {}       # responses that came before they were asked for
+        environ = dict(question.env, **dict(env))
+        if timeouts:
+            environ["BASH_TOOL_TIMEOUTS"] = json.dumps(timeouts)
+        if structured:
+            environ["BASH_TOOL_STRUCTURED"] = "1"
+        if profile:
+            environ["BASH_TOOL_PROFILE"] = profile
+        environ = {name: value for name, value in environ.items() if value is not None}
+        command = [*question.judge.words, *options]
+        if terminal is not None:
+            command = [sys.executable, "-c", "import fcntl, os, sys, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); "
+                       "os.close(%d); os.execvp(sys.argv[1], sys.argv[1:])" % (terminal, terminal), *command]
+        self.errors = question.place / ("stderr-%d" % len(question.wires))
+        with open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, env=environ, umask=umask,
+                cwd=cwd or question.folder, start_new_session=True, pass_fds=() if terminal is None else (terminal,))
+        self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
+        question.wires.append(self)
+        more = "".join(" %s=%s" % each for each in {**dict(env), **({"timeouts": timeouts} if timeouts else {})}.items())
+        question.note(self.name, "started", " ".join([*options, more]).strip())
+        if self.adapter.row:
+            self.greet()
+
+    def greet(self):
+        """The handshake, for servers that answer nothing before it."""
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "judge", "version": "1"}}
+        result = self.response(self.request("initialize", **hello))
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return result
+
+    def send(self, *messages):
+        """Lines: bytes as they are, all else as JSON."""
+        lines = [message if isinstance(message, bytes) else json.dumps(self.adapter.message(message)).encode() for message in messages]
+        for line in lines:
+            self.question.note(self.name, "sent", line.decode("utf-8", "backslashreplace"))
+        view = memoryview(b"".join(line + b"\n" for line in lines))
+        try:
+            while view:
+                view = view[self.process.stdin.write(view):]
+        except OSError:
+            raise Wrong("the server reads its input", self.end_of_it()) from None
+
+    def end_of_it(self):
+        """How the server ended, in words."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(5)
+            said = self.errors.read_bytes().decode("utf-8", "replace").strip().rpartition("\n")[2]
+            return "the server has ended with exit code %d%s" % (code, said and ": " + shortened(said))
+        return "the server has closed its output and lives"
+
+    def receive(self, within_s=PATIENCE_S, or_none=False):
+        """The next message; None at the end of the server's output, or, if so asked, where none came in time."""
+        deadline = time.monotonic() + within_s
+        while b"\n" not in self.buffer:
+            if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                if or_none:
+                    return None
+                raise Wrong("a line from the server within %g s" % within_s, "none", late=True)
+            chunk = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not chunk:
+                if self.buffer:
+                    raise Wrong("lines that end in a newline", repr(self.buffer[:300]))
+                return None
+            self.buffer += chunk
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        self.line = line
+        self.question.note(self.name, "came", line.decode("utf-8", "backslashreplace"))
+        try:
+            return json.loads(line.decode("utf-8"))
+        except ValueError:
+            raise Wrong("a line of JSON", shortened(repr(line))) from None
+
+    def request(self, method, **params):
+        """Sends a request; returns its id."""
+        self.number += 1
+        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        return self.number
+
+    def response(self, number, within_s=PATIENCE_S):
+        """The response to a request; progress is kept, what else the server says on its own account is passed over."""
+        deadline = time.monotonic() + within_s
+        while number not in self.waiting:
+            message = self.receive(max(0.0, deadline - time.monotonic()))
+            if message is None:
+                raise Wrong("an answer to the request %r" % number, self.end_of_it())
+            if isinstance(message, dict) and message.get("method") == "notifications/progress":
+                self.progress.append(message.get("params") or {})
+            elif isinstance(message, dict) and "method" not in message:
+                self.waiting[message.get("id")] = message
+        return self.waiting.pop(number)
+
+    def ask(self, method, **params):
+        """The result of a request."""
+        message = self.response(self.request(method, **params))
+        if "result" not in message:
+            raise Wrong("a result of %s" % method, json.dumps(message))
+        return message["result"]
+
+    def begin(self, command, token=None, **arguments):
+        """Sends a call; returns its id."""
+        meta = {} if token is None else {"_meta": {"progressToken": token}}
+        return self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
+
+    def finish(self, number, within_s=PATIENCE_S):
+        """The answer to a call that was begun."""
+        begun = time.monotonic()
+        message = self.response(number, within_s)
+        result = message.get("result")
+        if not isinstance(result, dict):
+            raise Wrong("a result of the call", json.dumps(message))
+        text, is_error = self.adapter.answer(self.adapter.polled(self, text_of(result)), bool(result.get("isError")))
+        return Reply(text, is_error, result, time.monotonic() - begun)
+
+    def call(self, command, within_s=PATIENCE_S, **arguments):
+        """The answer to a command."""
+        return self.finish(self.begin(command, **arguments), within_s)
+
+    def given(self, arguments):
+        """The answer to a call with these arguments."""
+        return self.finish(self.request("tools/call", name="bash", arguments=arguments))
+
+    def cancel(self, number):
+        self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+
+    def definition(self):
+        """The tool that the server lists, one alone."""
+        tools = self.ask("tools/list").get("tools", [])
+        chosen = [tool for tool in tools if tool.get("name") == self.adapter.tool] if self.adapter.row else tools
+        if len(chosen) != 1:
+            raise Wrong("one tool in the answer to tools/list", [tool.get("name") for tool in tools])
+        return chosen[0]
+
+    def end(self, within_s=PATIENCE_S):
+        """Closes the server's input and waits for its end; returns its exit code."""
+        self.question.note(self.name, "closed", "")
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        return self.ended(within_s)
+
+    def ended(self, within_s=PATIENCE_S):
+        try:
+            return self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise Wrong("the server ends within %g s" % within_s, "it lives", late=True) from None
+
+    def signal(self, number):
+        self.question.note(self.name, "signalled", signal.Signals(number).name)
+        os.kill(self.pid, number)
+
+    def close(self):
+        """Ends the server however it takes it."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(2)
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Question:
+    """What one function, or one example, asks of a server: a folder, the servers that it starts, and the transcript."""
+
+    def __init__(self, judge, clause, name):
+        self.judge, self.clause, self.name = judge, clause, name
+        self.place = Path(tempfile.mkdtemp(prefix="question-", dir=judge.folder))
+        self.folder, self.files = self.place / "folder", self.place / "tmp"
+        self.folder.mkdir()
+        self.files.mkdir()
+        self.mark = "JUDGE_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
+        self.env = {name: value for name, value in os.environ.items()
+                    if not re.search(r"(?i)^(BASH_TOOL_|LC_)|(PROXY|INDEX|INDEX_URL|REGISTRY)$", name)}
+        self.env.update({"TMPDIR": str(self.files), "LANG": "C.UTF-8", self.mark: "1"})
+        self.wires, self.transcript, self.begun = [], [], time.monotonic()
+
+    def note(self, who, what, text):
+        self.transcript.append({"at_s": round(time.monotonic() - self.begun, 3), "server": who, "what": what, "text": text})
+
+    def server(self, *options, **how):
+        """A server of this question."""
+        return Wire(self, *options, **how)
+
+    @functools.cached_property
+    def wire(self):
+        """The server of this question that nothing is particular about."""
+        return self.server()
+
+    def run(self, command, **arguments):
+        """The answer of that server to a command."""
+        return self.wire.call(command, **arguments)
+
+    def says(self, command, text, is_error=False, wire=None, **arguments):
+        """The command is answered with this text, and with this error mark."""
+        reply = (wire or self.wire).call(command, **arguments)
+        self.equal(reply.text, text)
+        self.equal(reply.is_error, is_error, "isError")
+        return reply
+
+    def equal(self, got, expected, what=""):
+        if got != expected or type(got) is not type(expected):
+            if isinstance(got, dict) and isinstance(expected, dict):
+                differ = {key for key in {*got, *expected} if got.get(key, "missing") != expected.get(key, "missing")}
+                got, expected = ({key: each.get(key, "missing") for key in sorted(differ)} for each in (got, expected))
+            raise Wrong("%s%r" % (what and what + " ", expected), "%s%r" % (what and what + " ", got))
+
+    def match(self, pattern, got):
+        """The text matches the pattern whole."""
+        found = re.fullmatch(pattern, got, re.DOTALL)
+        if not found:
+            raise Wrong("a text of the form %s" % pattern, repr(got))
+        return found
+
+    def that(self, holds, expected, got, late=False):
+        if not holds:
+            raise Wrong(expected, got, late)
+
+    def number(self, name, within_s=PATIENCE_S):
+        """The number that a command writes into a file, as a line."""
+        path = self.folder / name
+        if not eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), within_s):
+            raise Wrong("the command writes a number into the file %s" % name, path.exists() and path.read_text(), late=True)
+        return int(path.read_text())
+
+    def there(self, *names, within_s=PATIENCE_S):
+        """Waits until a command has made these files."""
+        for name in names:
+            if not eventually((self.folder / name).exists, within_s):
+                raise Wrong("the command makes the file %s" % name, "it is not there after %g s" % within_s, late=True)
+
+    def dead(self, *names, within_s=20.0):
+        """The processes whose numbers stand in these files have ended."""
+        for name in names:
+            pid = self.number(name)
+            if not eventually(lambda: not alive(pid), within_s):
+                raise Wrong("the process %d (%s) has ended" % (pid, name), "it lives after %g s: %s" % (within_s, words_of(pid)), late=True)
+
+    def alive(self, *names, for_s=0.0):
+        """The processes whose numbers stand in these files live, and go on to."""
+        until = time.monotonic() + for_s
+        while True:
+            for name in names:
+                pid = self.number(name)
+                self.that(alive(pid), "the process %d (%s) goes on" % (pid, name), "it has ended")
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.1)
+
+    def written(self, name):
+        """What stands in a file of the folder."""
+        self.there(name)
+        return (self.folder / name).read_text(encoding="utf-8", errors="surrogateescape")
+
+    def named(self, pattern, text):
+        """The path that an answer names."""
+        found = re.search(pattern, text)
+        if not found:
+            raise Wrong("a text that holds %s" % pattern, repr(text))
+        self.that(Path(found[1]).is_absolute(), "an absolute path", found[1])
+        return Path(found[1])
+
+    def state(self, *names):
+        """The state folder of a server of this question, 4.9, made before it starts."""
+        folder = self.files / ("bash-tool-of-%d" % os.getuid())
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder.joinpath(*names)
+
+    def close(self):
+        for wire in self.wires:
+            wire.close()
+        for pid in [*carriers(self.mark), *dwellers(self.place)]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def words_of(pid):
+    """The arguments of a process, for a message."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/%d/cmdline" % pid).read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    return "gone"
+
+
+def printf(data):
+    """A command that writes these bytes."""
+    return "printf '%s'" % "".join("\\%03o" % byte for byte in data)
+
+
+def size_in_words(count):
+    """A size as 4.7 writes it."""
+    unit, name = next((unit, name) for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")) if count >= unit or unit == 1)
+    return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)
+
+
+# ---- What the judge asks: core
+
+@asks("001.1")
+def runs_what_bash_runs(q):
+    commands = [r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'", "cat <<'E'\n$HOME `x` \\\nE\n", "f() { echo \"$# $*\"; return 3; }; f 1 '2 3'",
+                "echo a; exit 7; echo b", "echo 'open", "if true; then echo yes", "true; # said\nfalse", "set -e; echo on; false; echo never",
+                "(exit 9)", "! true", "trap 'echo bye' EXIT; echo hi", "echo $0 $# ${1-none}", "printf 'no newline at the end'", "echo {1..3} ~+ [x] \\\n  next",
+                "alias ll='echo aliased'\nll 2>/dev/null || echo 'no aliases'", "shopt -po noglob history; echo $-", "echo 'é €' | wc -c", "exec echo replaced",
+                "x=$(printf '\\n\\nq\\n\\n'); echo \"$x\" | wc -l", "echo a &&\necho b ||\necho c", "exec 7>seven; echo x >&7; cat seven", "sleep 0.1 & wait $!; echo $?",
+                "kill -TERM $$", "read -r line; echo \"got $? <$line>\"", "unset PATH; echo ${PATH-unset}", "return 5 2>/dev/null; echo $?", "cd / && pwd; false"]
+    for command in commands:
+        done = subprocess.run(["bash", "-c", command], cwd=q.folder, env=dict(q.env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, start_new_session=True, timeout=PATIENCE_S)
+        reply = q.run("exec 2>/dev/null\n" + command if "'open" not in command and "if true" not in command else command)
+        code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        first = re.match(r"\[command failed: exit code (\d+)[^\n]*\]\n?", reply.text)
+        q.equal(int(first[1]) if first else 0, code, "exit code of %r:" % command)
+        if done.stdout.strip() and code != 2:
+            q.equal(reply.text[first.end() if first else 0:], done.stdout.decode(), "output of %r:" % command)
+    q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)       # a command, no option
+
+
+@asks("001.2")
+def keeps_the_order_of_writing(q):
+    q.says("for i in $(seq 300); do echo o$i; echo e$i >&2; done", "".join("o%d\ne%d\n" % (i, i) for i in range(1, 301)))
+
+
+@asks("001.3", "001.4", "009.1")
+def cuts_the_middle(q):
+    q.says("head -c 131071 /dev/zero | tr '\\0' x; echo", "x" * 131071 + "\n")
+    lines = b"".join(b"%07d\n" % n for n in range(1, 40001))
+    for data, command in ((lines, "seq -f %07.0f 40000"), (b"y" * 131073, "head -c 131073 /dev/zero | tr '\\0' y"),
+                          (b"a" + "€".encode() * 50000, "printf a; yes € | head -n 50000 | tr -d '\\n'")):
+        text = q.run(command).text
+        path = q.named(r"\n\[full output: ([^\n]*)\]\Z", text)
+        head, tail = data[:4096].decode("utf-8", "ignore"), data[-4096:].decode("utf-8", "ignore")
+        head = head.replace("\ufffd", "")
+        q.equal(text, "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]" % (
+            size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path))
+        q.equal(path.read_bytes(), data, "the file:")
+    text = q.run("head -c 60000 /dev/zero | tr '\\0' '\\377'; exit 3").text       # 180,000 bytes of U+FFFD
+    q.match(r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
+
+
+@asks("001.5")
+def runs_in_its_directory(q):
+    elsewhere = q.folder / "here é"
+    elsewhere.mkdir()
+    wire = q.server(cwd=elsewhere)
+    q.says("pwd -P; cd /; pwd", "%s\n/\n" % elsewhere.resolve(), wire=wire)
+    q.says("pwd -P", "%s\n" % elsewhere.resolve(), wire=wire)
+
+
+@asks("001.7")
+def each_shell_is_fresh(q):
+    q.run("export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; trap 'echo trap' EXIT; ulimit -c 0; echo done")
+    q.says("echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; [ \"$PWD\" != / ] && umask",
+           "unset unset\nnone\n%04o\n" % current_umask())
+
+
+def current_umask():
+    """The umask of this process, which servers inherit."""
+    return int(re.search(r"(?m)^Umask:\s*([0-7]+)", Path("/proc/self/status").read_text())[1], 8)
+
+
+@asks("002.1")
+def thirty_seconds(q):
+    description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
+    q.that("default (30s timeout)" in description, "a description of mode that says default (30s timeout)", description)
+    reply = q.run("echo on; sleep 600", within_s=120)
+    q.equal((reply.text, reply.is_error), ("[command timed out after 30s]\non\n", True))
+    q.that(reply.took_s >= 29.9, "an answer after 30 s", "one after %.2f s" % reply.took_s)
+
+
+@asks("002.2")
+def fifteen_minutes(q):
+    description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
+    q.that("slow (15min timeout)" in description, "a description of mode that says slow (15min timeout)", description)
+    q.says("sleep 31.5; echo done", "done\n", mode="slow")
+    q.says("echo on; sleep 600", "[command timed out after 1s]\non\n", True, wire=q.server(timeouts={"slow": 1}), mode="slow")
+
+
+@asks("002.3")
+def a_timeout_ends_the_group(q):
+    wire = q.server(timeouts={"default": 2})
+    q.says("sleep 600 & echo $! > one; (sleep 600; true) & echo $! > two; sh -c 'echo $$ > three; sleep 600; :' & echo on; wait",
+           "[command timed out after 2s]\non\n", True, wire=wire)
+    q.dead("one", "two", "three")
+
+
+@asks("002.4")
+def a_timeout_keeps_the_output(q):
+    wire = q.server(timeouts={"default": 2})
+    text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
+    q.match(r"\[command timed out after 2s\]\n\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]", text)
+
+
+@asks("002.5")
+def a_timeout_names_the_limit(q):
+    for limit, words in ((0.25, "0.25s"), (1.5, "1.5s"), (2, "2s")):
+        q.says("echo on; sleep 600", "[command timed out after %s]\non\n" % words, True, wire=q.server(timeouts={"slow": limit}), mode="slow")
+
+
+@asks("002.6")
+def what_was_ended_has_no_code(q):
+    wire = q.server(timeouts={"default": 1}, structured=True)
+    for end in ("exit 7", "exit 0", "trap - TERM; kill $$"):
+        reply = wire.call("trap 'echo cleaned; %s' TERM; echo on; sleep 600 & wait" % end)
+        q.equal(reply.text, "[command timed out after 1s]\non\ncleaned\n")
+        code = (reply.result.get("structuredContent") or {}).get("exit_code")
+        q.equal(code, None, "exit_code")
+
+
+@asks("004.1")
+def leads_a_session(q):
+    number = q.wire.begin("echo $$ > shell; echo 'echo $$ > script; sleep 600' > s; bash s")
+    shell = q.number("shell")
+    q.number("script")
+    fields = Path("/proc/%d/stat" % shell).read_text().rpartition(") ")[2].split()
+    q.equal((int(fields[2]), int(fields[3])), (shell, shell), "process group and session of the shell:")
+    q.wire.cancel(number)
+
+
+SECRET_NAMES = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
+    REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
+PLAIN_VARIABLES = {
+    "KEYBOARD_LAYOUT": "us", "MONKEY": "m", "GIT_AUTHOR_NAME": "A B", "SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "MAX_TOKENS": "4096", "API_AUTH": "basic",
+    "SSH_PUBLIC_KEY": "ssh-rsa AAAA", "COMPASS": "north", "POSTGRES_HOST_AUTH_METHOD": "trust", "TOKEN_PATH": "/t", "GOOGLE_APPLICATION_CREDENTIALS": "/g.json",
+    "AUTHOR": "x", "TOKENIZERS_PARALLELISM": "false", "PW_TEST_X": "1x", "SECRETARY": "s", "CERT_DIR": "/c"}
+
+
+def environment_of(q, wire, **arguments):
+    """The environment of a command of this server."""
+    reply = wire.call("env -0 > environment; echo done", **arguments)
+    pairs = (q.folder / "environment").read_bytes().decode("utf-8", "surrogateescape").split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if pair), reply
+
+
+@asks("004.2")
+def withholds_by_name(q):
+    env, _ = environment_of(q, q.server(env={**dict.fromkeys(SECRET_NAMES, "xyzzy"), **PLAIN_VARIABLES}))
+    q.equal(sorted(set(SECRET_NAMES) & set(env)), [], "secret names that a command gets:")
+    q.equal({name: env.get(name) for name in PLAIN_VARIABLES}, PLAIN_VARIABLES, "names that hold no secret:")
+
+
+SECRET_VALUES = ["postgres://me:pw@db/x", "https://me:pw@example.org/", "-----BEGIN RSA PRIVATE KEY-----\nx", "ghp_" + "a1" * 18, "AKIA" + "A1" * 8,
+                 "sk-" + "a1" * 12, "glpat-" + "x1" * 10, "hf_" + "A1" * 15, "AIza" + "x1" * 18, "npm_" + "A1" * 18, "xoxb-1234567890-x",
+                 "Server=h;Password=hunter22;", "Authorization: Bearer abcd1234", "https://x.example/?access_token=abcdefgh12", "-Dstore.keyPassword=x",
+                 "https://hooks.slack.com/services/T0/B0/x", "DefaultEndpointsProtocol=https;AccountKey=abcd1234==", "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij"]
+PLAIN_TEXTS = ["https://example.org/", "https://user@example.org/", "postgres://user@host/db", "http://[::1]:8080/", "host:5432", "a@b.c", "sk-short", "Password=", "eyJ"]
+
+
+@asks("004.3")
+def withholds_by_value(q):
+    secret = {"INNOCENT_%d" % n: value for n, value in enumerate(SECRET_VALUES)}
+    plain = {"PLAIN_%d" % n: value for n, value in enumerate(PLAIN_TEXTS)}
+    group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h"}
+    env, _ = environment_of(q, q.server(env={**secret, **plain, **group}))
+    q.equal({name: env[name] for name in secret if name in env}, {}, "secret values that a command gets:")
+    q.equal({name: env.get(name) for name in plain}, plain, "values that are no secret:")
+    q.equal([name for name in group if name in env], [], "the group of git, one of which is secret:")
+    env, _ = environment_of(q, q.server(env=dict(group, GIT_CONFIG_VALUE_0="c")))
+    q.equal({name: env.get(name) for name in group}, dict(group, GIT_CONFIG_VALUE_0="c"), "the group of git, none of which is secret:")
+
+
+ESCAPEES = ("setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
+            "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
+            "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; ")
+
+
+@asks("004.4")
+def ends_the_tree(q):
+    wire = q.server(timeouts={"grace_s": 0.5})
+    number = wire.begin(ESCAPEES + "echo ready > ready; sleep 600", mode="slow")
+    q.there("ready")
+    for name in ("e1", "e2", "e3", "e4", "e5", "e6"):
+        q.number(name)
+    wire.cancel(number)
+    q.dead("e1", "e2", "e3", "e4", "e5", "e6")
+
+
+@asks("004.5")
+def kill_comes_after_fifteen_seconds(q):
+    wire = q.server(timeouts={"default": 2})
+    command = ("trap 'echo heard' TERM; bash -c 'trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; while :; do sleep 0.1; done' & "
+               "echo deaf; while :; do sleep 0.1; done")
+    reply = wire.call(command, within_s=120)
+    q.equal((reply.text.split("\n")[0], reply.is_error), ("[command timed out after 2s]", True))
+    q.that("heard" in reply.text, "TERM before KILL: the command's trap says heard", reply.text)
+    q.that(reply.took_s >= 16.5, "an answer no earlier than 15 s after the timeout of 2 s", "one after %.2f s" % reply.took_s)
+    q.that(reply.took_s <= 60, "an answer soon after the grace", "one after %.2f s" % reply.took_s, late=True)
+    q.there("stopped-heard", within_s=1)        # CONT follows TERM
+    q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", "[command timed out after 1s]\ndeaf\n", True,
+           wire=q.server(timeouts={"default": 1, "grace_s": 0.5}))
+
+
+@asks("004.6")
+def the_grace_is_no_delay(q):
+    reply = q.server(timeouts={"default": 1, "grace_s": 600}).call("trap 'sleep 0.2; echo done; exit 1' TERM; echo on; sleep 600 & wait")
+    q.equal(reply.text, "[command timed out after 1s]\non\ndone\n")
+    q.that(reply.took_s < 30, "an answer as soon as all has ended, and not after a grace of 600 s", "one after %.1f s" % reply.took_s, late=True)
+
+
+@asks("004.7")
+def a_normal_end_kills_nothing(q):
+    q.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3")
+    q.alive("a", "b", for_s=1.5)
+
+
+@asks("004.9")
+def no_secret_in_arguments_or_files(q):
+    word = "tok-%s" % os.urandom(8).hex()
+    wire = q.server(env={"MY_TOKEN": word})
+    reply = wire.call("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '%s'[%s]; env | grep -c '%s'[%s]; true" % (2 * (word[:-1], word[-1])))
+    q.equal(reply.text, "0\n0\n")
+    wire.call("seq 100000; sleep 600 & echo $! > left")
+    for folder, _, names in os.walk(q.files):
+        for name in names:
+            if Path(folder, name).is_file():        # the pipe that ends a job is none
+                q.that(word.encode() not in Path(folder, name).read_bytes(), "no file of the tool holds the secret", "%s does" % name)
+
+
+@asks("005.1")
+def no_controlling_terminal(q):
+    ours, theirs = pty.openpty()
+    try:
+        wire = q.server(terminal=theirs)
+        os.close(theirs)
+        q.says("(: < /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$ | tr -d ' '; tty; true", "none\n?\nnot a tty\n", wire=wire)
+    finally:
+        os.close(ours)
+
+
+@asks("005.2")
+def the_input_is_at_its_end(q):
+    q.says("cat; read -r x; echo $?; readlink /proc/self/fd/0; wc -c; python3 -c 'print(1)' < /dev/null >/dev/null; (cat; echo sub)", "1\n/dev/null\n0\nsub\n")
+
+
+def definition_of_row(name, levels, folder):
+    """The definition that 4.2 gives a server of this profile, in this directory."""
+    fences = dict(fenced("definition"))
+    if name == "modes" and "jobs" not in levels:
+        (_, fences[name]), = fenced("without-jobs")
+    shown = json.loads(fences[name])
+    shown["inputSchema"] = shown.pop("input_schema")
+    shown["description"] = shown["description"].replace("<pwd>/</pwd>", "<pwd>%s</pwd>" % folder)
+    return {**shown, **json.loads(fences["mcp"])}
+
+
+def definition_and_page(q, name="modes"):
+    """The definition that a server gives, and that of the page."""
+    listed = q.server(profile=None if name == "modes" else name).definition()
+    return listed, definition_of_row(name, q.judge.levels, q.folder)
+
+
+@asks("006.1")
+def the_schema_is_that_of_the_page(q):
+    listed, page = definition_and_page(q)
+    q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema")
+    q.equal(listed["name"], q.judge.adapter.tool, "name")
+    for level, row in ROW_OF_LEVEL.items():
+        if level in q.judge.levels:
+            listed, page = definition_and_page(q, row)
+            q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema of %s:" % row)
+
+
+@asks("006.2")
+def no_mode_is_the_default(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 60})
+    for arguments in ({}, {"mode": None}):
+        reply = wire.given(dict(arguments, command="echo on; sleep 5"))
+        q.equal(reply.text, "[command timed out after 0.5s]\non\n")
+    q.equal(wire.given({"command": "echo on; sleep 2", "mode": "slow"}).text, "on\n")
+
+
+@asks("006.3")
+def the_description_is_that_of_the_page(q):
+    listed, page = definition_and_page(q)
+    q.equal(listed.get("description"), page["description"], "description")
+    q.that("<pwd>%s</pwd>" % q.folder in listed["description"], "the directory %s" % q.folder, listed["description"])
+
+
+@asks("006.4")
+def says_what_is_wrong(q):
+    modes = ", ".join('"%s"' % mode for mode in ("default", "slow", "background") if mode != "background" or "jobs" in q.judge.levels)
+    for arguments, sentence in (
+            ({"cmd": "ls"}, 'unknown key "cmd"; allowed: "command", "mode"'), ({"command": "ls", "b": 1, "a": 2}, 'unknown key "b", "a"; allowed: "command", "mode"'),
+            ({"command": 7}, '"command" must be a string, got integer'), ({"command": True}, '"command" must be a string, got boolean'),
+            ({"command": 1.5}, '"command" must be a string, got number'), ({"command": ["ls"]}, '"command" must be a string, got array'),
+            ({"command": {}}, '"command" must be a string, got object'), ({}, '"command" is required: the shell command to execute, a string'),
+            ({"command": None}, '"command" is required: the shell command to execute, a string'), ({"mode": "slow"}, '"command" is required: the shell command to execute, a string'),
+            ({"command": "ls", "mode": "fast"}, '"mode" must be one of %s, got "fast"' % modes), ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes)):
+        if sentence == 'unknown key "b", "a"; allowed: "command", "mode"':
+            text = q.wire.given(arguments).text
+            q.that("b" in text and "a" in text and "allowed" in text, sentence, text)
+            continue
+        reply = q.wire.given(arguments)
+        q.equal((reply.text, reply.is_error), ("[system error: invalid arguments: %s]" % sentence, True))
+
+
+@asks("006.6")
+def the_same_bytes(q):
+    lines = []
+    for _ in range(3):
+        wire = q.server()
+        for _ in range(2):
+            wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+            wire.receive()
+            lines.append(wire.line)
+            wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": "echo hi"}}})
+            wire.receive()
+    q.equal(len(set(lines)), 1, "different answers to tools/list of equal servers:")
+
+
+def admits(schema, value):
+    """Whether a JSON Schema, of the few words that definitions use, admits the value."""
+    def is_a(kind, value):
+        types = {"string": str, "object": dict, "array": list, "boolean": bool}
+        if kind == "integer":
+            return isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
+        return isinstance(value, types[kind])
+
+    known = schema.get("properties", {})
+    return (is_a(schema["type"], value) and value in schema.get("enum", [value]) and
+            (schema["type"] != "integer" or schema.get("minimum", value) <= value <= schema.get("maximum", value)) and
+            (schema["type"] != "object" or set(schema.get("required", ())) <= set(value) and
+             (schema.get("additionalProperties", True) or set(value) <= set(known)) and all(admits(known[key], value[key]) for key in value if key in known)))
+
+
+@asks("006.9")
+def admits_what_the_schema_admits(q):
+    cases = [{}, *({"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})), {"Command": "echo a"}, {"command": "echo a", "cwd": "/"},
+             *({"command": "echo a", "mode": mode} for mode in ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {}))]
+    timed = [{"command": "echo a", "timeout": value} for value in (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)]
+    for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+        wire = q.server(profile=None if row == "modes" else row)
+        schema = wire.definition()["inputSchema"]
+        for arguments in cases + timed:
+            if set(arguments) & {"command", "check_pid", "kill_pid"} or row != "jobs":
+                refused = "invalid arguments" in wire.given(arguments).text
+                q.equal("refused" if refused else "admitted", "admitted" if admits(schema, arguments) else "refused", "%s in the profile %s:" % (json.dumps(arguments), row))
+
+
+@asks("007.1", "007.3")
+def states_the_code_and_the_output(q):
+    for code in (1, 2, 3, 126, 127, 200, 255):
+        q.says("echo why >&2; exit %d" % code, "[command failed: exit code %d]\nwhy\n" % code, True)
+    q.says("echo fine; exit 0", "fine\n")
+
+
+@asks("007.2")
+def names_the_signal(q):
+    for name in ("HUP", "INT", "ILL", "ABRT", "FPE", "SEGV", "USR1", "PIPE", "ALRM", "TERM"):
+        number = signal.Signals["SIG" + name]
+        q.says("echo on; kill -%s $$; sleep 5" % name, "[command failed: exit code %d (SIG%s)]\non\n" % (128 + number, name), True)
+    for number in (1, 6, 11, 15):
+        q.says("echo on; exit %d" % (128 + number), "[command failed: exit code %d (%s)]\non\n" % (128 + number, signal.Signals(number).name), True)
+    for code in (128, 200, 255):
+        q.says("echo on; exit %d" % code, "[command failed: exit code %d]\non\n" % code, True)
+
+
+def path_without_bash(q):
+    """A folder with all programs of the PATH but bash."""
+    folder = q.place / "programs"
+    folder.mkdir()
+    for directory in os.environ["PATH"].split(os.pathsep):
+        with contextlib.suppress(OSError):
+            for name in os.listdir(directory):
+                if name != "bash":
+                    with contextlib.suppress(FileExistsError):
+                        os.symlink(os.path.join(directory, name), folder / name)
+    return folder
+
+
+@asks("007.4")
+def system_errors(q):
+    wire = q.server(env={"PATH": str(path_without_bash(q))}, structured=True)
+    reply = wire.call("touch made; exit 1")
+    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]", True))
+    known = reply.result.get("structuredContent") or {"error": "shell_not_found", "exit_code": None}
+    q.equal((known["error"], known["exit_code"]), ("shell_not_found", None), "error, exit_code:")
+    q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+
+
+@asks("007.6")
+def a_kill_that_is_not_ours(q):
+    first = "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n"
+    q.says("echo big; kill -9 $$", first + "big\n", True)
+    q.says("echo big; exit 137", first + "big\n", True)
+    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1s]\non\n", True, wire=q.server(timeouts={"default": 1, "grace_s": 0.3}))
+
+
+@asks("007.7")
+def a_shell_that_reads_nothing(q):
+    programs = path_without_bash(q)
+    for text, how in (("exit 0", "exit code 0"), ("exit 3", "exit code 3"), ("kill -9 $$", "SIGKILL")):
+        (programs / "bash").write_text("#!/bin/sh\n%s\n" % text)
+        (programs / "bash").chmod(0o755)
+        reply = q.server(env={"PATH": str(programs)}).call("echo hi")
+        q.that(reply.text.startswith("[system error: "), "a system error", reply.text)
+        q.equal((reply.text, reply.is_error), ("[system error: the shell bash ended (%s) before it read the command]" % how, True))
+
+
+RENDERED = {
+    "008.1": [
+        (b"\x1b[1;31mred\x1b[0m x\n", "red x\n"), (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ y\n", "link y\n"), (b"\x1b]0;title\x07end\n", "end\n"),
+        (b"\x1bPq#1\x1b\\dcs\n", "dcs\n"), (b"\x1b_x\x1b\\apc\x1b^y\x1b\\pm\x1bXz\x1b\\sos\n", "apcpmsos\n"), (b"\x1bMone\x1b(Btwo\x1b7\n", "onetwo\n"),
+        (b"a\x1b]0;never ended\nb\n", "a0;never ended\nb\n"), (b"\xc2\x9b31mred\xc2\x9b0m\n", "red\n"), (b"\xc2\x9dtitle\xc2\x9cst\n", "st\n"), (b"end\x1b[31\n", "end\n"),
+        (b"lone\x1b\n", "lone\n"), (b"\x1b[?25lhide\x1b[2Jcls\x1b[10;4Hgo\x1b[>c\n", "hideclsgo\n"), (b"\x1b[38;2;1;2;3mrgb\x1b[4:3m\n", "rgb\n")],
+    "008.2": [
+        (b" 10%\r 50%\r100%\n", "100%\n"), (b"downloading\r\x1b[Kdone\n", "done\n"), (b"abc\b\bxy\n", "axy\n"), (b"a\r\nb\n", "a\nb\n"), (b"abcdef\x1b[3Gx\n", "abxdef\n"),
+        (b"abcdef\x1b[Gx\n", "xbcdef\n"), (b"abc\x1b[2DX\n", "aXc\n"), (b"abc\x1b[DX\n", "abX\n"), (b"abc\x1b[0DX\n", "abX\n"), (b"abcdef\r\x1b[2CX\n", "abXdef\n"),
+        (b"abcdef\r\x1b[CX\n", "aXcdef\n"), (b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"), (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"), (b"abcdef\x1b[2Kx\n", "x\n"),
+        (b"abc\x1b[1Kx\n", "abcx\n"), (b"abc\x1b[99Dx\n", "xbc\n"), (b"ab\x1b[9Gx\n", "abx\n"), (b"ab\r\x1b[9Cx\n", "abx\n"), (b"abc\rx\n", "xbc\n"), (b"\b\bx\n", "x\n"),
+        ("äöü\rx\n".encode(), "xöü\n"), (b"one\ntwo\rT\n", "one\nTwo\n"), (b"abc\r\r\nd\n", "abc\nd\n"), (b"abcdef\x1b[3G\x1b[K\n", "ab\n")],
+    "008.3": [
+        (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"), (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"), ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
+        ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"), (b"a\x0bb\x0cc\n", "abc\n")],
+    "008.4": [
+        (b"a\xffb\n", "a\ufffdb\n"), (b"\xed\xa0\x80x\n", "\ufffd\ufffd\ufffdx\n"), (b"\xf0\x9f\x98x\n", "\ufffdx\n"), ("é€😀\n".encode(), "é€😀\n"),
+        (b"\xc3\n", "\ufffd\n"), (b"\xc0\xafx\n", "\ufffd\ufffdx\n"), (b"\xf4\x90\x80\x80x\n", "\ufffd" * 4 + "x\n"), ("\ufffd\n".encode(), "\ufffd\n")]}
+
+
+@asks(*RENDERED)
+def renders_as_the_page_says(q):
+    for data, text in RENDERED[q.clause]:
+        q.equal(q.run(printf(data)).text, text, "what is shown of %r:" % data)
+
+
+@asks("008.4")
+def a_character_in_pieces(q):
+    q.says("printf '\\303'; sleep 0.4; printf '\\251\\360'; sleep 0.4; printf '\\237\\230\\200 x\\n'", "é😀 x\n")
+
+
+@asks("008.5", "024.3")
+def text_takes_linear_time(q):
+    for piece in ("\\033]", "\\r", "\\033[", "\\b", "\\033P\\033", "ab\\033[1000D", "\\302\\233", "x\\r\\033[K", "\\033]8;;"):
+        begun = time.monotonic()
+        reply = q.run("yes \"$(printf '%s')\" | tr -d '\\n' | head -c 131000; echo; echo end" % piece)
+        took = time.monotonic() - begun
+        q.that("end" in reply.text, "a text that ends in end", shortened(reply.text))
+        q.that(took < 15, "131,000 bytes of %s in less than 15 s" % piece, "%.1f s" % took, late=True)
+
+
+@asks("009.2")
+def files_are_private(q):
+    wire = q.server(umask=0)
+    path = q.named(r"\[full output: (.*)\]\Z", wire.call("umask 0; seq 100000").text)
+    q.equal(oct(path.stat().st_mode & 0o7777), "0o600", "mode of %s:" % path.name)
+    q.equal(oct(path.parent.stat().st_mode & 0o7777), "0o700", "mode of its folder:")
+    q.match(r"output-[0-9a-f]{12}\.log", path.name)
+
+
+@asks("009.3")
+def files_hold_the_bytes(q):
+    path = q.named(r"\[full output: (.*)\]\Z", q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text)
+    q.equal(path.read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
+
+
+@asks("009.4")
+def a_file_that_fails(q):
+    (q.place / "no-folder").write_text("")
+    command = "seq 100000; exit 3"
+    good, bad = q.run(command), q.server("--state-dir", str(q.place / "no-folder")).call(command)
+    (*most, last), (*fewer, said) = good.text.split("\n"), bad.text.split("\n")
+    q.that(last.startswith("[full output: "), "a last line with the file", last)
+    q.equal(fewer, most)
+    q.match(r"\[full output was not saved: .+\]", said)
+    q.says("echo fine", "fine\n", wire=q.wires[-1])
+
+
+@asks("009.5")
+def files_are_capped(q):
+    text = q.run("head -c 70000000 /dev/zero | tr '\\0' x", within_s=180).text
+    q.match(r"\[the file with the full output ends at 64MB: the rest was read but not saved\]\n\[output truncated in middle: got 66\.8MB, max is 128KB\]\n.*", text)
+    path = q.named(r"\[full output: (.*)\]\Z", text)
+    q.equal(path.stat().st_size, 67108918, "size of the file:")
+    with open(path, "rb") as file:
+        file.seek(67108864 - 2)
+        q.equal(file.read(), b"xx\n[output file capped at 64MB: the rest was not saved]\n")
+
+
+@asks("009.6")
+def folders_are_capped(q):
+    old, new, mine = q.state("output-00000000000a.log"), q.state("output-00000000000b.log"), q.state("output-mine.log")
+    for path, size, age in ((old, 1 << 30, 90000), (new, 9, 0), (mine, 9, 90000)):
+        path.touch(0o600)
+        os.truncate(path, size)
+        os.utime(path, (time.time() - age,) * 2)
+    path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
+    q.equal([each.exists() for each in (old, new, mine)], [False, True, True], "the oldest, a newer one, and a file of another name are there:")
+    q.equal(path.parent, q.state(), "state folder")
+    for n in range(1005):
+        path = q.state("output-%012x.log" % (n + 4096))
+        path.touch(0o600)
+        os.utime(path, (time.time() - 80000 + n,) * 2)
+    q.run("seq 100000")
+    left = sorted(path.name for path in q.state().glob("output-*.log") if path != mine)
+    q.that(len(left) <= 1000, "at most 1,000 output files", "%d" % len(left))
+    q.that("output-%012x.log" % 4096 not in left and "output-%012x.log" % (4096 + 1004) in left, "the oldest are removed first", left[:3] + left[-3:])
+
+
+@asks("009.7")
+def closing_keeps_what_was_named(q):
+    texts = [q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")]
+    named = {q.named(r"\[full output: (.*)\]\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
+    number = q.wire.begin("echo > begun; seq 100; sleep 600")
+    q.there("begun")
+    q.equal(q.wire.end(), 0, "exit code of the server:")
+    q.equal(q.wire.waiting.get(number, True) is None, False)
+    q.that(all(path.exists() for path in named), "the files that answers have named are kept", "one is gone")
+    there = {Path(folder, name) for folder, _, names in os.walk(q.files) for name in names if name.endswith(".log")}
+    q.equal(sorted(map(str, there - named)), [], "output files that no answer has named:")
+
+
+@asks("009.8")
+def most_calls_make_no_file(q):
+    q.run("echo hi; exit 1")
+    q.run("head -c 131000 /dev/zero | tr '\\0' x; echo")
+    q.server(timeouts={"default": 0.5}).call("echo on; sleep 600")
+    q.equal([name for _, _, names in os.walk(q.files) for name in names], [], "files:")
+
+
+@asks("010.1")
+def a_flood_stays_small(q):
+    """The server and the process that reads the command's output, by the most memory that they had."""
+    def most(pid):
+        return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
+
+    q.run("seq 60000; echo done")
+    wire, peak = q.wire, "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status"
+    before = most(wire.pid)
+    text = wire.call("a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak), within_s=180, mode="slow").text
+    q.that("got 286.1MB" in text, "got 286.1MB", shortened(text, 200))
+    q.that(most(wire.pid) - before < 8192, "the server grows by less than 8 MiB", "by %d KiB" % (most(wire.pid) - before))
+    grown = q.number("after") - q.number("before")
+    q.that(grown < 8192, "the parent of the shell grows by less than 8 MiB", "by %d KiB" % grown)
+
+
+@asks("010.2")
+def reads_to_the_end(q):
+    text = q.run("head -c 5000000 /dev/zero; echo end >&2; echo > finished").text
+    q.that("got 4.8MB," in text and "\nend\n" in text[-200:].replace("\0", ""), "the size 4.8MB, and the last line", shortened(text, 300))
+    q.there("finished", within_s=1)
+
+
+@asks("010.3")
+def calls_leave_nothing(q):
+    wire = q.server(timeouts={"default": 0.3})
+    def calls():
+        for command in ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "echo on; kill -9 $$") * 3:
+            wire.call(command)
+
+    def held():
+        proc = Path("/proc/%d" % wire.pid)
+        kids = [pid for task in os.listdir(proc / "task") for pid in (proc / "task" / task / "children").read_text().split()]
+        return len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")), len(kids)
+
+    def grown():
+        return [name for name, now, then in zip(("descriptors", "threads", "children"), held(), first) if now > then + 5]
+
+    calls()
+    first = held()
+    calls()
+    q.that(eventually(lambda: not grown(), 15), "as many descriptors, threads and children as before 18 calls: %r" % (first,), "%r" % (held(),))
+    q.equal([name for _, _, names in os.walk(q.files) for name in names if not name.endswith(".log")], [], "files:")
+
+
+@asks("011.1")
+def a_held_pipe_is_not_waited_for(q):
+    for command in ("sleep 600 & echo $! > a; echo hi", "(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi"):
+        reply = q.run(command)
+        q.match(r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n(hi\n)+", reply.text)
+        q.that(reply.took_s < 10, "an answer after 2 seconds in all", "one after %.1f s" % reply.took_s, late=True)
+    q.alive("a", "b")
+    slow = q.server(timeouts={"drain_idle_s": 8, "drain_total_s": 30})      # silence of so long is waited for
+    q.match(r"(\[still[^\n]*\]\n)?hi\nlate\n", slow.call("(sleep 2; echo late) & echo hi").text)
+
+
+@asks("011.2")
+def names_leftovers(q):
+    reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
+    a, b = q.number("a"), q.number("b")
+    found = q.match(r"\[command failed: exit code 4\]\n\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to ([^\n]+)\]\n?", reply.text)
+    named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
+    q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
+    q.run("kill -9 %s; echo" % found[2])
+    q.dead("a", "b")
+    reply = q.run("(setsid sleep 602.5 >/dev/null 2>&1 & echo $! > c); echo hi")       # in a new session, its output closed
+    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
+    reply = q.run("(exec -a 'x); kill -9 -1 ]\"' sleep 603.5) >/dev/null 2>&1 & echo hi")
+    q.match(r'\[still running: pid \d+ "x\); kill -9 -1 \\u005d\\" 603\.5"; to stop: kill -9 -\d+\]\nhi\n', reply.text)
+    reply = q.run("for i in 1 2 3 4 5 6 7; do sleep 604.5 & done; echo hi")
+    q.match(r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9 -\d+[^\n]*\]\nhi\n', reply.text)
+    q.says("sleep 0.01 & echo hi", "hi\n")
+
+
+@asks("011.3")
+def goes_on_reading(q):
+    reply = q.run("(until [ -e go ]; do sleep 0.1; done; seq 50000; echo later; echo > wrote; sleep 600) & echo $! > left; echo now")
+    path = q.named(r"output goes on to ([^\n]*)\]\n", reply.text)
+    (q.folder / "go").touch()
+    q.there("wrote")
+    expected = "now\n" + "".join("%d\n" % n for n in range(1, 50001)) + "later\n"
+    eventually(lambda: path.read_text() == expected, 20)
+    q.equal(path.read_text(), expected, "the file:")
+    q.alive("left")
+
+
+@asks("011.4")
+def nothing_written_is_lost(q):
+    for n in range(15):
+        q.says("seq 3000", "".join("%d\n" % n for n in range(1, 3001)))
+    q.says("exec > >(sort -n); seq 2000 -1 1 | tail -n 3", "1\n2\n3\n")
+    q.says("printf x > /dev/stderr; printf y; exit 3", "[command failed: exit code 3]\nxy", True)
+
+
+@asks("012.1")
+def the_text_is_in_no_arguments(q):
+    word = "word%s" % os.urandom(6).hex()
+    number = q.wire.begin("echo $$ > shell; : %s; sleep 600" % word)
+    q.number("shell")
+    holders = [words_of(int(pid)) for pid in os.listdir("/proc") if pid.isdigit() and word in words_of(int(pid))]
+    q.equal(holders, [], "arguments that hold the command's text:")
+    q.wire.cancel(number)
+    q.says("pkill -f surely-%s[x]; echo \"$? surely-%sx\"" % (word, word), "1 surely-%sx\n" % word)
+
+
+@asks("012.2")
+def any_length(q):
+    for length in (131072, 200000, 1500000):
+        q.says("x=%s\necho ${#x}" % ("y" * length), "%d\n" % length)
+    q.says("#" * 70000 + "\necho end", "end\n")
+
+
+@asks("012.3")
+def no_shell_can_take_that(q):
+    for arguments, sentence in (({"command": "echo a\0b"}, "holds a NUL character (at index 6), which no shell can take"),
+                                ({"command": "echo \ud83d"}, "holds a lone surrogate (U+D83D at index 5), which is no text"),
+                                ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text")):
+        reply = q.wire.given(arguments)
+        q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
+    q.says("echo 😀é", "😀é\n")
+
+
+@asks("013.1", "013.2")
+def the_directory_is_gone(q):
+    gone = q.folder / "gone"
+    gone.mkdir()
+    wire = q.server(cwd=gone)
+    q.says("echo there", "there\n", wire=wire)
+    gone.rmdir()
+    note = "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n" % gone
+    q.says("ls -A; stat -c %a .; [ -e ../folder ] || echo apart", note + "700\napart\n", wire=wire)
+    reply = wire.call("pwd; echo x > made")
+    q.that(reply.text.startswith(note[:-1]), note, reply.text)
+    kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
+    q.that((kept / "made").read_text() == "x\n" and kept.name.startswith(("scratch-", "bash-tool-scratch-")), "a scratch folder with the file", kept)
+    folder = wire.call("pwd").text.split("\n")[-2]
+    q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
+    shutil.rmtree(kept, ignore_errors=True)
+
+
+@asks("014.1")
+def nothing_bends_the_shell(q):
+    (q.folder / "rc").write_text("echo noise >&2\n")
+    (q.folder / "usr").mkdir()
+    env = {"BASH_ENV": str(q.folder / "rc"), "ENV": str(q.folder / "rc"), "SHELLOPTS": "noglob", "BASHOPTS": "nullglob", "CDPATH": "/", "GLOBIGNORE": "*",
+           "BASH_XTRACEFD": "1", "BASH_FUNC_ls%%": "() { echo wrong; }"}
+    got, reply = environment_of(q, q.server(env=env))
+    q.equal(reply.text, "done\n")
+    q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
+    q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
+
+
+def set_for_commands():
+    """What 4.8 sets for every command: a value of each name."""
+    (_, table), = fenced("environment")
+    (_, editors), = fenced("editor")
+    first, second = editors.split("\n")
+    return {**dict(pair.split("=", 1) for pair in table.split()), **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), first), "GIT_SEQUENCE_EDITOR": second}
+
+
+@asks("014.2")
+def nothing_asks_pages_or_paints(q):
+    expected = set_for_commands()
+    for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):      # over what is there, and where nothing is
+        got, _ = environment_of(q, q.server(env=env))
+        more = set(got) - set(q.env) - set(expected) - {"PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+        q.equal(sorted(more), [], "variables of another kind that are set:")
+        q.equal({name: got.get(name) for name in expected}, expected, "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"))
+    q.match(r"\[command failed: exit code 1\]\nthere is no editor here: .*", q.run("eval \"$EDITOR\" /dev/null").text)
+
+
+@asks("014.3")
+def the_locale(q):
+    env, _ = environment_of(q, q.server(env={"LANG": None, "LC_ALL": None, "LC_CTYPE": None}))
+    effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "none"
+    q.match(r"(?i).*\.UTF-?8", effective)
+    for name in ("LANG", "LC_ALL", "LC_CTYPE"):
+        env, _ = environment_of(q, q.server(env={"LANG": None, name: "C"}))
+        q.equal({other: env.get(other) for other in ("LANG", "LC_ALL", "LC_CTYPE") if env.get(other)}, {name: "C"}, "the locale:")
+
+
+@asks("014.4")
+def the_rest_passes(q):
+    passed = {"GIT_AUTHOR_NAME": "A  B ", "SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "EMPTY": "", "LINES_OF": "a\nb\n", "UMLAUT": "äö€", "ODD": "%s $x 'y' \"z\" \\",
+              "JAVA_HOME": "/j", "lower.dotted-name": "1", "HOME": str(q.folder), "MY_URL": "https://example.org/?a=b"}
+    env, _ = environment_of(q, q.server(env=passed))
+    q.equal({name: env.get(name) for name in passed}, passed, "variables:")
+    q.equal(env.get("PATH"), q.env["PATH"], "PATH")
+
+
+@asks("014.6")
+def a_withheld_index_is_told(q):
+    wire = q.server(env={"PIP_INDEX_URL": "https://me:pw@pypi.example/simple", "HTTPS_PROXY": "http://me:pw@proxy:3128", "NO_PROXY": "localhost"})
+    q.says("echo ${PIP_INDEX_URL-none} $NO_PROXY", "[not passed to commands, because it looks secret: HTTPS_PROXY, PIP_INDEX_URL]\nnone localhost\n", wire=wire)
+    q.says("echo on", "on\n", wire=wire)
+
+
+@asks("014.7")
+def no_startup_files(q):
+    for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
+        (q.folder / name).write_text("echo noise\n")
+    q.says("echo quiet; shopt -q login_shell || echo no login", "quiet\nno login\n", wire=q.server(env={"HOME": str(q.folder), "SSH_CLIENT": "1 2 3", "SHLVL": "0"}))
+
+
+@asks("015.1", "015.5")
+def the_end_of_input_cancels(q):
+    number = q.wire.begin("trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait")
+    q.number("shell")
+    with contextlib.suppress(OSError):
+        q.wire.process.stdin.close()
+    reply = q.wire.finish(number)
+    q.equal((reply.text, reply.is_error), ("[command cancelled]\nbegun\ncleaned\n", True))
+    q.dead("shell", "child")
+    q.equal(q.wire.ended(), 0, "exit code of the server:")
+
+
+@asks("015.3")
+def a_second_cancel_kills(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    number = wire.begin("trap 'echo > heard' TERM; echo $$ > shell; while :; do sleep 0.1; done")
+    q.number("shell")
+    wire.cancel(number)
+    q.there("heard")
+    q.alive("shell")
+    wire.cancel(number)
+    q.dead("shell", within_s=30)
+
+
+@asks("019.2")
+def calls_do_not_meet(q):
+    numbers = {code: q.wire.begin("until [ -e go ]; do sleep 0.05; done; echo out%d; exit %d" % (code, code)) for code in range(12)}
+    q.says("touch go; echo on", "on\n")
+    for code, number in sorted(numbers.items(), reverse=True):
+        reply = q.wire.finish(number)
+        q.equal((reply.text, reply.is_error), ("%sout%d\n" % ("[command failed: exit code %d]\n" % code if code else "", code), bool(code)))
+
+
+@asks("020.1")
+def the_commands_of_a_dead_server_end(q):
+    wire = q.server()
+    wire.begin(ESCAPEES + "trap '' TERM; echo $$ > shell; echo > ready; while :; do sleep 0.1; done", mode="slow")
+    names = ("e1", "e2", "e3", "e4", "e5", "e6", "shell")
+    for name in names:
+        q.number(name)
+    wire.signal(signal.SIGKILL)
+    q.dead(*names, within_s=5)
+
+
+@asks("020.2")
+def leftovers_outlive_the_server(q):
+    q.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; sleep 600 & echo $! > holder; echo on")
+    q.wire.signal(signal.SIGKILL)
+    q.alive("daemon", "holder", for_s=2.5)
+
+
+@asks("020.4")
+def the_inner_tool_ends_with_the_outer_command(q):
+    calls = [{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": command, "mode": "slow"}}} for n, command in enumerate(
+        ("setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on", "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done"))]
+    (q.folder / "calls").write_text("".join(json.dumps(call) + "\n" for call in calls))
+    wire = q.server(timeouts={"grace_s": 1})
+    number = wire.begin("(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words)), mode="slow")
+    q.number("stray")
+    q.number("inner")
+    wire.cancel(number)
+    q.dead("stray", "inner", within_s=30)
+
+
+@asks("024.2")
+def the_text_can_be_carried(q):
+    for data in (bytes(range(256)) * 8, b"\xed\xa0\x80\0\xff\xed\xbf\xbf", b"\xf0\x9f\x98" * 9, b"\xef\xbf\xbe\xef\xbf\xbf\0" * 9, b"\\ud800 \" \x1b]" * 9):
+        for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+            wire = q.server(profile=None if row == "modes" else row)
+            text = wire.call(printf(data)).text
+            q.that(not re.search("[\0\ud800-\udfff]", text), "a text without NUL and lone surrogates", repr(text)[:300])
+    wire = q.wire
+    for command in ("head -c 3000000 /dev/zero | tr '\\0' '\\377'", "yes \"$(printf '\\303\\251')\" | head -c 1000000", "head -c 131072 /dev/urandom", "seq 10000000 | head -c 40000000"):
+        length = len(re.sub(r"\n\[full output: [^\n]*\]\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass"))
+        q.that(length <= 131272, "a text of at most 131,272 bytes", "one of %d" % length)
+
+
+@asks("024.4")
+def no_answer_is_blank(q):
+    for command, text in (("true", "[no output]"), ("printf ' \\n\\t'", " \n\t\n[no output]"), ("printf '\\n'", "\n[no output]"), ("printf '\\033[0m\\0'", "[no output]"), ("echo x", "x\n")):
+        q.says(command, text)
+    for command, code in (("false", 1), ("echo; exit 3", 3)):
+        text = q.run(command).text
+        q.that(text.startswith("[command failed: exit code %d]" % code), "a text that says how it failed", text)
+
+
+@asks("014.8")
+def a_withheld_name_is_told_once(q):
+    note = "[not passed to commands, because it looks secret: %s]\n"
+    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN"), "xyzzy"))
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
+    q.says("echo OTHER''_TOKEN is unset; exit 3", "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n", True, wire=wire)
+    q.says("echo X_THIRD''_TOKEN; exit 3", "[command failed: exit code 3]\nX_THIRD_TOKEN\n", True, wire=wire)
+
+
+# ---- What the judge asks: server
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+
+
+def answers(q, wire, *rows):
+    """Each line is answered with an error of this code and this id; for a code of 0 with a result, for None with nothing."""
+    for line, code, number in rows:
+        wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
+        if code is None:
+            wire.send({"jsonrpc": "2.0", "id": "probe", "method": "ping"})
+            code, number = 0, "probe"
+        message = wire.receive()
+        got = (message.get("error") or {}).get("code", 0) if isinstance(message, dict) else message
+        shown = shortened(repr(line), 200)
+        q.equal((got, (message or {}).get("id", "missing"), (message or {}).get("jsonrpc")), (code, number, "2.0"), "code, id and version of the answer to %s:" % shown)
+        yield message
+
+
+def requested(number, method, **params):
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+@asks("006.8")
+def the_definition_is_that_of_the_page(q):
+    for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+        listed, page = definition_and_page(q, row)
+        q.equal(listed.get("annotations"), page["annotations"], "annotations of the profile %s:" % row)
+        q.equal(listed.get("title"), page["title"], "title")
+        q.equal(listed.get("description"), page["description"], "description of the profile %s:" % row)
+        q.equal(sorted(listed), sorted(page), "keys of the definition:")
+
+
+HEARTBEAT_LINE = r"\[still running after \d+s\]"
+
+
+def live_text(wire, token):
+    """The joined messages of progress under a token, without signs of life."""
+    return "".join(each.get("message", "") for each in wire.progress if each.get("progressToken") == token and not re.fullmatch(HEARTBEAT_LINE, each.get("message", "")))
+
+
+@asks("016.1")
+def live_output_is_the_decoded_output(q):
+    number = q.wire.begin("printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 5000", token="t")
+    expected = "aé\x1b[1mb\ufffd\r\n"
+    until = time.monotonic() + PATIENCE_S
+    while live_text(q.wire, "t") != expected and time.monotonic() < until:
+        message = q.wire.receive()
+        q.that(message is not None and message.get("method") == "notifications/progress", "progress while the command runs", message)
+        q.wire.progress.append(message["params"])
+    q.equal(live_text(q.wire, "t"), expected, "live output while the command runs:")
+    (q.folder / "seen").touch()
+    q.wire.finish(number)
+    q.equal(live_text(q.wire, "t"), expected + "".join("%d\n" % n for n in range(1, 5001)), "the messages joined:")
+
+
+@asks("016.2")
+def a_slow_reader_misses_the_oldest(q):
+    number = q.wire.begin("seq 8000000; echo the end; echo > finished", token="t", mode="slow")
+    q.there("finished")
+    q.wire.finish(number)
+    text = live_text(q.wire, "t")
+    found = re.findall(r"\n\[live output skipped: \d+(?:\.\d)?[KM]B\]\n", text)
+    q.that(found, "a line [live output skipped: …MB], for a client that reads when the command has ended", shortened(text))
+    q.that(text.endswith("8000000\nthe end\n"), "the newest output at the end", shortened(text))
+    sizes = [len(each.get("message", "").encode()) for each in q.wire.progress]
+    q.that(max(sizes) <= 262144 + 100, "messages of at most 262,144 bytes", "one of %d" % max(sizes))
+
+
+@asks("017.6")
+def the_environment_sets_timeouts(q):
+    for name, value in (("BASH_TOOL_TIMEOUTS", '{"default": "soon"}'), ("BASH_TOOL_TIMEOUTS", "soon"), ("BASH_TOOL_TIMEOUTS", '{"default": -1}'),
+                        ("BASH_TOOL_TIMEOUTS", "[1]"), ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'), ("BASH_TOOL_PROFILE", "nobody")):
+        q.equal(q.server(env={name: value}).ended(), 125, "exit code of a server with %s=%s:" % (name, value))
+    wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
+    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire)
+    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n", True, wire=wire, mode="slow")
+    q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
+    for level, row in ROW_OF_LEVEL.items():
+        if level in q.judge.levels:
+            listed, page = definition_and_page(q, row)
+            q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema with BASH_TOOL_PROFILE=%s:" % row)
+            q.that("echo" not in q.server(profile=row.upper()).call("echo hi").text, "a profile by its name in any case", "an error")
+
+
+@asks("017.7")
+def denied_texts_are_refused(q):
+    wire = q.server("--deny", "rm -rf", "--deny", "mkfs")
+    for command, pattern in (("echo one; touch made; rm -rf /nonexistent-folder", "rm -rf"), ("touch made; mkfs --help", "mkfs"), ("touch made; mkfs; rm -rf x", "rm -rf")):
+        q.says(command, "[system error: Command blocked by safety policy: contains '%s']" % pattern, True, wire=wire)
+    q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+    q.says("echo RM -RF; echo rm  -rf", "RM -RF\nrm -rf\n", wire=wire)
+
+
+@asks("017.8")
+def kept_names_pass(q):
+    env = {"A_TOKEN": "one", "B_TOKEN": "two", "GH_ONE_TOKEN": "three", "DATABASE_URL": "db://me:pw@h"}
+    got, _ = environment_of(q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env))
+    q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
+
+
+@asks("025.1")
+def each_era_has_its_form(q):
+    for method, params in (("server/discover", {}), ("tools/list", {}), ("ping", {}), ("tools/call", {"name": "bash", "arguments": {"command": "echo hi"}})):
+        message, = answers(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
+        result = message["result"]
+        info = result.get("_meta", {}).get("io.modelcontextprotocol/serverInfo", {})
+        q.that(result.get("resultType") == "complete" and isinstance(info.get("name"), str) and isinstance(info.get("version"), str),
+               "resultType complete, and a server with name and version in _meta of the answer to %s" % method, json.dumps(result)[:600])
+        if method in ("server/discover", "tools/list"):
+            q.that("ttlMs" in result and "cacheScope" in result, "ttlMs and cacheScope in the answer to %s" % method, json.dumps(result)[:600])
+        if method == "server/discover":
+            q.equal((result.get("supportedVersions"), result.get("capabilities")), (["2026-07-28"], {"tools": {}}))
+            continue
+        message, = answers(q, q.wire, (requested(2, method, **params), 0, 2))
+        q.that("resultType" not in message["result"], "the form of the handshake without a version in _meta", json.dumps(message)[:300])
+
+
+@asks("025.2")
+def an_unknown_version_is_refused(q):
+    for version in ("2031-01-01", "2025-11-25", "", "x"):
+        for method in ("tools/list", "ping", "tools/call", "server/discover", "resources/list"):
+            message, = answers(q, q.wire, (requested(1, method, _meta=dict(META, **{"io.modelcontextprotocol/protocolVersion": version})), -32022, 1))
+            q.equal(message["error"].get("data"), {"requested": version, "supported": VERSIONS}, "data of the error:")
+
+
+@asks("025.3")
+def versions_are_agreed(q):
+    for asked in (*VERSIONS[1:], "2026-07-28", "1999-01-01"):
+        message, = answers(q, q.server(), (requested(1, "initialize", protocolVersion=asked, capabilities={}, clientInfo={"name": "x", "version": "1"}), 0, 1))
+        result = message["result"]
+        q.equal(result.get("protocolVersion"), asked if asked in VERSIONS[1:] else "2025-11-25", "the version for a client of %s:" % asked)
+        q.equal((result.get("capabilities"), sorted(result.get("serverInfo", {}))), ({"tools": {}}, ["name", "version"]))
+
+
+@asks("025.4")
+def the_model_reads_what_went_wrong(q):
+    wire = q.server(timeouts={"default": 0.5})
+    q.says("echo hi", "hi\n", wire=wire, mode="slow")
+    q.says("echo hi; exit 3", "[command failed: exit code 3]\nhi\n", True, wire=wire, mode="slow")
+    q.says("echo hi; sleep 600", "[command timed out after 0.5s]\nhi\n", True, wire=wire)
+    for arguments in ({"cmd": "ls"}, {}, {"command": 3}, {"command": "a\0"}):
+        reply = wire.given(arguments)
+        q.that(reply.is_error and reply.text.startswith("[system error: invalid arguments: "), "a result with isError and a system error", json.dumps(reply.result))
+        q.equal([part.get("type") for part in reply.result["content"]], ["text"], "the parts of content:")
+
+
+@asks("025.5")
+def the_client_is_wrong(q):
+    call = {"name": "bash", "arguments": {"command": "echo hi"}}
+    list(answers(
+        q, q.wire, (requested(1, "resources/list"), -32601, 1), (requested(2, "no/such"), -32601, 2), (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
+        (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4), (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
+        (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6), (dict(requested(7, "tools/list"), params=7), -32602, 7),
+        (dict(requested(8, "tools/list"), params=[]), -32602, 8), (requested(9, "tools/list", _meta=7), -32602, 9),
+        (requested(10, "tools/list", _meta={"io.modelcontextprotocol/protocolVersion": 7}), -32602, 10),
+        (requested(11, "tools/call", **call, _meta={"progressToken": 1.5}), -32602, 11), (requested(12, "tools/call", **call, _meta={"progressToken": True}), -32602, 12),
+        (dict(requested(13, "tools/list"), params=None), 0, 13), (requested(14, "tools/list", cursor="x"), 0, 14), (requested(15, "tools/list", _meta=None), 0, 15)))
+
+
+@asks("025.6")
+def structured_content_conforms(q):
+    wire = q.server(structured=True, timeouts={"default": 0.5})
+    schema = wire.definition().get("outputSchema")
+    if schema is None:
+        raise Wrong("an outputSchema in the definition, with BASH_TOOL_STRUCTURED=1", "none")
+    page = json.loads(dict(fenced("definition"))["structured"])["outputSchema"]
+    q.equal(schema, page, "outputSchema")
+    types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+    for arguments, shown in (
+            ({"command": "echo hi"}, {"status": "exited", "exit_code": 0, "signal": None, "truncated": False, "total_bytes": 3, "error": None, "pid": None, "output_file": None}),
+            ({"command": "echo hi; kill -9 $$"}, {"status": "exited", "exit_code": 137, "signal": "SIGKILL", "total_bytes": 3}),
+            ({"command": "echo hi; exit 143"}, {"status": "exited", "exit_code": 143, "signal": None}),
+            ({"command": "seq 100000"}, {"status": "exited", "truncated": True, "total_bytes": 588895}),
+            ({"command": "echo hi; sleep 600", "mode": "default"}, {"status": "timed_out", "exit_code": None, "signal": None}),
+            ({"cmd": "x"}, {"status": "rejected", "error": "invalid_arguments", "exit_code": None, "duration_s": 0})):
+        reply = wire.given(dict({"mode": "slow"} if "command" in arguments else {}, **arguments))
+        content = reply.result.get("structuredContent") or {}
+        q.equal(sorted(content), sorted(page["required"]), "keys of structuredContent:")
+        q.equal(content["text"], reply.text, "text")
+        q.equal({key: content[key] for key in shown}, shown, "structuredContent after %s:" % json.dumps(arguments))
+        for key, row in page["properties"].items():
+            kinds = row["type"] if isinstance(row["type"], list) else [row["type"]]
+            fits = any(isinstance(content[key], types[kind]) and not (kind != "boolean" and isinstance(content[key], bool)) for kind in kinds)
+            q.that(fits and content[key] in row.get("enum", [content[key]]), "%s of the type %s" % (key, kinds), content[key])
+    reply = wire.given({"command": "seq 100000", "mode": "slow"})
+    q.equal(reply.result["structuredContent"]["output_file"], str(q.named(r"\[full output: (.*)\]\Z", reply.text)), "output_file")
+
+
+@asks("025.7")
+def requests_are_answered_meanwhile(q):
+    number = q.wire.begin("until [ -e go ]; do sleep 0.1; done; echo gone", mode="slow")
+    for _ in range(3):
+        q.equal(q.wire.ask("ping"), {})
+        q.says("echo meanwhile", "meanwhile\n")
+    q.wire.definition()
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish(number).text, "gone\n")
+
+
+@asks("025.8")
+def withdrawn_calls_end(q):
+    kept = q.wire.begin("until [ -e go ]; do sleep 0.1; done; echo kept")
+    number = q.wire.begin("echo $$ > shell; setsid sleep 600 & echo $! > child; wait", token="p")
+    q.number("shell")
+    q.number("child")
+    q.wire.cancel(number)
+    q.dead("shell", "child")
+    count = len(q.transcript)
+    q.wire.cancel("never heard of")
+    q.wire.cancel(number)
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish(kept).text, "kept\n")
+    q.says("sleep 1; echo on", "on\n")
+    q.that(number not in q.wire.waiting, "no answer to the withdrawn call", json.dumps(q.wire.waiting.get(number)))
+    q.equal([each["text"] for each in q.transcript[count:] if each["what"] == "came" and '"p"' in each["text"]], [], "progress after the withdrawal:")
+
+
+@asks("025.9")
+def the_server_ends(q):
+    jobs = "jobs" in q.judge.levels
+    for end in ("input", "SIGINT", "SIGTERM", "SIGHUP"):
+        wire = q.server()
+        if jobs:
+            wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
+        number = wire.begin("trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait" % (end, end), mode="slow")
+        q.number("child-" + end)
+        q.number("shell-" + end)
+        if end == "input":
+            wire.process.stdin.close()
+        else:
+            wire.signal(getattr(signal, end))
+        q.equal(wire.finish(number).text, "[command cancelled]\nbye\n", "the answer that is due:")
+        q.equal(wire.ended(), 0, "exit code after %s:" % end)
+        q.dead("shell-" + end, "child-" + end)
+        if jobs:
+            q.alive("job-" + end)
+    wire = q.server(timeouts={"grace_s": 600})
+    wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGTERM)
+    q.there("heard")
+    q.alive("deaf")
+    wire.signal(signal.SIGTERM)
+    q.equal(wire.ended(), 0, "exit code after a second signal:")
+    q.dead("deaf")
+
+
+@asks("025.10")
+def progress_with_a_token_alone(q):
+    for token in ("p", 7):
+        q.wire.progress.clear()
+        number = q.wire.begin("for i in 1 2 3; do echo $i; sleep 0.5; done", token=token)
+        q.equal(q.wire.finish(number).text, "1\n2\n3\n")
+        told = q.wire.progress
+        q.equal([each.get("progressToken") for each in told], [token] * len(told), "progressToken")
+        q.equal([each.get("progress") for each in told], list(range(1, len(told) + 1)), "progress")
+        q.equal(live_text(q.wire, token), "1\n2\n3\n", "the messages joined:")
+    q.wire.progress.clear()
+    q.says("echo one; sleep 1; echo two", "one\ntwo\n")
+    q.equal(q.wire.progress, [], "progress without a token:")
+
+
+@asks("025.11")
+def signs_of_life(q):
+    begun = time.monotonic()
+    number = q.wire.begin("sleep 21.5; echo on", token="t")
+    q.wire.finish(number)
+    told = [each.get("message", "") for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))]
+    q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", q.wire.progress)
+    q.that(len(told) <= (time.monotonic() - begun) / 10, "a sign of life every ten seconds", told)
+    q.match(r"\[still running after 1\d+s\]", told[0])
+
+
+@asks("025.12")
+def garbled_lines_cost_nothing(q):
+    list(answers(
+        q, q.wire, (b'{"jsonrpc": "2.0", "id": 1, "method"', -32700, None), (b"\xff\xfe", -32700, None), (b"\xef\xbb\xbf{}", -32700, None), (b'{"a": NaN}', -32700, None),
+        (b"[" * 100000, -32700, None), ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None), ({"id": 7, "method": "ping"}, -32600, 7), ("ping", -32600, None),
+        (7, -32600, None), (None, -32600, None), ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8), ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None), ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
+        ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None), ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
+        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "unknown"}}, None, None), ({"jsonrpc": "2.0", "id": 8, "result": {}}, None, None),
+        ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None), ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
+        (b"", None, None), (b" \t ", None, None), (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1), ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
+        (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2)))
+
+
+@asks("025.13")
+def batches(q):
+    q.wire.send([requested(1, "ping"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, 5, requested(2, "tools/call", name="bash", arguments={
+        "command": "until [ -e go ]; do sleep 0.1; done; echo slow"}), [requested(3, "ping")], requested(4, "ping")])
+    got = [q.wire.receive() for _ in range(4)]
+    q.equal([(each.get("id"), (each.get("error") or {}).get("code")) if isinstance(each, dict) else each for each in got], [(1, None), (None, -32600), (None, -32600), (4, None)],
+            "id and code of the answers before the slow one:")
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish(2).text, "slow\n")
+    list(answers(q, q.wire, ([], -32600, None)))
+
+
+@asks("025.14")
+def long_lines(q):
+    wire = q.wire
+    most = 4194304
+    frame = len(b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ""}}')
+    list(answers(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1)))
+    list(answers(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}', -32600, None)))
+    before = peak_of(wire.pid)
+    list(answers(q, wire, (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None), (requested(3, "ping"), 0, 3)))
+    q.that(peak_of(wire.pid) - before < 32 << 10, "a line of 60 MB is not kept", "the server grew by %d KiB" % (peak_of(wire.pid) - before))
+
+
+def peak_of(pid):
+    """The most memory that a process had, in KiB."""
+    return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
+
+
+@asks("025.15")
+def a_client_that_stops_reading(q):
+    wire = q.server(timeouts={"default": 2, "grace_s": 0.5})
+    for n in range(4):
+        wire.begin("echo $$ > shell-%d; seq 100000; exec sleep 600" % n)
+    wire.ask("ping")
+    before = peak_of(wire.pid)
+    os.set_blocking(wire.process.stdin.fileno(), False)
+    line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
+    rest = b""
+    while time.monotonic() - quiet < 5 and sent < 40000000:     # a server that reads on would keep the answers to 400,000 requests
+        rest = rest or line * 500
+        with contextlib.suppress(BlockingIOError):
+            written = os.write(wire.process.stdin.fileno(), rest)
+            rest, sent, quiet = rest[written:], sent + written, time.monotonic()
+            continue
+        time.sleep(0.05)
+    q.dead("shell-0", "shell-1", "shell-2", "shell-3")
+    grown = peak_of(wire.pid) - before
+    q.that(grown < 64 << 10, "bounded memory while %d bytes of requests are sent and nothing is read" % sent, "the server grew by %d KiB" % grown)
+    os.set_blocking(wire.process.stdin.fileno(), True)
+    q.equal(wire.end(), 0, "exit code of the server:")
+
+
+@asks("025.16")
+def the_wire_is_the_servers_own(q):
+    pipes = {os.readlink("/proc/%d/fd/%d" % (q.wire.pid, fd)) for fd in (0, 1)}
+
+    def holders():
+        found = set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if int(pid) != os.getpid() and pipes & {os.readlink("/proc/%s/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%s/fd" % pid)}:
+                    found.add(int(pid))
+        return found
+
+    q.wire.ask("ping")
+    before = holders()
+    number = q.wire.begin("cat; echo stray > /proc/$PPID/fd/1; echo stray > /proc/$PPID/fd/2; sleep 600 & echo $! > left; echo $$ > shell; sleep 600", mode="slow")
+    q.number("shell")
+    if "jobs" in q.judge.levels:
+        q.wire.call("sleep 600", mode="background")
+    q.equal(sorted(words_of(pid) for pid in holders() - before), [], "processes that hold the server's standard input or output:")
+    q.wire.cancel(number)
+    q.says("cat; readlink /proc/self/fd/0", "/dev/null\n")
+
+
+@asks("025.17")
+def one_id_is_one_call(q):
+    call = {"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.1; done; echo first"}}
+    q.wire.send(requested("x", "tools/call", **call))
+    list(answers(q, q.wire, (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x")))
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish("x").text, "first\n")
+    q.that(not (q.folder / "second").exists(), "the second call is not run", "it was")
+    q.wire.send(requested("x", "tools/call", name="bash", arguments={"command": "echo third"}))
+    q.equal(q.wire.finish("x").text, "third\n", "a call with an id that was answered:")
+
+
+@asks("025.18")
+def sixty_four_calls(q):
+    numbers = [q.wire.begin("until [ -e go ]; do sleep 0.5; done; echo on", mode="slow") for _ in range(64)]
+    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
+    for _ in range(2):
+        q.says("echo over > over", text, True)
+    q.that(not (q.folder / "over").exists(), "the 65th call is not run", "it was")
+    q.equal(q.wire.ask("ping"), {})
+    (q.folder / "go").touch()
+    q.equal({q.wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
+    q.says("echo on", "on\n")
+
+
+@asks("025.19")
+def text_alone(q):
+    for value in (None, "", "0"):
+        wire = q.server(env={"BASH_TOOL_STRUCTURED": value})
+        q.that("outputSchema" not in wire.definition(), "a definition without outputSchema", "one with it")
+        for command in ("echo hi", "exit 3"):
+            q.equal(sorted(set(wire.call(command).result) - {"_meta", "resultType"}), ["content", "isError"], "keys of the result:")
+    q.equal(q.server(env={"BASH_TOOL_STRUCTURED": "nonsense"}).ended(), 125, "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:")
+
+
+# ---- What the judge asks: jobs, and the other profiles
+
+STARTED = r"<pid>(\d+)</pid>\n<output_file>([^\n]*)</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?"
+
+
+def job_of(q, command, wire=None):
+    """Starts a background command; returns its number and its file."""
+    reply = (wire or q.wire).call(command, mode="background")
+    found = re.search(STARTED, reply.text)
+    if not found:
+        raise Wrong("a text of the form %s" % STARTED, repr(reply.text))
+    return int(found[1]), Path(found[2])
+
+
+def note_in(q, path, how):
+    """The file of a job ends with this completion note, and has no other."""
+    def notes():
+        return re.findall(r"(?m)^\[background process .*\]$", path.read_text(errors="replace"))
+
+    eventually(notes, 30)
+    time.sleep(0.3)
+    q.equal(notes(), ["[background process %s]" % how], "completion notes in the file:")
+    q.that("\n\n[background process %s]\n" % how in path.read_text(errors="replace"), "an empty line, and the note on a line of its own", path.read_text(errors="replace")[-300:])
+
+
+@asks("003.1")
+def a_job_is_answered_at_once(q):
+    q.run("echo warm")
+    reply = q.run("echo $$ > job; echo up; sleep 600", mode="background")
+    found = q.match(STARTED, reply.text)
+    q.equal((int(found[1]), reply.is_error), (q.number("job"), False), "the number, and isError:")
+    q.that(reply.took_s < 5, "an answer within half a second", "one after %.1f s" % reply.took_s, late=True)
+    q.equal(oct(Path(found[2]).stat().st_mode & 0o7777), "0o600", "mode of the file:")
+    q.that(eventually(lambda: Path(found[2]).read_text() == "up\n", 20), "the output in the file", Path(found[2]).read_text())
+    q.run("kill -9 -%s; echo" % found[1])
+    q.dead("job")
+    text = q.run("echo $$ > quick; echo x", mode="background").text
+    q.that(text.startswith("<pid>%d</pid>\n<output_file>/" % q.number("quick")), "the number of a background command that has ended", text)
+
+
+@asks("003.2")
+def jobs_outlive_the_server(q):
+    _, path = job_of(q, "echo $$ > job; until [ -e go ]; do sleep 0.1; done; seq 30000; exit 7")
+    q.number("job")
+    q.wire.signal(signal.SIGKILL)
+    q.alive("job", for_s=1.5)
+    (q.folder / "go").touch()
+    note_in(q, path, "failed: exit status: 7")
+    q.that(path.read_text().startswith("".join("%d\n" % n for n in range(1, 30001))), "all output in the file", shortened(path.read_text()))
+
+
+@asks("003.3")
+def an_early_failure_is_one(q):
+    reply = q.run("echo why; exit 3", mode="background")
+    q.equal(reply.is_error, True, "isError")
+    found = q.match(r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n\n\n\[background process failed: exit status: 3\]\n?", reply.text)
+    note_in(q, Path(found[1]), "failed: exit status: 3")
+
+
+@asks("003.4")
+def the_supervisor_is_in_no_ones_way(q):
+    word = "word%s" % os.urandom(4).hex()
+    job_of(q, "echo $PPID > supervisor; echo $$ > job; : %s; sleep 600" % word)
+    supervisor, job = q.number("supervisor"), q.number("job")
+    fields = Path("/proc/%d/stat" % supervisor).read_text().rpartition(") ")[2].split()
+    q.that(int(fields[1]) != q.wire.pid, "a supervisor that is no child of the server", "its parent is the server")
+    q.that(os.getsid(supervisor) not in (os.getsid(q.wire.pid), job), "a supervisor in a session of its own", "that of the server or of the job")
+    q.that(word not in words_of(supervisor), "a supervisor that shows nothing of the command", words_of(supervisor))
+    for name in ("TERM", "INT", "HUP", "ABRT", "XCPU", "USR1", "PIPE", "STOP"):
+        with contextlib.suppress(OSError):
+            os.kill(supervisor, getattr(signal, "SIG" + name))
+    time.sleep(1)
+    q.that(alive(supervisor) and alive(job), "a supervisor that no signal but KILL moves, and its job", "it has ended")
+    stopped = lambda: Path("/proc/%d/stat" % supervisor).read_text().rpartition(") ")[2][0] in "Tt"
+    q.that(eventually(lambda: not stopped(), 20), "a supervisor that goes on after STOP", "it is stopped")
+
+
+@asks("003.5", "003.6")
+def ends_are_noted(q):
+    for command, how in (("sleep 1; echo built", "completed"), ("sleep 1; exit 3", "failed: exit status: 3"), ("sleep 1; exit 143", "failed: exit status: 143"),
+                         ("sleep 1; kill -9 $$", "failed: signal: 9 (SIGKILL)"), ("sleep 1; kill -SEGV $$", "failed: signal: 11 (SIGSEGV)")):
+        if ("completed" in how) == (q.clause == "003.5"):
+            note_in(q, job_of(q, command)[1], how)
+
+
+@asks("003.7")
+def jobs_end_at_their_limit(q):
+    for name, kill in (("a", False), ("b", True)):
+        wire = q.server(timeouts={"background": 2.5, "grace_s": 0.3})
+        command = "trap '' TERM; echo $$ > job-%s; setsid sleep 600 & echo $! > %s1; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > %s2); while :; do sleep 0.1; done"
+        _, path = job_of(q, command % (name, name, name), wire)
+        q.number("job-" + name)
+        if kill:
+            wire.signal(signal.SIGKILL)
+        q.dead("job-" + name, name + "1", name + "2")
+        note_in(q, path, "failed: timed out after 2.5s")
+
+
+@asks("003.8")
+def a_lost_supervisor_is_told(q):
+    _, path = job_of(q, "echo $PPID > supervisor; echo $$ > job; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); sleep 600")
+    q.number("job")
+    os.kill(q.number("supervisor"), signal.SIGKILL)
+    q.dead("job", "daemon")
+    q.that("exit status" not in path.read_text() and "completed" not in path.read_text(), "no exit status of a lost job", path.read_text())
+    reply = q.run("kill -9 $PPID; sleep 600", mode="background")
+    q.that("was killed" in reply.text if reply.is_error else "<pid>" in reply.text, "a background command whose supervisor was killed at once has no exit code", reply.text)
+
+
+@asks("003.9")
+def one_note(q):
+    _, path = job_of(q, "echo $$ > job; until [ -e go ]; do sleep 0.1; done; exit 3")
+    q.number("job")
+    q.wire.signal(signal.SIGKILL)
+    (q.folder / "go").touch()
+    wires = [q.server() for _ in range(3)]
+    for wire in wires:
+        wire.call("echo on")
+    note_in(q, path, "failed: exit status: 3")
+    for wire in wires:
+        wire.call("sleep 600", mode="background")
+        wire.end()
+    note_in(q, path, "failed: exit status: 3")
+
+
+@asks("003.10")
+def daemons_of_jobs_are_named(q):
+    _, path = job_of(q, "sleep 1; nohup sleep 605.5 >/dev/null 2>&1 & echo $! > daemon; sleep 1; exit 4")
+    daemon = q.number("daemon")
+    note_in(q, path, 'failed: exit status: 4; still running: %d "sleep 605.5"' % daemon)
+    q.alive("daemon", for_s=1)
+    wire = q.server(timeouts={"background": 3, "grace_s": 0.3})
+    job_of(q, "sleep 1; (setsid sleep 600 >/dev/null 2>&1 & echo $! > limited)", wire)
+    q.dead("limited")
+
+
+@asks("003.11")
+def jobs_of_other_servers_are_found(q):
+    number, _ = job_of(q, "echo one; echo $$ > job; sleep 600")
+    other = q.server("--state-dir", str(q.state()), profile="jobs")
+    text = other.given({"check_pid": number}).text
+    q.match(r"\[Process %d still running\.\n\nNew output since last check \(1 lines\):\none\n\nFull output: [^\n]*\](\n.*)?" % number, text)
+    ended, _ = job_of(q, "sleep 0.6; exit 5")
+    until = time.monotonic() + 30
+    while "exited" not in text and time.monotonic() < until:
+        text = other.given({"check_pid": ended}).text
+        time.sleep(0.1)
+    q.that(text.startswith("[Process %d exited with code 5.\n" % ended), "the end of a job of another server", text)
+
+
+@asks("003.12")
+def pieces_are_the_whole(q):
+    wire = q.server(profile="jobs")
+    reply = wire.given({"command": "for i in 1 2 3 4 5 6; do printf 'x\\342'; sleep 0.3; printf '\\202\\254\\n'; sleep 0.2; done; echo > finished; sleep 600", "timeout": 500})
+    number = int(re.search(r"\(pid (\d+)\)", reply.text)[1])
+    pieces = [re.search(r"\n\nstdout:\n(.*?)\n\nstderr:", reply.text, re.DOTALL)[1]]
+    while True:
+        done = (q.folder / "finished").exists()
+        text = wire.given({"check_pid": number}).text
+        pieces.append(re.search(r"\(\d+ lines\):\n(.*?)\n\nFull output:", text, re.DOTALL)[1])
+        if done:
+            break
+        time.sleep(0.15)
+    q.equal(re.sub("\n", "", "".join(pieces)), "x€" * 6, "the pieces joined, without newlines:")
+
+
+@asks("003.13")
+def jobs_are_stopped(q):
+    wire = q.server(timeouts={"grace_s": 0.5})
+    _, path = job_of(q, "trap 'echo heard' TERM; echo $$ > job; setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); while :; do sleep 0.1; done", wire)
+    q.number("b")
+    with open(path.with_suffix(".stop"), "wb") as stop:     # 4.9: each byte written into it is a stop
+        stop.write(b"1")
+    q.dead("job", "a", "b")
+    eventually(lambda: "[background" in path.read_text(), 20)
+    q.that("heard\n" in path.read_text() and len(re.findall(r"(?m)^\[background process failed: signal: (?:15 \(SIGTERM\)|9 \(SIGKILL\))\]$", path.read_text())) == 1,
+           "TERM first, and one note with the signal", path.read_text())
+    if "JOBS" in q.judge.levels:
+        wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
+        text = wire.given({"command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done", "timeout": 1000}).text
+        q.that(wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text.startswith("[Process "), "an answer to kill_pid", text)
+        q.that(not alive(q.number("deaf")) and not alive(q.number("c")), "nothing of the job lives once kill_pid is answered", "it does")
+
+
+@asks("003.14")
+def strangers_are_spared(q):
+    number, path = job_of(q, "echo $$ > job; sleep 600")
+    q.run("kill -9 -%d; echo" % number)
+    q.dead("job")
+    process = subprocess.Popen(["sleep", "600"], env=q.env, cwd=q.folder, start_new_session=True)
+    threading.Thread(target=process.wait, daemon=True).start()
+    stranger = process.pid
+    (q.folder / "stranger").write_text("%d\n" % stranger)
+    record = path.with_suffix(".job")
+    record.write_text(record.read_text().replace('"pid": %d' % number, '"pid": %d' % stranger))
+    q.server("--state-dir", str(q.state()), profile="jobs").given({"kill_pid": stranger})
+    q.alive("stranger", for_s=1)
+
+
+@asks("003.15")
+def leftovers_are_read_without_the_server(q):
+    path = q.named(r"output goes on to ([^\n]*)\]\n", q.run("(until [ -e go ]; do sleep 0.1; done; echo later; sleep 600) & echo $! > left; echo now").text)
+    q.wire.signal(signal.SIGKILL)
+    q.wire.process.wait()
+    (q.folder / "go").touch()
+    eventually(lambda: "later" in path.read_text(), 20)
+    q.equal(path.read_text(), "now\nlater\n", "the file:")
+    q.alive("left", for_s=1)
+
+
+@asks("003.16")
+def jobs_are_counted(q):
+    numbers = [job_of(q, "sleep 606.%d" % n)[0] for n in range(32)]
+    reply = q.run("touch made; sleep 600", mode="background")
+    q.that(reply.is_error and reply.text.startswith("[system error: too many background jobs (32 of at most 32); stop one with kill -9 -PID to make room: "), "a refusal", reply.text)
+    for n, number in enumerate(numbers):
+        q.that('%d "sleep 606.%d"' % (number, n) in reply.text, "the job %d in the list" % number, reply.text)
+    q.that("fine\n" in q.run("echo fine").text and not (q.folder / "made").exists(), "no other command is refused, and that one not run", "it is")
+    q.run("kill -9 -%d; while kill -0 %d 2>/dev/null; do sleep 0.1; done; sleep 1; echo" % (numbers[0], numbers[0]))
+    job_of(q, "sleep 607")
+    q.run("kill -9 %s; echo" % " ".join("-%d" % number for number in numbers[1:]))
+
+
+@asks("003.18")
+def no_supervisor_is_an_error(q):
+    wire = q.server()
+    wire.ask("ping")
+    most = 1 + max(int(fd) for fd in os.listdir("/proc/%d/fd" % wire.pid))
+    resource.prlimit(wire.pid, resource.RLIMIT_NOFILE, (most, most))
+    for mode in ("default", "background"):
+        reply = wire.call("touch made", mode=mode)
+        q.that(reply.is_error and re.match(r"\[system error: .*could(?: not)? be started: .+\]|\[system error: .*(?:Too many open files).*\]", reply.text), "spawn_failed with its reason", reply.text)
+    q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+
+
+@asks("003.19")
+def opened_anew(q):
+    _, path = job_of(q, "echo one; echo two > /dev/stderr; echo three | tee /dev/stderr >/dev/null; echo four > /proc/self/fd/1; sleep 1; exit 1")
+    note_in(q, path, "failed: exit status: 1")
+    q.that(path.read_text().startswith("one\ntwo\nthree\nfour\n"), "one to four", path.read_text())
+
+
+@asks("003.20")
+def a_deleted_file(q):
+    _, path = job_of(q, "echo $$ > job; echo x; until [ -e go ]; do sleep 0.1; done; seq 100000; echo > finished; sleep 600")
+    path.unlink()
+    (q.folder / "go").touch()
+    q.there("finished")
+    q.alive("job", for_s=1)
+
+
+@asks("003.21")
+def a_killed_shell_takes_its_job_along(q):
+    number, path = job_of(q, "sleep 600 & echo $! > server; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); wait")
+    q.number("daemon")
+    os.kill(number, signal.SIGTERM)
+    q.dead("server", "daemon")
+    note_in(q, path, "failed: signal: 15 (SIGTERM)")
+
+
+@asks("021.2")
+def sanitised_text(q):
+    wire = q.server(profile="jobs")
+    for data, text in ((b"\x1b[31mred\x1b[0m\tx\x07\0\r\nok\rgo\n", "red\tx\nok\rgo"), (b"\x1b]0;t\x07a\x1b]8;;\x1b\\b\x7fc\x1b(Bd\n", "ab\x7fc(Bd"), (b"a\x1b[12", "a[12")):
+        q.equal(wire.given({"command": printf(data)}).text, "stdout:\n%s\n\nstderr:\n\n\nexit code: 0" % text)
+
+
+@asks("021.3", "021.4")
+def the_tail(q):
+    wire = q.server(profile="jobs")
+    q.equal(wire.given({"command": "seq 2001"}).text, "stdout:\n%s\n[stdout: Showing last 2000 of 2001 lines.]\n\nstderr:\n\n\nexit code: 0" % "\n".join(map(str, range(2, 2002))))
+    text = wire.given({"command": "head -c 60000 /dev/zero | tr '\\0' x"}).text
+    q.match(r"stdout:\nx{51200}\n\[stdout: Showing last 51200 bytes of line 1\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0", text)
+
+
+@asks("022.2")
+def the_head_in_characters(q):
+    text = q.server(profile="streams").call("yes é | head -n 30001 | tr -d '\\n'; head -c 30000 /dev/zero | tr '\\0' x >&2").text
+    q.equal(json.loads(text), {"stdout": "é" * 30000 + "\n[truncated]", "stderr": "x" * 30000, "exitCode": 0})
+
+
+@asks("023.2")
+def the_head_in_bytes(q):
+    text = q.server(profile="guarded").call("printf x; yes € | head -n 90000 | tr -d '\\n'").text
+    q.equal(text, "Exit code: 0\nx" + "€" * ((262144 - 1) // 3) + "\n... (output truncated)")
+
+
+@asks("003.17")
+def what_is_kept_ends_with_the_server(q):
+    wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
+    reply = wire.given({"command": "echo $$ > job; echo early; until [ -e go ]; do sleep 0.1; done; echo late > late; sleep 600", "timeout": 700})
+    q.match(r"\[Command backgrounded after 0\.7s timeout \(pid %d\)\. Partial output:\n\nstdout:\nearly\n\nstderr:\n\n\nFull output: /[^\n]*\n"
+            r"Use check_pid or kill_pid to manage\.\]" % q.number("job"), reply.text)
+    (q.folder / "go").touch()
+    q.there("late")
+    q.alive("job")
+    q.equal(wire.end(), 0, "exit code of the server:")
+    q.dead("job")
+
+
+@asks("018.1", "023.3")
+def labels_of_what_went_wrong(q):
+    wire = q.server("--deny", "rm -rf", profile="guarded", timeouts={"default": 1})
+    q.says("echo begun; sleep 600", "Command timed out after 1s\nbegun\n", True, wire=wire)
+    q.says("rm -rf x", "Command blocked by safety policy: contains 'rm -rf'", True, wire=wire)
+
+
+@asks("024.1")
+def streams_apart(q):
+    command, out, err = "for i in 1 2 3; do echo o$i; echo e$i >&2; done", "o1\no2\no3\n", "e1\ne2\ne3\n"
+    forms = {"jobs": "stdout:\n%s\nstderr:\n%s\nexit code: 0" % (out, err), "streams": json.dumps({"stdout": out, "stderr": err, "exitCode": 0}),
+             "guarded": "Exit code: 0\nSTDOUT:\n%s\nSTDERR:\n%s" % (out, err)}
+    for level, row in ROW_OF_LEVEL.items():
+        if level in q.judge.levels:
+            q.says(command, forms[row], wire=q.server(profile=row))
+
+
+# ---- How the judge goes about it
+
+class Exchange(Conversation):
+    """An example of SPEC.md, told to a server."""
+
+    def __init__(self, q, head):
+        options, how = [], {}
+        for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
+            if key in ("profile", "structured"):
+                how[key] = value
+            else:
+                how.setdefault("timeouts", {}).update(json.loads(value) if key == "timeouts_s" else {key: json.loads(value)})
+        self.q, self.folder, self.bound, self.took, self.wires = q, q.folder, {}, 0.0, {}
+        self.start = functools.partial(q.server, *options, **how)
+
+    def wire(self, of):
+        """One server for the calls, one for the lines of an example."""
+        if of not in self.wires:
+            self.wires[of] = self.start()
+        return self.wires[of]
+
+    def step(self, line):
+        if line.startswith("> "):
+            wire = self.wire("calls")
+            begun = time.monotonic()
+            reply = wire.given(json.loads(self.fill(line[2:])))
+            text, is_error = reply.text, reply.is_error
+        else:
+            begun = time.monotonic()
+            done = subprocess.run(["bash", "-c", self.fill(line[2:])], cwd=self.folder, env=self.q.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=PATIENCE_S)
+            text, is_error = done.stdout.decode("utf-8"), False
+        self.took = time.monotonic() - begun
+        return text[:-1] if text.endswith("\n") else text, is_error
+
+    def speak(self, line):
+        wire = self.wire("lines")
+        begun = time.monotonic()
+        if line == "EOF":
+            self.q.equal(wire.end(), 0, "exit code of the server:")
+        else:
+            message = self.fill(line)
+            with contextlib.suppress(ValueError):
+                message = wire.adapter.message(json.loads(message)) if wire.adapter.row else message
+            wire.send(message.encode() if isinstance(message, str) else message)
+        self.took = time.monotonic() - begun
+
+    def hear(self, line):
+        begun = time.monotonic()
+        got = self.wire("lines").receive()
+        while isinstance(got, dict) and got.get("method") == "notifications/message":      # what a server logs is no news
+            got = self.wire("lines").receive()
+        self.took += time.monotonic() - begun
+        if got is None:
+            raise Wrong("the line %s" % line, self.wire("lines").end_of_it())
+        try:
+            self.holds(got, json.loads(line), "")
+        except AssertionError:
+            raise Wrong("the line %s" % line, json.dumps(got, ensure_ascii=False)) from None
+
+    def probe(self, words):
+        kind, *rest = self.fill(words).split()
+        if kind in ("dead", "alive"):
+            self.q.dead(rest[0]) if kind == "dead" else self.q.alive(rest[0])
+        elif kind == "within":
+            self.q.that(self.took < float(rest[0]), "the step takes less than %s s" % rest[0], "%.2f s" % self.took, late=True)
+        else:
+            try:
+                super().probe(words)
+            except (AssertionError, OSError) as problem:
+                raise Wrong("? " + words, str(problem)) from None
+
+
+def example_as_question(head, body):
+    """The function that tells an example to a server."""
+    def the_example_of_the_page(q):
+        row = dict(re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)).get("profile", "modes")
+        if row not in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+            raise Unasked("the profile %s is not claimed" % row)
+        if '"mode": "background"' in body and "jobs" not in q.judge.levels:
+            raise Unasked("the level jobs is not claimed")
+        try:
+            Exchange(q, head).run(body)
+        except AssertionError as problem:
+            expected, _, got = str(problem).partition("\ngot\n")
+            raise Wrong(expected.replace("expected\n", "", 1), got) from None
+    return the_example_of_the_page
+
+
+class Judge:
+    """Asks a server the clauses that it claims, several at a time, and says what it found."""
+    AT_ONCE = 8
+
+    def __init__(self, words, adapter=None, claims=None, only=()):
+        self.words, self.adapter, self.claims, self.only = self.absolute(words), adapter or Adapter(""), claims or {}, only
+        self.folder = tempfile.mkdtemp(prefix="judge-")
+        self.levels = list(self.claims.get("levels", ()))
+        self.found = not self.levels        # by asking
+        self.outcomes = {}                  # of each clause what its questions found
+
+    @staticmethod
+    def absolute(words):
+        """The command line, fit for another directory: its program, and what it names that is there, by absolute paths."""
+        first = shutil.which(words[0])
+        return [os.path.abspath(first) if first else words[0], *(
+            os.path.abspath(word) if not word.startswith("-") and os.path.exists(word) else word for word in words[1:])]
+
+    def unfit(self):
+        """Why no question can be asked of this server, in one line; None if they can."""
+        if not (os.path.isabs(self.words[0]) and os.access(self.words[0], os.X_OK)):
+            return "cannot be judged: there is no program %s" % self.words[0]
+        question = Question(self, "", "start")
+        try:
+            question.wire.greet()
+        except (Wrong, OSError, KeyError) as problem:
+            return "cannot be judged: it does not answer initialize: %s" % (problem.got if isinstance(problem, Wrong) else problem)
+        finally:
+            question.close()
+        return None
+
+    def find_levels(self):
+        """The levels that the server seems to hold, by what it lists in each profile."""
+        self.levels = ["server"]
+        for name, level in (("modes", "core"), *((row, level) for level, row in ROW_OF_LEVEL.items())):
+            question = Question(self, "", "levels")
+            try:
+                listed = question.server(profile=None if name == "modes" else name).definition()
+                keys = listed.get("inputSchema", {}).get("properties", {})
+                page = json.loads(dict(fenced("definition"))[name])
+                if name == "modes":
+                    self.levels.append("core")
+                    self.levels += ["jobs"] * ("background" in keys.get("mode", {}).get("enum", ()))
+                elif listed.get("description") == page["description"] and sorted(keys) == sorted(page["input_schema"]["properties"]):
+                    self.levels.append(level)
+            except (Wrong, OSError, AttributeError, TypeError):
+                pass
+            finally:
+                question.close()
+
+    def claimed(self):
+        """The clauses that the server claims and a wire may ask, in the order of the page."""
+        held = [glob for level in self.levels for glob in LEVELS[level]]
+        left_out = self.claims.get("not claimed", ())
+        return [number for number in CLAUSES if any(fnmatch.fnmatch(number, glob) for glob in held)
+                and not any(fnmatch.fnmatch(number, glob) for glob in left_out) and (not self.only or any(fnmatch.fnmatch(number, glob) for glob in self.only))]
+
+    def questions(self, number):
+        """What is asked for a clause: functions."""
+        examples = [example_as_question(head, body) for clause, head, body in EXAMPLES if clause == number and on_the_wire(head, body)]
+        return QUESTIONS.get(number, []) + examples
+
+    def answer(self, number, function):
+        """What one question found: its outcome, and what there is to say of it."""
+        question = Question(self, number, function.__name__)
+        found = {"question": function.__name__.replace("_", " "), "outcome": "passed"}
+        try:
+            function(question)
+        except Unasked as why:
+            found.update(outcome="not asked", reason=str(why))
+        except Wrong as wrong:
+            found.update(outcome="late" if wrong.late else "failed", expected=str(wrong.expected), got=str(wrong.got))
+        except Exception as problem:        # an answer of a form that no question foresaw
+            line = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__)[-2:])
+            found.update(outcome="failed", expected="an answer that the question can read", got="%s: %s" % (type(problem).__name__, problem), where=line)
+        finally:
+            question.close()
+        return dict(found, took_s=round(time.monotonic() - question.begun, 2), transcript=question.transcript)
+
+    def run(self):
+        """Asks everything; what was only late again, by itself."""
+        todo = [(number, function) for number in self.claimed() for function in self.questions(number) if self.reason(number) is None]
+        todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+        self.outcomes = {number: [] for number in self.claimed()}
+        with ThreadPoolExecutor(self.AT_ONCE) as pool:
+            for (number, function), found in zip(todo, pool.map(lambda each: self.answer(*each), todo)):
+                self.outcomes[number].append((function, found))
+        for number, outcomes in self.outcomes.items():
+            self.outcomes[number] = [dict(self.answer(number, function), again=True) if found["outcome"] == "late" else found for function, found in outcomes]
+
+    def reason(self, number):
+        """Why a clause cannot be asked; None if it can."""
+        if number in UNASKED:
+            return UNASKED[number]
+        if number in NEEDS_JOBS_PROFILE and "JOBS" not in self.levels:
+            return NEEDS_JOBS_PROFILE[number]
+        return None if self.questions(number) else "no question was written"
+
+    def verdict(self, number):
+        """passed, failed or not asked, and of the last why."""
+        kinds = {found["outcome"] for found in self.outcomes[number]}
+        if kinds & {"failed", "late"}:
+            return "failed", None
+        if "passed" in kinds:
+            return "passed", None
+        return "not asked", self.reason(number) or "; ".join(found.get("reason", "") for found in self.outcomes[number])
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def report(self):
+        """The verdict as an object."""
+        verdicts = {number: self.verdict(number) for number in self.outcomes}
+        known = self.claims.get("known failures", ())
+        return {"server": self.words, "levels": self.levels, "levels found by asking": self.found, "claims": self.claims, "claimed": len(verdicts),
+                "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
+                "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
+                "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
+                "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
+                "clauses": {number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found} for number, found in self.outcomes.items()}}
+
+
+def shown_verdict(report):
+    """The verdict as text: the score, then each failure with what was sent, what came and what was expected."""
+    unasked = "".join("; %d not asked: %s" % (len(report["not asked"]), ", ".join(report["not asked"])) if report["not asked"] else "")
+    yield "passed %d of %d claimed clauses; %d failed%s" % (len(report["passed"]), report["claimed"], len(report["failed"]), unasked)
+    yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
+    for number, why in report["not asked"].items():
+        yield "not asked %s: %s" % (number, why)
+    for number in report["failed"]:
+        row, known = report["clauses"][number], number in report["claims"].get("known failures", ())
+        yield "\nFAILED%s REQ-BASH-%s  %s" % (", as is known," * known, number, row["sentence"])
+        for found in row["questions"]:
+            if found["outcome"] in ("failed", "late"):
+                yield "  asked:    %s%s" % (found["question"], ", twice: only late" * (found["outcome"] == "late"))
+                for each in found["transcript"][-6:]:
+                    yield "  %8.2f s %s %s %s" % (each["at_s"], each["server"], each["what"], shortened(each["text"]))
+                yield "  expected: %s" % shortened(found["expected"], 1200)
+                yield "  got:      %s" % shortened(found["got"], 1200)
+    for number in report["known failures that pass"]:
+        yield "\nREQ-BASH-%s is a known failure, and did not fail" % number
+
+
+def judge(arguments):
+    """`make wire`: judges the server that BASH_TOOL_SERVER names; returns the exit code."""
+    words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(TOOL), "--mcp"]
+    one = Judge(words, Adapter(os.environ.get("BASH_TOOL_ADAPTER", "")), json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}"), arguments)
+    try:
+        unfit = one.unfit()
+        if unfit:
+            print(unfit)
+            return 2
+        if one.found:
+            one.find_levels()
+        begun = time.monotonic()
+        one.run()
+        report = dict(one.report(), took_s=round(time.monotonic() - begun, 1))
+    finally:
+        one.close()
+    if os.environ.get("BASH_TOOL_VERDICT"):
+        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8", errors="backslashreplace")
+    for line in shown_verdict(report):
+        print(line.encode("utf-8", "backslashreplace").decode())
+    known = report["claims"].get("known failures", ())
+    return int(bool(set(report["failed"]) - set(known) or report["known failures that pass"]))
+
+
 # ---- The file itself ----------------------------------------------------------------------------------------------
 
 def test_pure_above_the_line():
