@@ -5,7 +5,7 @@
     make mutation              the pure sections with one small change at a time, which a test must notice
     BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that gift of the platform
 
-A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))`, or in one of the two tables below. The module
+A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))` or `@fault("t07", …)`. The module
 under test runs in three kinds of process: to patch it in this one changes nothing of a supervisor. `variant_module`
 loads a copy in which a constant or a line is another.
 
@@ -59,143 +59,12 @@ SPEC = (HERE / "SPEC.md").read_text(encoding="utf-8")
 SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 
 
-# ---- The saboteurs: for each clause the wrong change under which its property must turn red ---------------
+# ---- The clauses of SPEC.md, and for each the wrong change under which its property must turn red --------------
 
-SABOTEURS = {
-    "001.1": ('eval -- \\"$BASH_EXECUTION_STRING\\""', 'eval $BASH_EXECUTION_STRING"'),
-    "001.2": ("stderr=writers[-1]", "stderr=subprocess.DEVNULL"),
-    "001.3": ("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"),
-    "001.4": ("    if fitted.cut:\n        lines.append", "    if False:\n        lines.append"),
-    "001.6": ('if outcome.exit_code else ""', 'if outcome.exit_code else "[command succeeded]"'),
-    "002.1": ("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"),
-    "002.2": ("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"),
-    "002.5": ("timed out after {limit}]", "timed out]"),
-    "003.1": ("To stop: kill -9 -{pid}", "To stop: kill -9 {pid}"),
-    "003.3": ('failed = outcome.error != "lost" and', "failed = False and"),
-    "003.4": ("signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}",
-              "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGXCPU}"),
-    "003.5": ('else "completed"', 'else "succeeded"'),
-    "003.6": ("(outcome.exit_code - 128, outcome.signal)", "(outcome.exit_code, outcome.signal)"),
-    "003.8": ('_LOST = Outcome("lost", error="lost", reason="lost")', '_LOST = Outcome("exited", 0)'),
-    "003.9": ("text[len(there):] if text.startswith(there) else text", "text"),
-    "003.10": ('how + ("; still running: " + still if still else "")', "how"),
-    "003.12": ("len(data) - len(decoder.getstate()[0])", "len(data)"),
-    "003.13": ("return self._end(lambda: 1)", "return bool(self._end)"),
-    "003.15": ("            self._begin_job()\n        groups", "            pass\n        groups"),
-    "003.16": ("if len(live) < self.max_jobs:", "if len(live) <= self.max_jobs:"),
-    "003.18": ("return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
-              "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))"),
-    "003.21": ("self._state.stops = 1       # a stranger", "pass       # a stranger"),
-    "004.2": ("word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
-              "word in name.upper() for word in SECRET_WORDS"),
-    "004.3": ("if re.search(_SECRET_VALUE, value):", "if False:"),
-    "004.4": ("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"),
-    "004.7": ("self._left = self._leftovers()\n            self._detach()",
-              "self._left = self._leftovers()\n            _kill_below(os.getpid())\n            self._detach()"),
-    "004.8": ("withheld = secret - kept - dropped", "withheld = secret - dropped"),
-    "005.2": ("exec </dev/null; ", ""),
-    "006.1": ('"required": list(profile.required)}', '"required": []}'),
-    "006.2": ('given.get("mode", "default")', 'given.get("mode", "slow")'),
-    "006.3": ('.replace("{cwd}", printable(cwd))', '.replace("{cwd}", "/")'),
-    "006.4": ("unknown key %s; allowed", "unknown %.0s; allowed"),
-    "006.5": ("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"),
-    "006.6": ('told = {"name": "bash",', 'told = {"name": "bash", "$comment": str(time.time()),'),
-    "007.1": ("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"),
-    "007.2": ("return 128 - returncode,", "return -1,"),
-    "007.3": ("+ fitted.text\n", "+ ('' if outcome.exit_code else fitted.text)\n"),
-    "007.5": ("return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=SUPERVISOR_KILLED))",
-              "return Answer(Outcome(\"exited\", 0))"),
-    "007.6": ('if name == "SIGKILL" else', 'if name == "SIGFOO" else'),
-    "008.1": (r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"),
-    "008.2": ('        if kind == "\\r":\n            seek(start)', '        if kind == "\\r":\n            seek(start), screen.truncate()'),
-    "008.3": (r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"),
-    "008.4": ('data.decode("utf-8", "replace")\n\n\n#', 'data.decode("latin-1")\n\n\n#'),
-    "008.5": ("        write(run)\n", "        write(run), screen.getvalue()\n"),
-    "009.1": ('text += ("" if text.endswith', '"" + ("" if text.endswith'),
-    "009.2": ("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"),
-    "009.3": ("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"),
-    "009.4": ("except OSError as problem:\n                self.saved", "except KeyError as problem:\n                self.saved"),
-    "009.5": ("if len(chunk) > self._room:", "if False:"),
-    "010.1": ("if len(self._tail) > 2 * self._tail_bytes:", "if False:"),
-    "010.2": ("self.total_bytes += len(chunk)", "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"),
-    "011.1": ("min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
-              "state.output_s + limits.drain_idle_s"),
-    "011.2": ("named=_named(self._left), targets", "named=\"processes\", targets"),
-    "011.3": ("        self._spool.add(chunk)\n        buffer.add",
-              "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add"),
-    "012.3": ('if "\\0" in command:', "if False:"),
-    "014.1": ("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"),
-    "014.2": ("    env.update(NON_INTERACTIVE)\n", ""),
-    "014.3": ('env["LANG"] = "C.UTF-8"', "pass"),
-    "014.4": ("env = {name: value for name, value in environ.items() if", "env = {name: value.strip() for name, value in environ.items() if"),
-    "014.6": ("if name in words or name.upper().endswith(REMOTE_ENDINGS)]", "if name in words]"),
-    "014.7": ('b"--norc", ', ""),
-    "017.1": ("result.exit_code or 0)", "0)"),
-    "017.2": ('"timed_out": 124', '"timed_out": 1'),
-    "017.3": ("signal.signal(number, _interrupted)", "signal.signal(number, signal.SIG_DFL)"),
-    "017.4": ("json.dumps(result.to_dict()", "json.dumps(result.text"),
-    "018.1": ("if pattern in request.command:", "if pattern == request.command:"),
-    "018.2": ("except Exception:\n                confirmed = False", "except Exception:\n                confirmed = True"),
-    "021.1": ("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"),
-    "021.2": ('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'),
-    "021.3": ("del lines[0]            # its", "pass            # its"),
-    "021.4": ("TAIL_FILE_PARTLY if saved.reason else TAIL_FILE\n", "TAIL_FILE_PARTLY if saved.reason else ''\n"),
-    "021.5": ('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"),
-    "021.6": ("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"),
-    "021.10": ('not schema.get("minimum", value) <= value <= ', "not value <= "),
-    "022.1": ('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'),
-    "022.2": ("text[:profile.max_output_chars], HEAD_CHARS_CUT", "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT"),
-    "022.3": ('(outcome.command[:ECHO_CHARS], why)', '(outcome.command, why)'),
-    "023.1": ("if stderr.text else stdout.text\n", "if stdout.text else stdout.text\n"),
-    "023.2": ("(most + 4, 0)}[profile", "(most - 4, 0)}[profile"),
-    "023.3": ('"cancelled": "Cancelled", "failed"', '"cancelled": "", "failed"'),
-    "023.4": ("return -1 if outcome.exit_code is None or outcome.signal else", "return -1 if outcome.exit_code is None else"),
-    "024.2": ('lambda text: text.replace("\\0", "\\ufffd")', "lambda text: text"),
-    "024.3": (r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI', r'[^\n]*?(?:\x07|\x1b\\)"      # CSI'),
-    "006.7": ('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable', "return nullable"),
-    "006.8": ('"destructiveHint": True', '"destructiveHint": False'),
-    "006.9": ('<= value <= schema.get("maximum", value):', "<= value:"),
-    "017.6": ("timeouts_s={mode: given.get(mode, limit_s) for", "timeouts_s={mode: limit_s for"),
-    "017.7": ("deny=options.deny, ", ""),
-    "017.8": ("keep_env=options.keep_env, ", ""),
-    "025.1": ('result = {"resultType": "complete", **result, ', "result = {**result, "),
-    "025.2": ("if stateless and version not in STATELESS_VERSIONS:", "if False:"),
-    "025.3": ("version if version in HANDSHAKE_VERSIONS else", "HANDSHAKE_VERSIONS[0] if version in HANDSHAKE_VERSIONS else"),
-    "025.4": ('"isError": result.is_error}', '"isError": False}'),
-    "025.5": ('if name != tool["name"]:', "if not name:"),
-    "025.7": ("_thread.start_new_thread(self._work, (underway,))", "self._work(underway)"),
-    "025.8": ("            underway.cancel.cancel()", "            pass"),
-    "025.9": ("            for _ in filter(None, signals):", "            for _ in ():"),
-    "025.10": ("        self.told += 1", "        self.told = 1"),
-    "025.11": ("now - underway.spoke >= HEARTBEAT_S and", "now - underway.spoke >= HEARTBEAT_S * 9 and"),
-    "025.12": ('if message.get("jsonrpc") != "2.0" or not isinstance', "if not isinstance"),
-    "025.13": ("message if isinstance(message, list) and message else [message]", "[message]"),
-    "025.14": ("line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]", "line += first"),
-    "025.15": ("queue.Queue(OUTBOX_MESSAGES)", "queue.Queue()"),
-    "025.16": ("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr", "stdin=subprocess.DEVNULL, stderr"),
-    "025.17": ("if call.id in self._calls:", "if False:"),
-    "025.18": ("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"),
-    "020.1": ("for pid in pids:\n            _signal(pid, signal.SIGKILL)",
-              "for _ in pids:\n            return"),
-    "020.2": ("self._attached = False\n        self._supervisor.tell(DETACHED)", "self._supervisor.tell(DETACHED)"),
-    "020.3": ("            popen.wait()\n\n    def close", "            self._zombie = popen\n\n    def close"),
-    "020.4": ("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"),
-}
-
-
-# The same for the fault injections, which no single clause says: T01 to T52 of the collection of kernel facts; and for the machine
-# of jobs, which has several.
-SABOTEURS_OF_FAULTS = {
-    "t07": ("return returncode, None", "return returncode & 127, None"),
-    "t19": ("elif outcome.signal:", "elif not outcome.signal:"),
-    "t24": ("_close(self.fd)\n        self.fd = -1", "self.fd = -1"),
-    "t28": ("self.saved is None or self.saved.capped or", "self.saved is None or"),
-    "t35": ("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"),
-    "jobs_machine-1": ("_write_all(fd, text[len(there):] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
-    "jobs_machine-3": ("return text, max(0, offset) + len(data)", "return text, len(data)"),
-    "jobs_machine-5": ("            if job.pid:\n", '            if job.pid and job.status != "lost":\n'),
-}
-
+CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
+CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
+SABOTEURS = {}              # of clauses
+SABOTEURS_OF_FAULTS = {}    # of what no single clause says: the injected faults T01 to T52, and the machine of jobs
 
 # Those that make their property wait for hours; 024.3 computes for hours.
 HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t04", "t06", "t35", "t37", "t44", "t52"}
@@ -212,10 +81,9 @@ def clause(number, saboteur=None):
     _register(SABOTEURS, number, saboteur)
 
     def decorate(test):
-        sentence = re.search(r"^#### REQ-BASH-%s\n> (.*?)\n\n" % re.escape(number), SPEC, re.MULTILINE | re.DOTALL)
         inner = getattr(getattr(test, "hypothesis", test), "inner_test", test)
-        if sentence is not None and inner.__doc__ is None:      # a number that SPEC.md lacks is found by test_spec_ties
-            inner.__doc__ = test.__doc__ = " ".join(sentence.group(1).split())
+        if number in CLAUSES and inner.__doc__ is None:     # a number that SPEC.md lacks is found by test_spec_ties
+            inner.__doc__ = test.__doc__ = CLAUSES[number][0]
         return test
     return decorate
 
@@ -779,12 +647,12 @@ yes | head -n 1
 """.strip("\n").split("\n")
 
 
+@clause("001.1", saboteur=('eval -- \\"$BASH_EXECUTION_STRING\\""', 'eval $BASH_EXECUTION_STRING"'))
 @given(st.one_of(st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
                  st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
                    .map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))))
 @settings(max_examples=60)
 def test_req_bash_001_1_runs_as_bash_c(command):
-    """WHEN a command is requested, THE SYSTEM SHALL run it as `bash -c` would, to the same standard output and exit status."""
     plain = plain_bash(command)
     with BashTool() as tool:
         ours = tool.run("exec 2>/dev/null\n" + command if "LINENO" not in command else command)
@@ -794,10 +662,10 @@ def test_req_bash_001_1_runs_as_bash_c(command):
     assert ours.exit_code == expected or syntax_error
 
 
+@clause("001.2", saboteur=("stderr=writers[-1]", "stderr=subprocess.DEVNULL"))
 @given(st.lists(st.booleans(), min_size=2, max_size=12))
 @few
 def test_req_bash_001_2_keeps_the_order_of_writing(streams):
-    """WHERE streams are merged, WHEN a command writes to both streams, THE SYSTEM SHALL return what it wrote in the order of writing."""
     command = "; ".join("echo %d%s" % (n, " >&2" if to_stderr else "") for n, to_stderr in enumerate(streams))
     with BashTool() as tool:
         assert tool.run(command).text == "".join("%d\n" % n for n in range(len(streams)))
@@ -829,8 +697,9 @@ def captured(data, most):
     return buffer.captured()
 
 
+@clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)",
+                           "first_bytes(tail, profile.snip_size)"))
 def test_req_bash_001_3_keeps_both_ends():
-    """WHERE the middle is cut, IF an output takes more than 131,072 bytes, THEN THE SYSTEM SHALL return its first and its last 4,096 bytes, cut between characters, with `[snip]` between them."""
     reached = set()
 
     @given(st.one_of(st.text(st.sampled_from("aé€😀\n\t"), max_size=120).map(str.encode),
@@ -856,8 +725,9 @@ def test_req_bash_001_3_keeps_both_ends():
             assert result.stdout == ("x" * 4096 + "\n\n[snip]\n\n" + "x" * 4096 if cut else "x" * size)
 
 
+@clause("001.4", saboteur=("    if fitted.cut:\n        lines.append",
+                           "    if False:\n        lines.append"))
 def test_req_bash_001_4_says_what_was_cut():
-    """WHERE the middle is cut, WHEN an output is truncated, THE SYSTEM SHALL say so before it in a line with its size and the maximum."""
     with BashTool() as tool:
         for size, shown in ((131073, "128.0KB"), (200000, "195.3KB"), (1048576, "1MB"), (1500000, "1.4MB")):
             lines = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; exit 1" % size).text.split("\n")
@@ -871,7 +741,6 @@ def test_req_bash_001_4_says_what_was_cut():
 
 @clause("001.5", saboteur=("text = cwd.rstrip(b\"/\") + b", "text = b\"\" + b"))
 def test_req_bash_001_5_runs_in_the_fixed_directory(tmp_path, monkeypatch):
-    """WHEN a command is executed, THE SYSTEM SHALL run it in the directory that was fixed when the tool was made."""
     (tmp_path / "a b").mkdir()
     (tmp_path / "other").mkdir()
     tool, relative = BashTool(tmp_path / "a b"), BashTool("a b")
@@ -881,11 +750,11 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(tmp_path, monkeypatch):
     assert BashTool().run("pwd").text == str(tmp_path / "other") + "\n"
 
 
+@clause("001.6", saboteur=('if outcome.exit_code else ""',
+                           'if outcome.exit_code else "[command succeeded]"'))
 @given(st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="\x7f"), max_size=30), st.integers(0, 3))
 @few
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
-    """WHERE the profile is MODES, WHEN a command succeeds and its output is not blank, THE SYSTEM SHALL return its
-    output and nothing else but notes."""
     with BashTool() as tool:
         result = tool.run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
     output = text + "\n" * newlines
@@ -896,7 +765,6 @@ def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
 @clause("001.7", saboteur=("exec </dev/null; \"\n",
                            "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"))
 def test_req_bash_001_7_nothing_persists():
-    """WHEN a command has changed the directory, a variable or a function of its shell, THE SYSTEM SHALL run the next command without that change."""
     with BashTool() as tool:
         tool.run("x=1; export y=2; cd /; f() { :; }; set -e; alias ls=false; umask 0; ulimit -n 9")
         state = "echo $x$y; pwd; type f; false; umask; ulimit -n; echo $-"
@@ -906,16 +774,16 @@ def test_req_bash_001_7_nothing_persists():
 
 # ---- 002 Timeouts ----------------------------------------------------------------------------------------------
 
+@clause("002.1", saboteur=("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"))
 def test_req_bash_002_1_default_is_thirty_seconds():
-    """WHEN a command is executed in default mode, THE SYSTEM SHALL apply a timeout of 30 seconds."""
     assert MODES.timeouts_s["default"] == 30
     for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
             assert tool.call(arguments).text == "[command timed out after 0.2s]\n"
 
 
+@clause("002.2", saboteur=("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"))
 def test_req_bash_002_2_slow_is_fifteen_minutes():
-    """WHEN a command is executed in slow mode, THE SYSTEM SHALL apply a timeout of 15 minutes."""
     assert MODES.timeouts_s["slow"] == 900
     profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, slow=0.2))
     with BashTool(profile=profile) as tool:
@@ -931,7 +799,6 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
                 min_size=1, max_size=3))
 @fewer
 def test_req_bash_002_3_ends_the_group(starts):
-    """IF a command is still running at its timeout, THEN THE SYSTEM SHALL end every process of its group."""
     with BashTool(profile=tiny()) as tool:
         result = tool.run("\n".join(starts) + "\necho $$; wait")
     group = int(result.stdout)
@@ -951,18 +818,16 @@ def in_group(pid, group):
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
-    """WHEN a command has exceeded its timeout, THE SYSTEM SHALL return what it had written until then."""
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
         result = tool.run("%sprintf %s; printf '\\n' >&2; sleep 600 & wait" % (trap, text))
     assert result.text == "[command timed out after 1s]\n%s\n%s" % (text, "cleaned\n" if cleans_up else "")
 
 
+@clause("002.5", saboteur=("timed out after {limit}]", "timed out]"))
 @given(st.sampled_from([0.05, 0.1, 0.25, 1]))
 @few
 def test_req_bash_002_5_names_the_limit(limit):
-    """WHERE the profile is MODES, WHEN a command has exceeded its timeout, THE SYSTEM SHALL say so, with the limit in
-    seconds, in the first line of the answer."""
     with BashTool() as tool:
         result = tool.run("sleep 600", timeout_s=limit)
     assert result.text.split("\n")[0] == "[command timed out after %gs]" % limit
@@ -972,7 +837,6 @@ def test_req_bash_002_5_names_the_limit(limit):
 @clause("002.6", saboteur=("common._replace(status=self._stop_reason.value,",
                            "common._replace(exit_code=124, status=self._stop_reason.value,"))
 def test_req_bash_002_6_no_code_after_our_own_kill():
-    """IF the tool has ended a command, THEN THE SYSTEM SHALL report no exit code for it."""
     with BashTool(profile=tiny()) as tool:
         for command in ("sleep 600", "trap 'exit 0' TERM; sleep 600 & wait", "trap '' TERM; sleep 600"):
             result = tool.run(command)
@@ -1031,9 +895,9 @@ def dying_host(program, *arguments, module=None):
     return done.stdout.decode()
 
 
+@clause("003.1", saboteur=("To stop: kill -9 -{pid}", "To stop: kill -9 {pid}"))
 @needs_proc
 def test_req_bash_003_1_answers_at_once():
-    """WHEN the mode is `background`, THE SYSTEM SHALL start the command, look at it for 0.3 seconds, and answer within 0.5 seconds with its process ID, its output file and how to stop it."""
     assert bash_tool.LOOK_S == 0.3
     times = []
     with BashTool() as tool:
@@ -1053,7 +917,6 @@ def test_req_bash_003_1_answers_at_once():
 @clause("003.2", saboteur=("        if self._plan.background:\n            self._detach()\n",
                            "        if False:\n            self._detach()\n"))
 def test_req_bash_003_2_outlives_the_host():
-    """WHEN the host ends, THE SYSTEM SHALL leave its background commands running, their output read and their end recorded."""
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
         subprocess.run([sys.executable, "-c", "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
@@ -1069,10 +932,10 @@ def test_req_bash_003_2_outlives_the_host():
             assert (job.status, job.exit_code) == ("exited", 143)
 
 
+@clause("003.3", saboteur=('failed = outcome.error != "lost" and', "failed = False and"))
 @given(st.sampled_from([("exit 3", 3), ("if", 2), ("no-such-command", 127), ("kill -9 $$", 137), ("echo x; false", 1), ("exec /no", 127)]))
 @few
 def test_req_bash_003_3_an_early_failure_is_one(case):
-    """IF a background command fails within the first look, THEN THE SYSTEM SHALL answer that it failed, with its process ID, its output file, its output and its completion note."""
     command, code = case
     with BashTool() as tool:
         result = tool.run(command, mode="background")
@@ -1081,9 +944,10 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
     assert len(notes_in(result.output_file)) == 1 and result.text.endswith(Path(result.output_file).read_text())
 
 
+@clause("003.4", saboteur=("signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}",
+                           "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGXCPU}"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
-    """WHEN a job is started, THE SYSTEM SHALL supervise it from a process that is no child of the host, has a session of its own, shows nothing of the command in its arguments, and is moved by no signal but KILL."""
     with BashTool() as tool:
         job = background(tool, "echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff)); sleep 600.125")
         supervisor = supervisor_of(job)
@@ -1101,8 +965,8 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
+@clause("003.5", saboteur=('else "completed"', 'else "succeeded"'))
 def test_req_bash_003_5_completed():
-    """WHEN a background command has ended with exit code 0, THE SYSTEM SHALL append `[background process completed]` on a line of its own, after an empty one, to its output file."""
     with BashTool() as tool:
         for command, output in (("sleep 0.5", ""), ("sleep 0.5; printf x", "x"), ("echo a; sleep 0.5; (exit 3); echo b", "a\nb\n")):
             job = background(tool, command)
@@ -1110,10 +974,10 @@ def test_req_bash_003_5_completed():
             assert Path(job.output_file).read_text() == output + "\n\n[background process completed]\n"
 
 
+@clause("003.6", saboteur=("(outcome.exit_code - 128, outcome.signal)",
+                           "(outcome.exit_code, outcome.signal)"))
 @needs_proc
 def test_req_bash_003_6_failed():
-    """WHEN a background command has failed, THE SYSTEM SHALL append a line of the same form that says `failed: exit
-    status: N`, or `failed: signal: N (NAME)` if a signal has ended its shell."""
     with BashTool() as tool:
         for command, how, code in (("sleep 0.5; exit 7", "exit status: 7", 7), ("sleep 0.5; kill -9 $$", "signal: 9 (SIGKILL)", 137),
                                    ("sleep 0.5; kill -USR1 $$", "signal: 10 (SIGUSR1)", 138)):
@@ -1129,7 +993,6 @@ def test_req_bash_003_6_failed():
     "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' & sleep 0.1); sleep 600",
     "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' >/dev/null 2>&1 & sleep 0.1)"])
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    """WHEN a background command has run for 24 hours, THE SYSTEM SHALL end it and all that it started as at a timeout, whether the host lives or not, and append `failed: timed out after 86400s`."""
     assert MODES.timeouts_s["background"] == 86400 and "failed: timed out after 86400s" in bash_tool.completion_note(
         bash_tool.Outcome("timed_out", limit_s=86400.0), "")
     dying_host("""
@@ -1153,10 +1016,10 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
+@clause("003.8", saboteur=('_LOST = Outcome("lost", error="lost", reason="lost")',
+                           '_LOST = Outcome("exited", 0)'))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
-    """IF the supervisor of a job was killed, THEN THE SYSTEM SHALL report the job as lost, append `error: lost` when a
-    reader looks at the job, and, while the host lives, end the processes of the job."""
     command = "(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; sleep 600"
     with BashTool() as tool:
         job = background(tool, command)
@@ -1201,11 +1064,10 @@ STEPS_OF_THE_END = {
 }
 
 
+@clause("003.9", saboteur=("text[len(there):] if text.startswith(there) else text", "text"))
 @needs_proc
 @pytest.mark.parametrize("step", STEPS_OF_THE_END)
 def test_req_bash_003_9_exactly_one_note(step):
-    """WHEN a job has ended and a reader has looked at it, THE SYSTEM SHALL have appended exactly one completion note,
-    at whatever moments the host, the supervisor and other readers were killed."""
     module = variant(STEPS_OF_THE_END[step])
     dying_host("""
         import os
@@ -1230,12 +1092,10 @@ def test_req_bash_003_9_exactly_one_note(step):
     assert bash_tool.Job(str(path)).exit_code == (None if lost else 3)
 
 
+@clause("003.10", saboteur=('how + ("; still running: " + still if still else "")', "how"))
 @needs_files
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
-    """WHEN the shell of a background command has exited and processes of its run go on, THE SYSTEM SHALL append `;
-    still running: PID "COMMAND"` to the text of the completion note, leave these processes running, and end
-    them at the limit of the command."""
     with BashTool(profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=2.5), grace_s=0.3)) as tool:
         result = tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4", mode="background")
         daemon = number_in("daemon")
@@ -1252,7 +1112,6 @@ def test_req_bash_003_10_a_daemon_is_named():
 @clause("003.11", saboteur=("        return self._state_dir.records()\n", "        return list(self._files)\n"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
-    """WHEN a tool is opened on a state folder, THE SYSTEM SHALL list the jobs that any tool started there, ended ones too, with number, command, output file, status and exit code."""
     program = """
         import sys
         from bash_tool import BashTool
@@ -1277,10 +1136,10 @@ def test_req_bash_003_11_lists_what_anybody_started():
         assert tool.jobs() == []
 
 
+@clause("003.12", saboteur=("len(data) - len(decoder.getstate()[0])", "len(data)"))
 @given(st.lists(st.sampled_from([b"a", "é".encode(), "€".encode(), "😀".encode(), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
-    """WHEN the output of a job is read piece by piece, THE SYSTEM SHALL return the same text as when it is read at once, with no character split."""
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
     output = folder / "output-0123456789ab.log"
     record = bash_tool.Record.create(str(output), {"command": "x", "pid": os.getpid()})
@@ -1301,10 +1160,9 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
+@clause("003.13", saboteur=("return self._end(lambda: 1)", "return bool(self._end)"))
 @needs_proc
 def test_req_bash_003_13_kill_means_gone():
-    """WHEN a job is killed through the tool, THE SYSTEM SHALL end every process of the job with TERM, the grace and
-    KILL, and answer when none of them is alive."""
     with BashTool(profile=tiny(grace=1.0)) as tool:
         for command, code in (("trap 'echo bye; exit 5' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done", 5),
                               ("trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > other; while :; do sleep 0.1; done", 137),
@@ -1353,10 +1211,10 @@ def test_req_bash_003_14_a_later_owner_is_spared():
             stranger.wait()
 
 
+@clause("003.15", saboteur=("            self._begin_job()\n        groups",
+                            "            pass\n        groups"))
 @needs_proc
 def test_req_bash_003_15_a_leftover_becomes_a_job():
-    """WHEN a command has ended by itself and has leftovers, THE SYSTEM SHALL list them as one job, whose number is the
-    lowest of theirs, and go on reading their output into a file, whether the host lives or not."""
     printed = dying_host("""
         import os
         from bash_tool import BashTool
@@ -1380,9 +1238,8 @@ def test_req_bash_003_15_a_leftover_becomes_a_job():
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
+@clause("003.16", saboteur=("if len(live) < self.max_jobs:", "if len(live) <= self.max_jobs:"))
 def test_req_bash_003_16_a_bound_on_jobs():
-    """IF a tool has 32 live jobs that it has started and that are no leftovers, THEN THE SYSTEM SHALL refuse a further
-    background command with the list of them, and no other command."""
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
         with ThreadPoolExecutor(6) as pool:
@@ -1401,7 +1258,6 @@ def test_req_bash_003_16_a_bound_on_jobs():
 @clause("003.17", saboteur=("self._token = None              # it was for the call", "pass"))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
-    """WHERE a timeout keeps, WHEN a command exceeds its timeout, THE SYSTEM SHALL answer with its output so far, its process ID and its output file, and let it go on as a job until the limit of background commands or the end of the host."""
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
     with BashTool(profile=keeping) as tool:
         result = tool.run("echo $$ > me; echo early; sleep 2; echo late; exit 6")
@@ -1424,9 +1280,10 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
 
 
+@clause("003.18", saboteur=("return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
+                            "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))"))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
-    """IF no supervisor can be started, THEN THE SYSTEM SHALL answer `spawn_failed` with the reason."""
     program = """
         import os, resource, sys
         from bash_tool import BashTool
@@ -1525,7 +1382,6 @@ def test_a_program_on_standard_input():
 @given(st.lists(st.sampled_from(["echo plain", "echo err >&2", "echo dev > /dev/stderr", "echo out > /dev/stdout", "echo tee | tee /dev/stderr"]), min_size=1, max_size=8))
 @fewer
 def test_req_bash_003_19_reopening_loses_nothing(commands):
-    """WHEN a job opens its standard output or standard error anew, THE SYSTEM SHALL keep all that it had written before."""
     with BashTool() as tool:
         result = tool.run("\n".join(commands), mode="background")
         expected = "".join("%s\n" % command.split()[1] * (2 if "tee" in command else 1) for command in commands)
@@ -1537,7 +1393,6 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
                             "self.add(**(end if os.path.isfile(self.output) else {}), note=known.note)"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
-    """IF the output file of a job is deleted or can no longer be written, THEN THE SYSTEM SHALL let the job go on, and know how it ended."""
     os.mkdir("state")
     if fault == "full":
         if os.geteuid() != 0:
@@ -1564,12 +1419,11 @@ def test_req_bash_003_20_files_that_fail(fault):
             subprocess.run(["umount", "state"], check=True)
 
 
+@clause("003.21", saboteur=("self._state.stops = 1       # a stranger", "pass       # a stranger"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
-    """WHEN a signal that the tool did not send has killed the shell of a job, THE SYSTEM SHALL end the other processes
-    of the job as at a timeout, and then append the completion note with that signal."""
     for name in ("server", "quiet"):
         if os.path.exists(name):        # of the example before
             os.unlink(name)
@@ -1623,6 +1477,7 @@ def test_t18_the_agent_dies_while_it_starts_a_job(moment):
     assert moment != "before the request" or not Path("me").exists() and tool.jobs() == []
 
 
+@fault("t19", saboteur=("elif outcome.signal:", "elif not outcome.signal:"))
 @needs_proc
 def test_t19_killed_from_a_shell_and_without_the_agent():
     """`kill -9 -PID` and `kill -TERM -PID`, with the agent and after its death, leave one note with the signal."""
@@ -1641,6 +1496,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
+@fault("t24", saboteur=("_close(self.fd)\n        self.fd = -1", "self.fd = -1"))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -1660,6 +1516,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
+@fault("t28", saboteur=("self.saved is None or self.saved.capped or", "self.saved is None or"))
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
@@ -1979,7 +1836,6 @@ def test_a_tool_in_a_job_of_another():
 
 @clause("004.1", saboteur=("start_new_session=True)\n        except", "start_new_session=False)\n        except"))
 def test_req_bash_004_1_leads_a_session():
-    """WHEN a command is executed, THE SYSTEM SHALL give its shell a process group and a session of its own."""
     with BashTool() as tool:
         shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
     assert shell == group == session != os.getsid(0)
@@ -1998,9 +1854,10 @@ SETTINGS = ["", "0", "1", "42", "-3", "+0.5", "2024", "true", "False", "YES", "n
 NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "password"]
 
 
+@clause("004.2", saboteur=("word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
+                           "word in name.upper() for word in SECRET_WORDS"))
 @given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
 def test_req_bash_004_2_withholds_by_name(environ):
-    """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose name says that they are secret."""
     env, withheld = bash_tool.scrub_env(environ)
     secret = {name for name in environ if name in SECRET_NAMES and environ[name] not in SETTINGS}
     assert set(withheld) == secret
@@ -2037,10 +1894,10 @@ OPEN_VALUES = [
     "glrt-a", "AGE-SECRET-KEY-", "--with-xml2-include=/usr/a:/usr/b"]
 
 
+@clause("004.3", saboteur=("if re.search(_SECRET_VALUE, value):", "if False:"))
 @given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
        st.sampled_from(list(GIT_PAIRS)))
 def test_req_bash_004_3_withholds_by_value(value, name, part):
-    """WHERE the environment is the process's own, THE SYSTEM SHALL keep variables out of it whose value has the shape of a secret."""
     env, withheld = bash_tool.scrub_env({name: value})
     assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
     pairs = {**GIT_PAIRS, part: value}
@@ -2060,10 +1917,10 @@ ESCAPES = ["sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & diso
            "python3 -c 'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(600)' &"]
 
 
+@clause("004.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
 @needs_proc
 @pytest.mark.parametrize("deaf", [False, True])
 def test_req_bash_004_4_ends_the_tree(nothing_is_left, deaf):
-    """WHEN a command is terminated, THE SYSTEM SHALL end every process that descends from its shell."""
     seconds = str(random.randint(10 ** 6, 10 ** 7))     # what has emptied its environment is told by its arguments
     with BashTool(profile=tiny(default=1.5)) as tool:
         result = tool.run("%s\n%s\necho started; wait; sleep 600" % ("trap '' TERM" if deaf else "", "\n".join(ESCAPES).replace("600", seconds)))
@@ -2083,7 +1940,6 @@ DEAF_CHILD = "sh -c 'trap \"\" TERM; echo $$ > child; sleep 1.2; echo outlived; 
 
 @clause("004.5", saboteur=("until = state.term_s + limits.grace_s", "until = state.term_s"))
 def test_req_bash_004_5_kill_only_after_the_grace():
-    """WHEN a command is terminated, THE SYSTEM SHALL send KILL only to what is still there 15 seconds after TERM."""
     assert MODES.grace_s == 15
     with BashTool(profile=tiny(grace=1.5)) as tool:
         begun = time.monotonic()
@@ -2097,7 +1953,6 @@ def test_req_bash_004_5_kill_only_after_the_grace():
                            "if state.kill_s and state.alone:\n        return"))
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
-    """WHEN all that was to be terminated has ended, THE SYSTEM SHALL answer without waiting for the rest of the grace."""
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
         for command in ("sleep 600", "trap 'sleep 0.3; echo cleaned; exit' TERM; sleep 600 & wait",
                         "sh -c 'trap \"sleep 0.5; exit\" TERM; sleep 600 & wait' & wait", "kill -STOP $$; sleep 600"):
@@ -2106,8 +1961,10 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
             assert time.monotonic() - begun < 20
 
 
+@clause("004.7", saboteur=(
+    "self._left = self._leftovers()\n            self._detach()",
+    "self._left = self._leftovers()\n            _kill_below(os.getpid())\n            self._detach()"))
 def test_req_bash_004_7_a_normal_end_kills_nothing():
-    """WHEN a command has ended by itself, THE SYSTEM SHALL leave its leftovers running."""
     with BashTool() as tool:
         for n, start in enumerate(["nohup sleep 600 >/dev/null 2>&1 & echo $! > p0", "setsid sleep 600 >/dev/null 2>&1 & echo $! > p1",
                                    "sleep 600 >/dev/null 2>&1 & echo $! > p2; exit 3", "sleep 600 & echo $! > p3"]):
@@ -2118,8 +1975,8 @@ def test_req_bash_004_7_a_normal_end_kills_nothing():
     assert not eventually(lambda: not all(alive(number_in("p%d" % n)) for n in range(4)), 0.5)
 
 
+@clause("004.8", saboteur=("withheld = secret - kept - dropped", "withheld = secret - dropped"))
 def test_req_bash_004_8_keeps_what_the_host_names():
-    """WHERE the host names variables to keep, THE SYSTEM SHALL pass them although they look secret."""
     secrets = {"GH_TOKEN": "x", "MY_KEY": "y", "OTHER_TOKEN": "z", "DB": "db://me:pw@h/"}
     for keep, kept in (("GH_*", {"GH_TOKEN"}), (("MY_KEY", "DB"), {"MY_KEY", "DB"}), ((), set()), ("*", set(secrets))):
         keep = (keep,) if isinstance(keep, str) else keep
@@ -2136,7 +1993,6 @@ def test_req_bash_004_8_keeps_what_the_host_names():
 @clause("004.9", saboteur=("shell=self._shell,",
                            "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self._shell],"))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
-    """THE SYSTEM SHALL put no secret into an argument of a process or into a file."""
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
         assert tool.run("cat /proc/$$/cmdline /proc/self/environ; env; seq 50000").truncated
@@ -2154,7 +2010,6 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
                            "os.open(os.ttyname(ends[1]), os.O_RDWR))\n"
                            "        except"))
 def test_req_bash_005_1_no_controlling_terminal():
-    """WHEN a command is executed, THE SYSTEM SHALL run it without a controlling terminal."""
     pid, terminal = pty.fork()      # a host that has one
     if pid == 0:
         os.execve(sys.executable, [sys.executable, "-c", textwrap.dedent("""
@@ -2171,8 +2026,8 @@ def test_req_bash_005_1_no_controlling_terminal():
     assert "has none\nnot a tty\n" in Path("answer").read_text()
 
 
+@clause("005.2", saboteur=("exec </dev/null; ", ""))
 def test_req_bash_005_2_stdin_is_at_its_end():
-    """WHEN a command reads its standard input, THE SYSTEM SHALL let it find the end of the input at once."""
     with BashTool(profile=tiny(default=20)) as tool:
         result = tool.run("cat; read x; echo $?; python3; readlink /proc/$$/fd/0; exec 0<&0 && echo open")
     assert result.text == "1\n/dev/null\nopen\n"
@@ -2180,9 +2035,8 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 
 # ---- 006 Definition and arguments ------------------------------------------------------------------------------
 
+@clause("006.1", saboteur=('"required": list(profile.required)}', '"required": []}'))
 def test_req_bash_006_1_schema():
-    """WHERE the profile is MODES, WHEN a definition is requested, THE SYSTEM SHALL give a schema with the required
-    string `command` and the optional `mode`, one of `default`, `slow` and, with jobs, `background`."""
     definition = BashTool().definition()
     assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
     assert definition["input_schema"] == {
@@ -2198,17 +2052,16 @@ def test_req_bash_006_1_schema():
     assert changed["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
 
 
+@clause("006.2", saboteur=('given.get("mode", "default")', 'given.get("mode", "slow")'))
 def test_req_bash_006_2_mode_may_be_omitted():
-    """WHERE the profile is MODES, WHEN `mode` is omitted or null, THE SYSTEM SHALL use the default mode."""
     for arguments in ({"command": "x"}, {"command": "x", "mode": None}, {"command": "x", "mode": "default"}):
         assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Request("x", "default")
 
 
+@clause("006.3", saboteur=('.replace("{cwd}", printable(cwd))', '.replace("{cwd}", "/")'))
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
 @few
 def test_req_bash_006_3_names_the_directory(name):
-    """WHERE the profile is MODES, WHEN a definition is requested, THE SYSTEM SHALL state the working directory in its
-    description."""
     description = BashTool(Path("/", name)).definition()["description"]
     assert description.endswith("<pwd>/%s</pwd>" % "".join(c if c.isprintable() else "\ufffd" for c in name)) or name in (".", "..")
     description.encode("utf-8")
@@ -2219,8 +2072,8 @@ def json_values():
                         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5)
 
 
+@clause("006.4", saboteur=("unknown key %s; allowed", "unknown %.0s; allowed"))
 def test_req_bash_006_4_rejects_by_name():
-    """IF arguments do not fit the schema, THEN THE SYSTEM SHALL reject them with a message that names the key and says what is allowed."""
     reached = set()
 
     @given(json_values() | st.dictionaries(st.sampled_from(["command", "mode", "cmd", "\ud800", "x" * 500]),
@@ -2249,9 +2102,9 @@ def test_req_bash_006_4_rejects_by_name():
     assert not Path("made").exists()
 
 
+@clause("006.5", saboteur=("isinstance(arguments, (str, bytes))", "isinstance(arguments, bytes)"))
 @given(st.dictionaries(st.sampled_from(["command", "mode", "x"]), json_values()) | json_values())
 def test_req_bash_006_5_takes_json_text(arguments):
-    """WHEN arguments arrive as JSON text, THE SYSTEM SHALL treat them as the object that the text says."""
     text = json.dumps(arguments)
     same = bash_tool.parse_arguments(json.loads(text), MODES)
     assert isinstance(json.loads(text), str) or re.search("NaN|Infinity", text) or bash_tool.parse_arguments(text, MODES) == same
@@ -2259,8 +2112,9 @@ def test_req_bash_006_5_takes_json_text(arguments):
         assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
 
 
+@clause("006.6", saboteur=('told = {"name": "bash",',
+                           'told = {"name": "bash", "$comment": str(time.time()),'))
 def test_req_bash_006_6_same_bytes():
-    """WHEN a definition is requested for an equal configuration, THE SYSTEM SHALL give the same bytes."""
     for profile in PROFILES.values():
         assert len({json.dumps(BashTool("/", profile=profile).definition()) for _ in range(5)}) == 1
         changed = BashTool("/", profile=profile).definition()
@@ -2280,9 +2134,10 @@ def test_req_bash_006_6_same_bytes():
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
 
 
+@clause("006.7", saboteur=('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable',
+                           "return nullable"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_7_strict_for_openai(name):
-    """WHEN a definition is requested for OpenAI, THE SYSTEM SHALL give its strict form, in which every key is required and one that may be omitted may be null."""
     tool = BashTool("/", profile=PROFILES[name])
     strict, plain = tool.definition("openai"), tool.definition()
     assert {key: strict[key] for key in ("type", "name", "strict")} == {"type": "function", "name": "bash", "strict": True}
@@ -2298,9 +2153,9 @@ def test_req_bash_006_7_strict_for_openai(name):
     assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request) and fits(dict(nulls, command=":"), parameters)
 
 
+@clause("006.8", saboteur=('"destructiveHint": True', '"destructiveHint": False'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
-    """WHEN a definition is requested for MCP, THE SYSTEM SHALL add a title and annotations that say what a shell may do."""
     tool = BashTool("/", profile=PROFILES[name])
     definition, plain = tool.definition("mcp"), tool.definition()
     assert set(definition) - ({"outputSchema"} if SERVER else set()) == {"name", "title", "description", "inputSchema", "annotations"}
@@ -2381,19 +2236,17 @@ def agreement(validates):
     assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
 
 
+@clause("006.9", saboteur=('<= value <= schema.get("maximum", value):', "<= value:"))
 def test_req_bash_006_9_schema_and_call_agree():
-    """WHEN arguments without nulls arrive, THE SYSTEM SHALL admit what the schema of its definition admits and nothing
-    else, but for NUL, lone surrogates, and the rules about `check_pid` and `kill_pid`."""
     agreement(fits)
 
 
 # ---- 007 Errors ------------------------------------------------------------------------------------------------
 
+@clause("007.1", saboteur=("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @settings(max_examples=40)
 def test_req_bash_007_1_states_the_code(code, prints):
-    """WHERE the profile is MODES, WHEN a command ends with a code other than 0, THE SYSTEM SHALL state the code in the
-    first line of the answer and mark it as an error."""
     with BashTool() as tool:
         result = tool.run("%s(exit %d)" % ("echo x; " if prints else "", code))
     name = bash_tool.SIGNAL_NAMES.get(code - 128)
@@ -2402,10 +2255,10 @@ def test_req_bash_007_1_states_the_code(code, prints):
     assert line.startswith("[command failed: exit code %d%s" % (code, " (%s)" % name if name else "]"))
 
 
+@clause("007.2", saboteur=("return 128 - returncode,", "return -1,"))
 @given(st.sampled_from(["HUP", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"]))
 @few
 def test_req_bash_007_2_names_the_signal(name):
-    """WHEN a signal has ended a command, THE SYSTEM SHALL report 128 plus its number and its name."""
     number = getattr(signal, "SIG" + name)
     with BashTool() as tool:
         own, child = tool.run("ulimit -c 0; kill -%s $$" % name), tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name)
@@ -2414,18 +2267,16 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
+@clause("007.3", saboteur=("+ fitted.text\n", "+ ('' if outcome.exit_code else fitted.text)\n"))
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
-    """WHERE the profile is MODES, WHEN a command fails, THE SYSTEM SHALL return its output below that line."""
     with BashTool() as tool:
         assert tool.run("echo '%s' >&2; exit %d" % (text, code)).text == "[command failed: exit code %d]\n%s\n" % (code, text)
 
 
 @clause("007.4", saboteur=("        if program is None:\n", "        if False:\n"))
 def test_req_bash_007_4_system_errors(tmp_path, monkeypatch):
-    """WHERE the profile is MODES, IF something that is not the command's doing keeps it from running, THEN THE SYSTEM
-    SHALL say what, in a line that begins `[system error: `, with a stable identifier and no exit code."""
     (tmp_path / "plain").write_text("not a program")
     cases = [(BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
              (BashTool(shell=str(tmp_path / "plain")), "spawn_failed", "Permission denied"),
@@ -2448,11 +2299,11 @@ HOSTS_THAT_REAP = {
 }
 
 
+@clause("007.5", saboteur=("return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=SUPERVISOR_KILLED))",
+                           "return Answer(Outcome(\"exited\", 0))"))
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
-    """IF the supervisor of a command is killed, THEN THE SYSTEM SHALL report the exit status as unknown, and end every
-    process of the run."""
     with BashTool(profile=PROFILES[profile]) as tool:
         for kill in ("kill -9 $PPID", "kill -9 $PPID; exit 0", "kill -STOP $PPID; kill -9 $PPID; sleep 600"):
             start = "echo out; (setsid sleep 600 >/dev/null 2>&1 & echo $! > other); echo $$ > shell; "
@@ -2478,9 +2329,8 @@ def test_hosts_that_take_every_status(host):
     assert in_host(program).splitlines() == 8 * ["exited None 7 hi True"] + ["timed_out"]
 
 
+@clause("007.6", saboteur=('if name == "SIGKILL" else', 'if name == "SIGFOO" else'))
 def test_req_bash_007_6_a_kill_that_is_not_ours():
-    """WHERE the profile is MODES, WHEN a SIGKILL that is not the tool's has ended a command, THE SYSTEM SHALL say that
-    it is not, and that memory may have run out."""
     hint = "; not sent by this tool; possibly out of memory]"
     with BashTool(profile=tiny()) as tool:
         assert tool.run("kill -9 $$").text == "[command failed: exit code 137 (SIGKILL)%s\n" % hint
@@ -2491,7 +2341,6 @@ def test_req_bash_007_6_a_kill_that_is_not_ours():
 
 @clause("007.7", saboteur=("        if self._unread():\n", "        if False:\n"))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
-    """IF the shell ends before it has read the command, THEN THE SYSTEM SHALL report a system error."""
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
     refuses.chmod(0o755)
@@ -2510,11 +2359,12 @@ ESCAPE_SEQUENCES = ["\x1b[31m", "\x1b[0m", "\x1b[1;38;5;9m", "\x1b[?25l", "\x1b[
                     "\x9d0;title\x9c", "\x90dcs\x1b\\", "\x98sos\x9c", "\x9epm\x07", "\x9fapp\x9c", "\x9c", "\x1b[\x1b[m", "\x1bK", "\x1b(D"]
 
 
+@clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)",
+                           r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
 @given(st.lists(st.one_of(st.sampled_from(ESCAPE_SEQUENCES), st.text(st.sampled_from("ab [];0m\n\té"), max_size=6)), max_size=12))
 @example(["\x1b]0;no end\n", "kept"])
 @example(["\x1b]8;;http://x\x1b\\", "link", "\x1b]0;title\x07"])
 def test_req_bash_008_1_no_escape_sequences(pieces):
-    """WHERE text is rendered, THE SYSTEM SHALL leave escape sequences out of it."""
     plain = "".join(piece for piece in pieces if piece not in ESCAPE_SEQUENCES)
     if not re.search("\x1b", plain):
         assert bash_tool.render("".join(pieces)) == plain
@@ -2548,6 +2398,8 @@ def terminal(text):
 OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x1b[3G", "\x1b[2D", "\x1b[D", "\x1b[C", "\x1b[m"]
 
 
+@clause("008.2", saboteur=('        if kind == "\\r":\n            seek(start)',
+                           '        if kind == "\\r":\n            seek(start), screen.truncate()'))
 @given(st.lists(st.one_of(st.sampled_from(OVERWRITES + ESCAPE_SEQUENCES), st.text(st.sampled_from("abc 好\t\n\x1b[]2;K"), max_size=5)), max_size=20).map("".join))
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
@@ -2562,18 +2414,17 @@ OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x
 @example("abcd\x1b[٣Dx")
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
 def test_req_bash_008_2_overwritten_is_gone(text):
-    """WHERE text is rendered, THE SYSTEM SHALL show of overwritten characters only those that a terminal would be left with."""
     assert bash_tool.render(text) == terminal(text)
     assert [bash_tool.render(t) for t in ("Initial text\rnext\r", "10%\r 50%\r100%", "a\r\nb", "long\r\x1b[Ks")] == \
         ["nextial text", "100%", "a\nb", "s"]
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
+@clause("008.3", saboteur=(r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"))
 @given(st.text(st.characters(max_codepoint=0x2ff), max_size=60))
 @example("\0")
 @example("a\0b\x01\x7f\x80\t")
 def test_req_bash_008_3_no_control_characters(text):
-    """WHERE text is rendered, THE SYSTEM SHALL leave out control characters other than newline and tab."""
     rendered = bash_tool.render(text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rendered)
     assert rendered.count("\n") == text.count("\n")
@@ -2581,8 +2432,9 @@ def test_req_bash_008_3_no_control_characters(text):
         assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
 
 
+@clause("008.4", saboteur=('data.decode("utf-8", "replace")\n\n\n#',
+                           'data.decode("latin-1")\n\n\n#'))
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
-    """WHEN output is not valid UTF-8, THE SYSTEM SHALL put U+FFFD in the place of what is not, and of nothing else."""
     with BashTool() as tool:
         assert tool.run(r"printf 'a\377b\300\n'").text == "a\ufffdb\ufffd\n"
         split = r"for b in '\360' '\237' '\230' '\200' '\303' '\251'; do printf $b; sleep 0.02; done"
@@ -2603,8 +2455,8 @@ WORST = ["x\r", "\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP",
          "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r"]
 
 
+@clause("008.5", saboteur=("        write(run)\n", "        write(run), screen.getvalue()\n"))
 def test_req_bash_008_5_linear_time():
-    """THE SYSTEM SHALL make the text in a time that grows in proportion to the output."""
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (40000, 320000))
         most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2       # for eight times the text; quadratic is sixty-four
@@ -2639,30 +2491,29 @@ def path_in(text):
     return Path(last[len("[full output: "):-1])
 
 
+@clause("009.1", saboteur=('text += ("" if text.endswith', '"" + ("" if text.endswith'))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
-    """WHERE the profile is MODES, WHEN an output is truncated, THE SYSTEM SHALL write the whole of it to a file and
-    name that file in the last line of the answer."""
     with BashTool(state_dir=tempfile.mkdtemp()) as tool:
         result = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; printf '%s'; printf y" % (size, "\\n" if end else ""))
     path = path_in(result.text)
     assert path.read_bytes() == b"x" * size + end.encode() + b"y" and result.output_file == str(path)
 
 
+@clause("009.2", saboteur=("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"))
 @pytest.mark.parametrize("umask", [0, 0o077, 0o777])
 def test_req_bash_009_2_is_private(umask):
-    """WHEN an output file is made, THE SYSTEM SHALL give it the mode 0600, and a folder made for it the mode 0700."""
     program = "import os, sys\nfrom bash_tool import BashTool\nos.umask(int(sys.argv[1]))\nprint(BashTool().run('seq 50000').output_file)"
     path = Path(in_host(program, umask).strip())
     assert path.stat().st_mode & 0o7777 == 0o600
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
+@clause("009.3", saboteur=("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
-    """WHEN output goes to a file, THE SYSTEM SHALL write the bytes as they arrived."""
     data += b"\r\x1b[31m\0\xff"
     folder = Path(tempfile.mkdtemp())
     (folder / "data").write_bytes(data)
@@ -2671,8 +2522,9 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
         assert Path(result.output_file).read_bytes() == data + data
 
 
+@clause("009.4", saboteur=("except OSError as problem:\n                self.saved",
+                           "except KeyError as problem:\n                self.saved"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
-    """IF the file cannot be written, THEN THE SYSTEM SHALL give the same answer but for the line that says so."""
     good = BashTool().run("seq 50000")
     for folder in ("/dev/null", "/proc/nowhere", str(tmp_path / "file")):
         (tmp_path / "file").write_text("")
@@ -2693,8 +2545,8 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch
             subprocess.run(["umount", "small"], check=True)
 
 
+@clause("009.5", saboteur=("if len(chunk) > self._room:", "if False:"))
 def test_req_bash_009_5_is_capped():
-    """WHEN an output file has reached 64 MiB, THE SYSTEM SHALL write no more to it and say so in the file and in the answer."""
     assert bash_tool.FILE_CAP_BYTES == 64 * 1024 * 1024
     with variant_module(FILE_CAP_BYTES="200 * KIB").BashTool() as tool:
         for size, capped in ((200 * 1024 - 1, False), (200 * 1024, False), (200 * 1024 + 1, True), (900000, True)):
@@ -2707,8 +2559,6 @@ def test_req_bash_009_5_is_capped():
 
 @clause("009.6", saboteur=("        if _remove_finished(folder, stem):\n", "        if True:\n"))
 def test_req_bash_009_6_the_folder_is_capped():
-    """WHEN the output files of a folder would take more than 1 GiB, or be more than 1,000, THE SYSTEM SHALL first
-    remove the oldest of them that no process writes any more."""
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024 ** 3, 1000)
     os.mkdir("s", 0o700)
     with BashTool(state_dir="s") as tool:
@@ -2735,7 +2585,6 @@ def test_req_bash_009_6_the_folder_is_capped():
 
 @clause("009.7", saboteur=("        for path in self._unnamed:\n", "        for path in ():\n"))
 def test_req_bash_009_7_close_keeps_what_was_named():
-    """WHEN the tool is closed, THE SYSTEM SHALL keep the files that an answer has named and remove all others that it made."""
     seen = []
 
     def broken(text):
@@ -2756,7 +2605,6 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 
 @clause("009.8", saboteur=("if buffer.total_bytes > self._plan.limit_bytes:", "if True:"))
 def test_req_bash_009_8_no_file_without_need(tmp_path):
-    """WHEN nothing was truncated or left running, THE SYSTEM SHALL make no file."""
     with BashTool() as tool:
         for command in ("echo hi", "exit 3", "head -c 131072 /dev/zero | tr '\\0' x", "sleep 600", "kill -9 $$"):
             tool.run(command, timeout_s=0.3)
@@ -2770,9 +2618,9 @@ def test_req_bash_009_8_no_file_without_need(tmp_path):
 FLOODS = ["head -c 1G /dev/zero", "yes | head -c 200M", "tr -dc 'a-z' </dev/urandom | head -c 60M"]
 
 
+@clause("010.1", saboteur=("if len(self._tail) > 2 * self._tail_bytes:", "if False:"))
 @pytest.mark.parametrize("flood", FLOODS)
 def test_req_bash_010_1_a_flood_stays_small(flood):
-    """WHILE a command floods its output, THE SYSTEM SHALL grow by less than 8 MiB."""
     grown = in_host("""
         import resource, sys
         from bash_tool import BashTool
@@ -2789,11 +2637,12 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown       # in the host, and in the supervisor
 
 
+@clause("010.2", saboteur=("self.total_bytes += len(chunk)",
+                           "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
 def test_req_bash_010_2_the_size_is_true(writes):
-    """WHEN output is more than is kept, THE SYSTEM SHALL read it to its end and report its true size."""
     with BashTool() as tool:
         result = tool.run("\n".join("head -c %d /dev/zero >&%s" % write for write in writes))
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
@@ -2801,7 +2650,6 @@ def test_req_bash_010_2_the_size_is_true(writes):
 
 @clause("010.3", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
 def test_req_bash_010_3_nothing_stays():
-    """WHEN a call has been answered and nothing is left running, THE SYSTEM SHALL hold no descriptor, thread, child or file of it."""
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
     def calls():
@@ -2818,9 +2666,9 @@ def test_req_bash_010_3_nothing_stays():
 
 # ---- 011 A held pipe -------------------------------------------------------------------------------------------
 
+@clause("011.1", saboteur=("min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
+                           "state.output_s + limits.drain_idle_s"))
 def test_req_bash_011_1_answers_in_bounded_time():
-    """IF a process still holds the output of a foreground command open after the shell has ended, THEN THE SYSTEM
-    SHALL answer after 0.5 seconds of silence, or 2 seconds in all."""
     assert (MODES.drain_idle_s, MODES.drain_total_s) == (0.5, 2.0)
     for command, least, most in (("sleep 600 & echo hi", 0.5, 1.9), ("(while :; do echo x; sleep 0.1; done) & echo hi", 2.0, 8.0)):
         with BashTool() as tool:
@@ -2829,14 +2677,12 @@ def test_req_bash_011_1_answers_in_bounded_time():
             assert least <= time.monotonic() - begun < most and result.exit_code == 0 and "hi\n" in result.text
 
 
+@clause("011.2", saboteur=("named=_named(self._left), targets", "named=\"processes\", targets"))
 @needs_proc
 @needs_files
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
 def test_req_bash_011_2_names_the_leftover(code, count):
-    """WHEN the shell of a foreground command has ended by itself and leftovers run on, THE SYSTEM SHALL answer with
-    the shell's own exit code and a note that names them, how to stop them and, if they hold the output open,
-    the file into which it goes on."""
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
         for quiet in ("", " >/dev/null 2>&1"):
             start = "for i in $(seq %d); do sleep 60%d%s & echo $!; done; " % (count, count, quiet)
@@ -2866,8 +2712,9 @@ def test_a_loop_is_named_by_its_shell():
         assert tool.jobs()[0].kill()
 
 
+@clause("011.3", saboteur=("        self._spool.add(chunk)\n        buffer.add",
+                           "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add"))
 def test_req_bash_011_3_goes_on_reading():
-    """WHILE a leftover holds the output open, THE SYSTEM SHALL go on reading it into the file that the answer named."""
     BashTool().run(":")
     assert eventually(lambda: tasks() == 1)
     before = descriptors(), tasks()
@@ -2883,7 +2730,6 @@ def test_req_bash_011_3_goes_on_reading():
 @clause("011.4", saboteur=("return (Action.REPORT if now >= until else Action.WAIT), until",
                            "return Action.REPORT, until"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
-    """WHEN the shell has ended, THE SYSTEM SHALL return all that was written before its end."""
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
     with BashTool(profile=hasty) as tool:
         for size in (1, 4096, 60000, 65536):
@@ -2899,7 +2745,6 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
 
 @clause("012.1", saboteur=("b\"-c\", line.encode()]", "b\"-c\", line.encode(), plan.text[:99]]"))
 def test_req_bash_012_1_in_no_argv():
-    """WHEN a command is executed, THE SYSTEM SHALL keep its text out of every process's arguments."""
     with BashTool() as tool:
         word = "sought" + os.urandom(4).hex()
         result = tool.run("grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; echo '%s'" % (word[:-1] + "[" + word[-1] + "]", word))
@@ -2910,15 +2755,14 @@ def test_req_bash_012_1_in_no_argv():
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
-    """WHEN a command of any length is requested, THE SYSTEM SHALL execute it whole."""
     with BashTool() as tool:
         result = tool.run("x=%s\nLC_ALL=C\necho ${#x} $#\n#%s" % (filler * size, filler))
     assert result.text == "%d 0\n" % (size * len(filler.encode()))
 
 
+@clause("012.3", saboteur=('if "\\0" in command:', "if False:"))
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
-    """IF a command holds a NUL or a lone surrogate, THEN THE SYSTEM SHALL reject it."""
     with BashTool() as tool:
         result = tool.run("touch made; " + before + bad + after)
     assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
@@ -2931,7 +2775,6 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 @clause("013.1", saboteur=("self._spawn(os.fsencode(self._scratch))", "self._spawn(b\"/\")"))
 def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
-    """IF the working directory cannot be entered, THEN THE SYSTEM SHALL run the command in an empty private folder and say so."""
     (tmp_path / "file").write_text("")
     os.mkdir("gone")
     tool, other = BashTool("gone", state_dir="s"), BashTool("file")
@@ -2949,7 +2792,6 @@ def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
 
 @clause("013.2", saboteur=("self._notes.append(NOTE_SCRATCH.format(path=printable(self._scratch)))", "pass"))
 def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
-    """WHEN a command has run in such a folder, THE SYSTEM SHALL keep and name the folder if it holds anything, and remove it if not."""
     with BashTool(tmp_path / "gone", state_dir="s") as tool:
         kept = tool.run("echo x > made; pwd")
         left = tool.run("pwd")
@@ -2960,8 +2802,9 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
 
 # ---- 014 The environment ---------------------------------------------------------------------------------------
 
+@clause("014.1", saboteur=("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}",
+                           "if name in ('BASH_ENV',)}"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
-    """WHERE the environment is the process's own, THE SYSTEM SHALL keep out of it what makes bash read files, take options or import functions."""
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
     plain = BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text
@@ -2984,8 +2827,8 @@ def test_what_a_program_prints_is_its_own(environ):
         assert all(re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name) for name in env if name not in environ)
 
 
+@clause("014.2", saboteur=("    env.update(NON_INTERACTIVE)\n", ""))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
-    """WHEN a command is executed, THE SYSTEM SHALL set what stops prompts, pagers, editors and full-screen programs, and no variable of another kind."""
     for name in ("PAGER", "GIT_PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "TERM", "GIT_TERMINAL_PROMPT"):
         monkeypatch.setenv(name, "less")
     for name, value in SHOWN_ANYWAY.items():
@@ -3004,9 +2847,9 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert advised.exit_code == 0, advised
 
 
+@clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
 @given(st.dictionaries(st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])))
 def test_req_bash_014_3_the_locale(locale):
-    """WHERE the environment is the process's own, THE SYSTEM SHALL keep the locale that is set, and set a UTF-8 one where none is."""
     env, _ = bash_tool.scrub_env(locale)
     decides = any(locale.get(name) for name in ("LANG", "LC_ALL", "LC_CTYPE"))
     assert {name: env.get(name) for name in locale if name != "LANG" or decides} == {
@@ -3014,13 +2857,14 @@ def test_req_bash_014_3_the_locale(locale):
     assert decides or env["LANG"] == "C.UTF-8"
 
 
+@clause("014.4", saboteur=("env = {name: value for name, value in environ.items() if",
+                           "env = {name: value.strip() for name, value in environ.items() if"))
 @given(st.dictionaries(st.sampled_from(["PATH", "HOME", "GIT_AUTHOR_NAME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_VALUE_0",
                                         "SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS", "XAUTHORITY", "X", "lower",
                                         "NETRC_FILE", "TOKENIZERS_PARALLELISM", "CI"]),
                        st.text(st.characters(exclude_characters="\0"), max_size=12)),
        st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)))
 def test_req_bash_014_4_all_else_passes(environ, set_to):
-    """WHEN a command is executed, THE SYSTEM SHALL pass all other variables unchanged."""
     passed = {**GIT_PAIRS, **environ, **set_to}
     env, withheld = bash_tool.scrub_env(passed)
     assert not withheld and env.items() >= passed.items()
@@ -3028,7 +2872,6 @@ def test_req_bash_014_4_all_else_passes(environ, set_to):
 
 @clause("014.5", saboteur=("{**NON_INTERACTIVE, **environ}", "{**environ, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
-    """WHERE the host gives an environment, THE SYSTEM SHALL pass it as it is, with the non-interactive forms that it lacks."""
     given_env = {"PATH": os.environ["PATH"], "MY_TOKEN": "x", "PAGER": "more", "BASH_ENV": "/dev/null"}
     with BashTool(env=given_env) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
@@ -3036,8 +2879,9 @@ def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
         assert "HOME" not in shown and tool.withheld == ()
 
 
+@clause("014.6", saboteur=("if name in words or name.upper().endswith(REMOTE_ENDINGS)]",
+                           "if name in words]"))
 def test_req_bash_014_6_a_withheld_index_is_told(monkeypatch):
-    """IF a proxy or package index was kept out because of its password, THEN THE SYSTEM SHALL say so in the answer to the first command."""
     monkeypatch.setenv("https_proxy", "http://me:pw@proxy:3128")
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:pw@pypi.example/simple")
     monkeypatch.setenv("DATABASE_URL", "db://me:pw@host/")
@@ -3085,8 +2929,8 @@ def test_names_to_tell(untold, command, code, output):
     assert bash_tool.names_to_tell(many, " ".join(many), outcome) == many[:20]
 
 
+@clause("014.7", saboteur=('b"--norc", ', ""))
 def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
-    """WHEN a command is executed, THE SYSTEM SHALL let the shell read no startup file."""
     for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
         (tmp_path / name).write_text("echo noise\n")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -3125,8 +2969,6 @@ def cancelled_when(path, times=1):
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
-    """WHERE the profile is MODES, WHEN a call is cancelled, THE SYSTEM SHALL end the command as at a timeout and
-    answer with `[command cancelled]` and what it had written."""
     for path in ("begun", "child"):
         Path(path).unlink() if Path(path).exists() else None
     trap = "trap 'echo cleaned; exit 0' TERM; " if cleans_up else ""
@@ -3139,7 +2981,6 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
 
 @clause("015.2", saboteur=("                    self._wait_for_end()\n", "                    pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
-    """IF an exception strikes the caller of a command, THEN THE SYSTEM SHALL end the command before the exception goes on."""
     assert in_host("""
         import os, signal, subprocess, sys, threading, time
         from bash_tool import BashTool
@@ -3197,7 +3038,6 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
 
 @clause("015.3", saboteur=("state.stops > 1 or now", "now"))
 def test_req_bash_015_3_the_second_cancel_kills():
-    """WHEN a call is cancelled a second time, THE SYSTEM SHALL send KILL at once."""
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
         result = tool.run("trap '' TERM; echo $$; touch begun; while :; do sleep 1; done", cancel=cancelled_when("begun", times=2))
@@ -3225,7 +3065,6 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
 
 @clause("015.5", saboteur=("                for exchange in waiting:\n                    exchange.cancel()\n", ""))
 def test_req_bash_015_5_close_ends_what_runs():
-    """WHEN the tool is closed, THE SYSTEM SHALL end the foreground commands."""
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
         answers = [pool.submit(tool.run, "echo $$ > p%d; sleep 600" % n) for n in range(3)]
@@ -3241,7 +3080,6 @@ def test_req_bash_015_5_close_ends_what_runs():
 @given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 @few
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
-    """WHERE live output is asked for, THE SYSTEM SHALL hand on the output while the command runs, in pieces that joined are the decoded output."""
     pieces, threads = [], set()
     script = "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words) + "printf '\\303'; sleep 0.15; printf '\\251\\377'"
     with BashTool() as tool:
@@ -3252,7 +3090,6 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
 
 @clause("016.2", saboteur=("            self._skipped += dropped\n", ""))
 def test_req_bash_016_2_a_slow_watcher_is_told():
-    """IF live output is fetched more slowly than it comes, THEN THE SYSTEM SHALL skip the oldest of it and say how much."""
     pieces = []
 
     def slow(text):
@@ -3270,10 +3107,10 @@ def test_req_bash_016_2_a_slow_watcher_is_told():
 
 # ---- 017 The command line --------------------------------------------------------------------------------------
 
+@clause("017.1", saboteur=("result.exit_code or 0)", "0)"))
 @given(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
 @few
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
-    """WHEN a command is given on the command line, THE SYSTEM SHALL print what the model would read and exit with the command's own code."""
     command = "printf '%s'; exit %d" % (word, code)
     done = cli(command)
     assert (done.returncode, done.stdout.decode()) == (code, BashTool().run(command).text)
@@ -3282,8 +3119,8 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     assert (piped.returncode, piped.stdout) == (code, done.stdout)
 
 
+@clause("017.2", saboteur=('"timed_out": 124', '"timed_out": 1'))
 def test_req_bash_017_2_exit_codes_of_its_own():
-    """IF the command did not end by itself, THEN THE SYSTEM SHALL exit with 124 after a timeout, 130 after an interrupt, and 125 where the tool failed."""
     assert cli("--timeout", "0.2", "sleep 600").returncode == 124
     for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"], [b"a\xffb"]):
         done = cli(*wrong)
@@ -3291,9 +3128,10 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
+@clause("017.3", saboteur=("signal.signal(number, _interrupted)",
+                           "signal.signal(number, signal.SIG_DFL)"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
-    """WHEN the command line is interrupted, THE SYSTEM SHALL end the command and print what it had written."""
     tool = subprocess.Popen([sys.executable, str(TOOL), "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"],
                             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     shell = number_in("shell")
@@ -3302,8 +3140,8 @@ def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     assert (text, tool.returncode, alive(shell)) == (b"[command cancelled]\nbegun\ncleaned\n", 130, False)
 
 
+@clause("017.4", saboteur=("json.dumps(result.to_dict()", "json.dumps(result.text"))
 def test_req_bash_017_4_json():
-    """WHEN `--json` is given, THE SYSTEM SHALL print the whole result as one line of JSON."""
     for command in ("echo hi; exit 3", "printf '\\377é'", "kill -9 $$"):
         fields = json.loads(cli("--json", command).stdout.decode("utf-8"))
         with BashTool() as tool:
@@ -3314,14 +3152,13 @@ def test_req_bash_017_4_json():
 
 @clause("017.5", saboteur=("hashlib.sha256(_read_file(", "hashlib.sha256(b\"x\" + _read_file("))
 def test_req_bash_017_5_version():
-    """WHEN `--version` is given, THE SYSTEM SHALL print its version and the sha256 of its own file."""
     digest = subprocess.run(["sha256sum", str(TOOL)], stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
+@clause("017.6", saboteur=("timeouts_s={mode: given.get(mode, limit_s) for",
+                           "timeouts_s={mode: limit_s for"))
 def test_req_bash_017_6_environment():
-    """WHERE the environment names a profile or timeouts, THE SYSTEM SHALL use them on the command line and in a
-    server, and refuse to start if their value is wrong."""
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
@@ -3335,8 +3172,8 @@ def test_req_bash_017_6_environment():
             assert (done.returncode, done.stdout) == (125, b"") and done.stderr and b"Traceback" not in done.stderr
 
 
+@clause("017.7", saboteur=("deny=options.deny, ", ""))
 def test_req_bash_017_7_deny():
-    """WHERE `--deny` is given, THE SYSTEM SHALL refuse commands that hold its text."""
     done = cli("--deny", "one", "--deny", "two", "touch two")
     assert (done.returncode, done.stdout) == (125, b"[system error: Command blocked by safety policy: contains 'two']") and not Path("two").exists()
     assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
@@ -3346,8 +3183,8 @@ def test_req_bash_017_7_deny():
         assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
 
 
+@clause("017.8", saboteur=("keep_env=options.keep_env, ", ""))
 def test_req_bash_017_8_keep_env():
-    """WHERE `--keep-env` is given, THE SYSTEM SHALL pass the variables that it names although they look secret."""
     env = dict(os.environ, A_TOKEN="one", B_TOKEN="two", C_KEY_ID="three")
     for keep, shown in (([], "///"), (["A_TOKEN"], "one///"), (["A_TOKEN", "C_*"], "one//three/"), (["*"], "one/two/three/")):
         options = [word for name in keep for word in ("--keep-env", name)]
@@ -3358,10 +3195,10 @@ def test_req_bash_017_8_keep_env():
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
 
+@clause("018.1", saboteur=("if pattern in request.command:", "if pattern == request.command:"))
 @given(st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3), st.text(st.sampled_from("ab -'"), max_size=20))
 @example(["rm -rf"], "echo; rm -rf /")
 def test_req_bash_018_1_denied_substrings(deny, command):
-    """WHERE substrings are denied, IF a command contains one, THEN THE SYSTEM SHALL refuse it and name the substring."""
     with BashTool(deny=deny, confirm=lambda _: False) as tool:
         result = tool.call({"command": command})
     denied = [pattern for pattern in deny if pattern in command]
@@ -3370,8 +3207,9 @@ def test_req_bash_018_1_denied_substrings(deny, command):
         assert not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
 
 
+@clause("018.2", saboteur=("except Exception:\n                confirmed = False",
+                           "except Exception:\n                confirmed = True"))
 def test_req_bash_018_2_unconfirmed():
-    """WHERE a confirmation is asked for, IF it is not given, THEN THE SYSTEM SHALL refuse the command."""
     def broken(_):
         raise RuntimeError("no answer")
 
@@ -3386,7 +3224,6 @@ def test_req_bash_018_2_unconfirmed():
 @clause("019.1", saboteur=("        self._control = OwnedSocket(ours)\n",
                            "        self._control = OwnedSocket(ours)\n        os.umask(0o11)\n"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
-    """WHEN commands are executed, THE SYSTEM SHALL leave the host's signal handlers, signal mask, umask, directory, limits and environment as they were."""
     assert in_host("""
         import ctypes, os, resource, signal
         from bash_tool import BashTool, Cancel
@@ -3415,7 +3252,6 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
                            "            [other.cancel() for other in list(self._attached)]\n"
                            "            self._attached.add(exchange)\n"))
 def test_req_bash_019_2_calls_do_not_meet():
-    """WHEN calls are made from several threads at once, THE SYSTEM SHALL answer each as if it were alone."""
     tool = BashTool(profile=tiny(default=0.5))
     commands = ["echo %d; sleep 0.1; exit %d" % (n, n % 5) for n in range(40)] + ["echo t; sleep 600"] * 5 + ["seq 50000"] * 5
     random.Random(7).shuffle(commands)
@@ -3552,10 +3388,11 @@ DYING_HOST = """
 """
 
 
+@clause("020.1", saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)",
+                           "for _ in pids:\n            return"))
 @needs_proc
 @pytest.mark.parametrize("death", ["KILL", "TERM", "exit", "segfault", "forked"])
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
-    """IF the host dies while a command is being waited for, THEN THE SYSTEM SHALL end every process that descends from the command's shell within a second."""
     host = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DYING_HOST), death], stdin=subprocess.DEVNULL,
                             env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), stderr=subprocess.DEVNULL)
     try:
@@ -3571,9 +3408,10 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
         host.wait()
 
 
+@clause("020.2", saboteur=("self._attached = False\n        self._supervisor.tell(DETACHED)",
+                           "self._supervisor.tell(DETACHED)"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
-    """WHEN the host dies, THE SYSTEM SHALL leave running the leftovers of commands that had ended."""
     in_host("""
         import os
         from bash_tool import BashTool
@@ -3587,8 +3425,9 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
+@clause("020.3", saboteur=("            popen.wait()\n\n    def close",
+                           "            self._zombie = popen\n\n    def close"))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
-    """WHERE the host is neither process 1 nor a subreaper, WHEN a call has been answered, THE SYSTEM SHALL leave the host without a child that it has not started itself."""
     answer = in_host("""
         import os
         from bash_tool import BashTool
@@ -3604,10 +3443,10 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))     # the fork server has ended with its host
 
 
+@clause("020.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
-    """WHERE a tool runs inside a command of another, WHEN the outer command is terminated, THE SYSTEM SHALL end the inner tool with everything that it started."""
     Path("inner.py").write_text(textwrap.dedent("""
         import os, sys
         from bash_tool import BashTool
@@ -3735,6 +3574,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
+@fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
 def test_t07_all_exit_codes():
     """Every exit code arrives, and an exit with 128 + n is told from a death by signal n."""
     with BashTool() as tool:
@@ -3989,6 +3829,7 @@ def test_t32_no_descriptor_no_process(tmp_path):
         """).startswith("spawn_failed [system error: ")
 
 
+@fault("t35", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"))
 @needs_proc
 def test_t35_the_stopped_hear_the_term():
     """A group that was stopped is woken to its TERM, and cleans up."""
@@ -4662,10 +4503,11 @@ def keeping(timeout_s=1.0, **changes):
     return dataclasses.replace(JOBS, timeouts_s={"default": timeout_s}, grace_s=0.5, **changes)
 
 
+@clause("021.1", saboteur=("if len(verbs) > 1 and len(chosen) != 1:",
+                           "if len(verbs) > 1 and not chosen:"))
 @given(st.fixed_dictionaries({}, optional={name: st.one_of(st.none(), st.just(value)) for name, value in (
     ("command", "echo x"), ("check_pid", 1), ("kill_pid", 1), ("timeout", 1000))}))
 def test_req_bash_021_1_exactly_one_verb(arguments):
-    """WHERE a tool takes `command`, `check_pid` and `kill_pid`, IF a call gives none or several of them, THEN THE SYSTEM SHALL refuse it with a sentence that names them."""
     verbs = [verb for verb in ("command", "check_pid", "kill_pid") if arguments.get(verb) is not None]
     parsed = bash_tool.parse_arguments(arguments, JOBS)
     if len(verbs) == 1:
@@ -4701,13 +4543,13 @@ def sanitised_naively(text):
     return out.replace("\r\n", "\n")
 
 
+@clause("021.2", saboteur=('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'))
 @given(st.lists(st.sampled_from(["\x1b[", "\x1b]", "0;1", "m", "K", "x", "€", "\x07", "\x1b\\", "\x1b", "\r", "\n", "\t", "\0", "\x1f", "\x7f", " ", "?", "\x1b(B"]), max_size=14).map("".join))
 @settings(max_examples=400)
 @example("\x1b[1;31mred\x1b[0m\r\n")
 @example("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07")
 @example("a\r\x1b[K\nb")
 def test_req_bash_021_2_sanitises_to_the_letter(text):
-    r"""WHERE text is sanitised, WHEN a command writes escape sequences or control characters, THE SYSTEM SHALL remove CSI and OSC sequences and every character up to U+001F but tab, newline and carriage return, and make `\r\n` a newline."""
     assert bash_tool.sanitise(text) == sanitised_naively(text)
 
 
@@ -4731,8 +4573,8 @@ def tail_naively(data, lines, most, rolling):
     return text, cut
 
 
+@clause("021.3", saboteur=("del lines[0]            # its", "pass            # its"))
 def test_req_bash_021_3_the_last_whole_lines():
-    """WHERE the tail is kept, IF a stream has more than 2,000 lines or 51,200 bytes, THEN THE SYSTEM SHALL return as many whole last lines as stay within both, and of a last line that alone is longer its last 51,200 bytes, cut between characters."""
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
     assert bash_tool.keep_tail(bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65), narrow).text == "y" * 61    # no part of what was split
@@ -4766,8 +4608,9 @@ def test_req_bash_021_3_the_last_whole_lines():
             ("lines", False, True)} <= reached
 
 
+@clause("021.4", saboteur=("TAIL_FILE_PARTLY if saved.reason else TAIL_FILE\n",
+                           "TAIL_FILE_PARTLY if saved.reason else ''\n"))
 def test_req_bash_021_4_a_notice_and_a_file():
-    """WHERE the tail is kept, WHEN a stream was cut, THE SYSTEM SHALL append a notice of what is shown of how much, with the file that holds the full output of both streams where one of them passed 51,200 bytes."""
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
         (path,) = re.findall(r"^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$", result.text, re.MULTILINE)
@@ -4797,10 +4640,11 @@ def test_req_bash_021_4_a_notice_and_a_file():
             subprocess.run(["umount", "small"], check=True)
 
 
+@clause("021.5", saboteur=('return "%d (%s)" % (code, name) if name else str(code)',
+                           "return str(code)"))
 @given(st.sampled_from(["", "out\n", "a\n\nb", "\n"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 3, 143, 250]))
 @few
 def test_req_bash_021_5_sections(out, err, code):
-    """WHERE answers have sections, WHEN a command has ended, THE SYSTEM SHALL answer with its standard output, its standard error and its exit code, each under a heading of its own."""
     with BashTool(profile=JOBS) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
     cut = lambda text: text[:-1] if text.endswith("\n") else text
@@ -4808,9 +4652,9 @@ def test_req_bash_021_5_sections(out, err, code):
     assert (result.is_error, result.exit_code, result.stdout, result.stderr) == (code != 0, code, cut(out), cut(err))
 
 
+@clause("021.6", saboteur=("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"))
 @needs_proc
 def test_req_bash_021_6_goes_to_the_background():
-    """WHERE a timeout keeps and answers have sections, WHEN a command exceeds its timeout, THE SYSTEM SHALL answer that it goes on, with its process ID, at most the last 500 lines of standard output and 100 of standard error, and the file with the full output."""
     assert JOBS.timeouts_s == {"default": 120.0}
     with BashTool(profile=keeping()) as tool:
         result = tool.run("echo $$ > me; seq 2100; seq 101 >&2; sleep 600")
@@ -4827,7 +4671,6 @@ def test_req_bash_021_6_goes_to_the_background():
 @clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
 @needs_proc
 def test_req_bash_021_7_only_what_is_new():
-    """WHEN a job that runs is checked, THE SYSTEM SHALL answer with what it has written since the last answer about it, and the number of those lines."""
     with BashTool(profile=keeping()) as tool:
         result = tool.run("echo first; echo out; sleep 1.5; for i in 1 2 3 4 5 6; do echo line $i; echo err $i >&2; sleep 0.1; done; echo end; sleep 600")
         seen = re.search(r"stdout:\n(.*?)\n\nstderr", result.text, re.DOTALL).group(1).split("\n")
@@ -4849,7 +4692,6 @@ def test_req_bash_021_7_only_what_is_new():
                            "return final.outcome._replace(streams=(), pid"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
-    """WHEN a job that has ended is checked, or one is killed, THE SYSTEM SHALL answer with its exit code and the tails of all that it wrote."""
     with BashTool(profile=keeping()) as tool:
         result = tool.run("seq 3000; echo err >&2; sleep 2; exit 7")
         job = tool.job(result.pid)
@@ -4869,7 +4711,6 @@ def test_req_bash_021_8_the_last_answer():
 @clause("021.9", saboteur=("named = _job_names(live[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
-    """IF a call asks about a number that is no job's, THEN THE SYSTEM SHALL refuse it with a list of the live ones."""
     with BashTool(profile=keeping(0.5)) as tool:
         stranger = subprocess.Popen(["sleep", "600"])
         try:
@@ -4883,9 +4724,9 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
+@clause("021.10", saboteur=('not schema.get("minimum", value) <= value <= ', "not value <= "))
 @given(st.one_of(st.integers(-5, 5), st.sampled_from([86_400_000, 86_400_001, 10 ** 30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])))
 def test_req_bash_021_10_milliseconds(value):
-    """WHERE a model may set the timeout, THE SYSTEM SHALL take whole milliseconds from 1 to 86,400,000 and refuse everything else."""
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
     if not isinstance(value, (bool, str, list, dict)) and value == value and value == int(value) and 1 <= value <= 86_400_000:
         assert parsed.timeout_s == value / 1000
@@ -4913,18 +4754,20 @@ def test_another_tools_job_at_its_limit_and_a_number_given_again():
 
 # ---- 022 Streams as data --------------------------------------------------------------------------------------------
 
+@clause("022.1", saboteur=('fields["exitCode"] = outcome.exit_code',
+                           'fields["exitCode"] = outcome.exit_code or None'))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
 @few
 def test_req_bash_022_1_an_object(out, err, code):
-    """WHERE answers are JSON, WHEN a command has ended, THE SYSTEM SHALL answer with an object of `stdout`, `stderr` and `exitCode`, and treat a code other than 0 as data."""
     with BashTool(profile=STREAMS) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
     assert json.loads(result.text) == result.details == {"stdout": out, "stderr": err, "exitCode": code}
     assert not result.is_error and result.exit_code == code
 
 
+@clause("022.2", saboteur=("text[:profile.max_output_chars], HEAD_CHARS_CUT",
+                           "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT"))
 def test_req_bash_022_2_a_head_of_characters():
-    r"""WHERE heads are counted in characters, IF a stream has more than 30,000 of them, THEN THE SYSTEM SHALL return the first 30,000 and `\n[truncated]`."""
     assert STREAMS.max_output_chars == 30_000
     reached = set()
 
@@ -4950,8 +4793,8 @@ def test_req_bash_022_2_a_head_of_characters():
         assert result.truncated and result.total_bytes == 60001 and result.output_file is None
 
 
+@clause("022.3", saboteur=('(outcome.command[:ECHO_CHARS], why)', '(outcome.command, why)'))
 def test_req_bash_022_3_errors_are_not_the_commands():
-    """WHERE answers are JSON, IF the command did not end by itself or was not run, THEN THE SYSTEM SHALL answer with `error`, beside what the streams hold, and mark the answer as an error."""
     profile = dataclasses.replace(STREAMS, timeouts_s={"default": 1.0}, grace_s=0.3)
     long = "touch begun; sleep 600 # " + "x" * 100
     with BashTool(profile=profile, deny="forbidden") as tool:
@@ -4967,10 +4810,11 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 
 # ---- 023 Labels --------------------------------------------------------------------------------------------------------
 
+@clause("023.1", saboteur=("if stderr.text else stdout.text\n",
+                           "if stdout.text else stdout.text\n"))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
 @few
 def test_req_bash_023_1_labels(out, err, code):
-    """WHERE answers have labels, WHEN a command has ended, THE SYSTEM SHALL answer with `Exit code: N` before its standard output, and label both streams where it wrote to standard error."""
     with BashTool(profile=GUARDED) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
         assert result.text == ("Exit code: %d\nSTDOUT:\n%s\nSTDERR:\n%s" % (code, out, err) if err else "Exit code: %d\n%s" % (code, out))
@@ -4979,8 +4823,8 @@ def test_req_bash_023_1_labels(out, err, code):
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
 
 
+@clause("023.2", saboteur=("(most + 4, 0)}[profile", "(most - 4, 0)}[profile"))
 def test_req_bash_023_2_a_head_of_bytes():
-    r"""WHERE heads are counted in bytes, IF the text of a stream takes more than `max_output_bytes`, THEN THE SYSTEM SHALL return its beginning, cut between characters, and `\n... (output truncated)`."""
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
 
@@ -5005,8 +4849,8 @@ def test_req_bash_023_2_a_head_of_bytes():
     assert {(False, False), (True, False), (True, True)} <= reached
 
 
+@clause("023.3", saboteur=('"cancelled": "Cancelled", "failed"', '"cancelled": "", "failed"'))
 def test_req_bash_023_3_first_lines():
-    """WHERE answers have labels, IF the command was refused, timed out, was cancelled or could not be run, THEN THE SYSTEM SHALL say so in the first line, before what the streams hold, and mark the answer as an error."""
     profile = dataclasses.replace(GUARDED, timeouts_s={"default": 1.0}, grace_s=0.3)
     asked = []
 
@@ -5027,10 +4871,11 @@ def test_req_bash_023_3_first_lines():
         assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 5
 
 
+@clause("023.4", saboteur=("return -1 if outcome.exit_code is None or outcome.signal else",
+                           "return -1 if outcome.exit_code is None else"))
 @given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
 @few
 def test_req_bash_023_4_details(case):
-    """WHERE answers have labels, THE SYSTEM SHALL give a program the exit code and whether it was 0 as `exit_code` and `success`, with -1 where there is no code."""
     command, code = case
     with BashTool(profile=GUARDED) as tool:
         assert tool.run(command).details == {"exit_code": code, "success": code == 0}
@@ -5043,7 +4888,6 @@ def test_req_bash_023_4_details(case):
 
 @clause("024.1", saboteur=("self._outputs[reader] = stream\n", "self._outputs[reader] = 0\n"))
 def test_req_bash_024_1_streams_apart():
-    """WHERE streams are separate, WHEN a command writes to both, THE SYSTEM SHALL return each stream apart, in its own order."""
     for profile in (JOBS, STREAMS, GUARDED):
         with BashTool(profile=profile) as tool:
             result = tool.run("for i in $(seq 300); do echo o$i; echo e$i >&2; done; exec >&-; echo last >&2")
@@ -5052,9 +4896,9 @@ def test_req_bash_024_1_streams_apart():
             assert result.total_bytes == 2 * len("".join("o%d\n" % n for n in range(1, 301))) + 5
 
 
+@clause("024.2", saboteur=('lambda text: text.replace("\\0", "\\ufffd")', "lambda text: text"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_2_bounded_and_encodable(name):
-    """WHEN a call is answered, THE SYSTEM SHALL return a text of bounded length that UTF-8 and JSON can carry, whatever bytes the command wrote."""
     @given(st.binary(max_size=60), st.integers(0, 3), st.sampled_from(["", " >&2"]))
     @few
     @example(b"a\0b\xed\xa0\x80\x1b[0m\r\n", 0, "")
@@ -5069,9 +4913,10 @@ def test_req_bash_024_2_bounded_and_encodable(name):
     holds()
 
 
+@clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI',
+                           r'[^\n]*?(?:\x07|\x1b\\)"      # CSI'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
-    """WHEN text is made of what a command wrote, THE SYSTEM SHALL take time in proportion to its length, whatever the bytes are."""
     wide = {"max_output_bytes": 8 << 20, "rolling_bytes": 8 << 20, "max_output_chars": 8 << 20, "max_output_lines": 10 ** 7}
     used = bash_tool._LIMITS_USED[PROFILES[name].truncation]
     profile = dataclasses.replace(PROFILES[name], **{limit: most for limit, most in wide.items() if limit in used})
@@ -5748,6 +5593,12 @@ TOUR = [    # once everything, so that no luck is needed
     ("exit", dict(which=0, code=0)), ("kill", dict(which=NEWEST, how="file"))]
 
 
+@fault("jobs_machine-5", saboteur=("            if job.pid:\n",
+                                   '            if job.pid and job.status != "lost":\n'))
+@fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)",
+                                   "return text, len(data)"))
+@fault("jobs_machine-1", saboteur=("_write_all(fd, text[len(there):] if text.startswith(there) else text)",
+                                   "_write_all(fd, text + text)"))
 @fault("jobs_machine-10", saboteur=("        while self._is_supervised():\n            passed_s",
                                     "        while self.status == \"running\" and self._is_supervised():\n"
                                     "            passed_s"))
@@ -5806,9 +5657,10 @@ def peak_bytes(pid):
     return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
 
 
+@clause("025.1", saboteur=('result = {"resultType": "complete", **result, ',
+                           "result = {**result, "))
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
 def test_req_bash_025_1_both_eras(method):
-    """WHEN a request names the version 2026-07-28 in its `_meta`, THE SYSTEM SHALL answer it with a `resultType` and its own name and version, and any other in the form of the handshake."""
     params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
     for version in ("2026-07-28", None):
         answer = bash_tool.handle(request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION)
@@ -5825,17 +5677,18 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
+@clause("025.2", saboteur=("if stateless and version not in STATELESS_VERSIONS:", "if False:"))
 @given(st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]), st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]))
 def test_req_bash_025_2_unknown_versions(version, method):
-    """IF a request names a version in its `_meta` that the system does not know, THEN THE SYSTEM SHALL answer with error -32022, that version, and those it knows."""
     error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
     assert error["code"] == -32022 and error["message"] and error["data"] == {
         "requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
 
 
+@clause("025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else",
+                           "HANDSHAKE_VERSIONS[0] if version in HANDSHAKE_VERSIONS else"))
 @given(st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []]) | st.text(max_size=12), st.booleans())
 def test_req_bash_025_3_handshake(version, enveloped):
-    """WHEN a client shakes hands, THE SYSTEM SHALL agree to its version where it is 2024-11-05, 2025-03-26, 2025-06-18 or 2025-11-25, and offer 2025-11-25 otherwise."""
     meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
     known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
     assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)["result"] == {
@@ -5843,9 +5696,9 @@ def test_req_bash_025_3_handshake(version, enveloped):
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__}}
 
 
+@clause("025.4", saboteur=('"isError": result.is_error}', '"isError": False}'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_025_4_the_same_text(name):
-    """WHEN a client calls the tool, THE SYSTEM SHALL answer with the text that a model is to read and with the error mark, whatever the arguments or the command did."""
     limit = {"default": 0.7, "grace_s": 0.3}
     row = tiny(0.7, 0.3) if name == "modes" else dataclasses.replace(PROFILES[name], timeouts_s={"default": 0.7}, grace_s=0.3)
     with Client("--deny", "forbidden", profile=name, timeouts=limit) as client, BashTool(profile=row, deny="forbidden") as tool:
@@ -5859,9 +5712,9 @@ def test_req_bash_025_4_the_same_text(name):
         assert marks == {True, False}
 
 
+@clause("025.5", saboteur=('if name != tool["name"]:', "if not name:"))
 @given(st.text(max_size=20), json_values())
 def test_req_bash_025_5_the_client_is_wrong(word, value):
-    """IF a request has an unknown method, an unknown tool or parameters of the wrong shape, THEN THE SYSTEM SHALL answer with error -32601 for the method and -32602 for the others."""
     def code(message):
         answer = bash_tool.handle(message, DEFINITION)
         return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
@@ -5916,8 +5769,9 @@ def test_req_bash_025_19_text_alone(name):
         assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == cli("--structured", ":").returncode == 125
 
 
+@clause("025.7", saboteur=("_thread.start_new_thread(self._work, (underway,))",
+                           "self._work(underway)"))
 def test_req_bash_025_7_calls_run_concurrently():
-    """WHILE a command runs, THE SYSTEM SHALL answer other requests and run the commands of other calls."""
     with Client(timeouts={"default": 8}) as client:
         calls = {client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)}
         client.ask("ping")
@@ -5926,8 +5780,8 @@ def test_req_bash_025_7_calls_run_concurrently():
         assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
 
 
+@clause("025.8", saboteur=("            underway.cancel.cancel()", "            pass"))
 def test_req_bash_025_8_a_withdrawn_call():
-    """WHEN a client withdraws a call, THE SYSTEM SHALL end its command, and no other, and say nothing more about it."""
     def until(id_):
         messages = []
         while not messages or messages[-1].get("id") != id_:
@@ -5953,11 +5807,11 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
+@clause("025.9", saboteur=("            for _ in filter(None, signals):",
+                           "            for _ in ():"))
 @needs_files
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
 def test_req_bash_025_9_goodbye(goodbye):
-    """WHEN the input ends or the server is interrupted, THE SYSTEM SHALL end the attached commands, leave the detached
-    ones running, and end itself."""
     with Client(timeouts={"grace_s": 60}) as client:
         jobs = [client.start("sleep 600")] if has_jobs() else []
         for n in range(3):
@@ -5979,10 +5833,10 @@ def test_req_bash_025_9_goodbye(goodbye):
             os.killpg(job, signal.SIGKILL)
 
 
+@clause("025.10", saboteur=("        self.told += 1", "        self.told = 1"))
 @given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
 @fewer
 def test_req_bash_025_10_live_output(writes):
-    """WHERE a call bears a progress token, WHILE its command runs, THE SYSTEM SHALL send what it writes in notifications whose progress increases, and none without a token."""
     command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
     with Client() as client:
         for token in ("token", 0, None):
@@ -5996,8 +5850,9 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == ("" if token is None else "".join(text for text, _ in writes))
 
 
+@clause("025.11", saboteur=("now - underway.spoke >= HEARTBEAT_S and",
+                            "now - underway.spoke >= HEARTBEAT_S * 9 and"))
 def test_req_bash_025_11_heartbeat():
-    """WHERE a call bears a progress token, WHILE its command is silent, THE SYSTEM SHALL send a notification every ten seconds."""
     assert bash_tool.HEARTBEAT_S == 10
     with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
         begun = time.monotonic()
@@ -6032,8 +5887,9 @@ def hostile_messages():
         st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
 
 
+@clause("025.12", saboteur=('if message.get("jsonrpc") != "2.0" or not isinstance',
+                            "if not isinstance"))
 def test_req_bash_025_12_no_request():
-    """IF a line is no request, THEN THE SYSTEM SHALL answer with error -32700 where it is not JSON and -32600 where it is, with the id null where it has none, and go on."""
     reached = set()
 
     def is_id(value):
@@ -6075,10 +5931,11 @@ def test_req_bash_025_12_no_request():
         client.process.stderr.close()
 
 
+@clause("025.13", saboteur=("message if isinstance(message, list) and message else [message]",
+                            "[message]"))
 @given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
-    """WHEN a batch of messages arrives, THE SYSTEM SHALL answer each of its requests by itself."""
     alone = [answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)]
     with Client() as client:
         client.send(messages)
@@ -6093,9 +5950,9 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
+@clause("025.14", saboteur=("line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]", "line += first"))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
-    """IF a line takes more than 4 MiB, THEN THE SYSTEM SHALL answer with error -32600 without keeping it, and go on."""
     assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
     with Client() as client:
         room = bash_tool.MAX_MESSAGE_BYTES - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
@@ -6112,8 +5969,8 @@ def test_req_bash_025_14_endless_lines():
         assert peak_bytes(client.process.pid) - before < 8 * 2 ** 20
 
 
+@clause("025.15", saboteur=("queue.Queue(OUTBOX_MESSAGES)", "queue.Queue()"))
 def test_req_bash_025_15_a_client_that_stops_reading():
-    """IF a client stops reading, THEN THE SYSTEM SHALL keep its commands to their timeouts and its memory bounded, and end when the client closes its input."""
     with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
         for n in range(4):
             client.begin("echo $$ > c%d; yes" % n, token=n)
@@ -6343,10 +6200,11 @@ def test_a_sink_that_does_not_block():
     server.stdin.close()
 
 
+@clause("025.16", saboteur=("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr",
+                            "stdin=subprocess.DEVNULL, stderr"))
 @needs_proc
 @needs_files
 def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
-    """THE SYSTEM SHALL give to nothing that it starts the standard input or the standard output that it speaks to a client on."""
     with Client() as client:
         wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
         jobs = [client.start("echo $$ > group; sleep 600")] if has_jobs() else []
@@ -6367,8 +6225,8 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
             os.killpg(job, signal.SIGKILL)
 
 
+@clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
 def test_req_bash_025_17_an_id_in_use():
-    """IF a call bears the id of one that is under way, THEN THE SYSTEM SHALL refuse it with error -32600."""
     with Client() as client:
         for id_ in (5, "5"):            # these are two
             client.send(request("tools/call", id_, name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"}))
@@ -6382,8 +6240,9 @@ def test_req_bash_025_17_an_id_in_use():
         assert client.receive()["result"]["content"][0]["text"] == "again\n"
 
 
+@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:",
+                            "if len(self._calls) > MAX_CALLS:"))
 def test_req_bash_025_18_too_many_calls():
-    """IF 64 calls of a client are under way, THEN THE SYSTEM SHALL refuse another as a failed call that says so."""
     assert bash_tool.MAX_CALLS == 64
     with Client(module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin("sleep 600") for _ in range(3)]
@@ -10187,8 +10046,6 @@ def test_next_action_table():
 
 # ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
 
-CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
-CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
 EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
@@ -10216,12 +10073,11 @@ def test_spec_ties():
         assert re.match(r"Why: (?:.+\n)+\n(?:Detail: (?:.+\n)+\n)?```example", body), number
 
 
-@pytest.mark.parametrize("number", sorted(CLAUSES))
-def test_spec_docstring_is_the_clause(number):
-    """The docstring of a property is its clause, word for word."""
-    docstring = getattr(PROPERTIES[number], "hypothesis", PROPERTIES[number])
-    docstring = getattr(docstring, "inner_test", docstring).__doc__
-    assert " ".join(docstring.split()) == CLAUSES[number][0]
+def test_spec_docstring_is_the_clause():
+    """A property has its clause for a docstring, from `@clause`, or word for word; each has the number in its name."""
+    for number, test in PROPERTIES.items():
+        docstring = getattr(getattr(test, "hypothesis", test), "inner_test", test).__doc__
+        assert " ".join(docstring.split()) == CLAUSES[number][0], number
 
 
 def test_the_benchmark_judges():
