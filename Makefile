@@ -88,6 +88,15 @@ interop:    ## with real sandboxes, clients, frameworks and sshd; needs bubblewr
 	@$(MAKE) --no-print-directory $(VENV)-interop/ready
 	$(VENV)-interop/bin/python -m pytest -m interop $(ARGS)
 
+$(VENV)-packages/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-packages
+	$(VENV)-packages/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test,packages]'
+	touch $@
+
+.PHONY: packages
+packages: $(VENV)-packages/ready    ## the own tests of packages from PyPI: the same numbers through the tool as without it
+	$(VENV)-packages/bin/python -m pytest -m packages -s $(ARGS)
+
 SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 .PHONY: wire
 wire: $(VENV)/ready     ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs'

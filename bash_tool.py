@@ -157,6 +157,7 @@ COMMAND_FAILED = "[command failed: exit code {code}]"
 COMMAND_KILLED = "[command failed: exit code {code} ({signal})]"
 COMMAND_KILLED_HARD = "[command failed: exit code {code} ({signal}); not sent by this tool; possibly out of memory]"
 COMMAND_TIMED_OUT = "[command timed out after {limit}]"
+LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
 COMMAND_CANCELLED = "[command cancelled]"
 COMMAND_KEPT = "[command still running after {limit}, as a job]"
 SYSTEM_ERROR = "[system error: {reason}]"
@@ -472,6 +473,7 @@ class Outcome(NamedTuple):
     duration_s: float = 0.0
     pid: int | None = None      # of a job
     command: str = ""
+    mode: str = ""              # of the request; empty for an answer to a question about a job
 
 
 class JobRecord(NamedTuple):
@@ -691,15 +693,15 @@ def decode(data: bytes) -> str:
 # Patterns are strings, compiled and kept by `re` when one is first used: together they would be a fifth of what this file's own import takes.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MOVES_NOTHING = (
-    r"\x1b(?!\[[0-?]*[ -/]*[CDGK])(?:"
-    r"\[[0-?]*[ -/]*[@-~]?"                                                 # CSI: colours, modes, other lines
-    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"                      # OSC, DCS ...: titles, links
-    r"|[ -/]*[0-~]?)")                                                      # two-byte escapes, a lone ESC
+    r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
+    r"\[[0-?]*[ -/]*[@-~]?"                                 # CSI: colours, modes, places
+    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"      # OSC, DCS ...: titles, links
+    r"|[ -/]*[0-~]?)")                                      # two-byte escapes, a lone ESC
 _SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
-_MOVE = (                   # begins with one set for all branches: the scanner passes over text five times as fast
+_MOVE = (   # begins with one set for all branches: the scanner passes over text five times as fast
     r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
-    r"|(?<=\x1b)\[([0-9]{0,9})[^CDGK]*[CDGK]"
-    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                                     # with the plain lines that follow
+    r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
+    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                    # with the plain lines that follow
 
 
 def _only_moves(text: str) -> str:
@@ -707,38 +709,87 @@ def _only_moves(text: str) -> str:
     for letter in "PX[\\]^_":       # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
     text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
-    return text.replace("\r\n", "\n").replace("\x1b[D", "\b")        # a line that ends so is plain then; a run of CSI D, one move
+    # A line that ends in \r\n is a plain line then; a run of CSI D is one move.
+    return text.replace("\r\n", "\n").replace("\x1b[D", "\b")
+
+
+class _Screen:
+    """A terminal of unlimited height, and of lines that end where their last character stands.
+
+    A line in which a cursor moves is a StringIO: that overwrites in place, in a quarter of the
+    time that a list of cells takes. A line that was only written is a string.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[str | io.StringIO] = [""]
+        self._row = 0
+        self.line = self._entered(0)
+
+    def _entered(self, row: int) -> io.StringIO:
+        self._row = min(max(row, 0), len(self.rows) - 1)
+        line = self.rows[self._row]
+        if isinstance(line, str):
+            line = self.rows[self._row] = io.StringIO(line)
+        return line
+
+    def lines(self, plain: Sequence[str]) -> None:
+        """Writes whole lines below the cursor, and puts it at the beginning of the next line."""
+        if self._row + 1 == len(self.rows):
+            self.line = io.StringIO()
+            self.rows += (*plain, self.line)
+            self._row = len(self.rows) - 1
+            return
+        for text in (*plain, ""):
+            self._row += 1
+            if self._row == len(self.rows):
+                self.rows.append(text)
+            else:
+                line = self._entered(self._row)
+                line.seek(0)
+                line.write(text)
+        self.line = self._entered(self._row)
+        self.line.seek(0)
+
+    def move(self, kind: str, count: int) -> None:
+        """Does what the CSI sequence with this last letter and first number does."""
+        line = self.line
+        step = count or 1
+        at = line.tell()
+        if kind == "K":
+            if count == 2:
+                line.seek(0)
+            if count in (0, 2):
+                line.truncate()
+        elif kind == "J":
+            if count == 0:
+                line.truncate()
+                del self.rows[self._row + 1:]
+        else:
+            if kind in "AF":
+                line = self.line = self._entered(self._row - step)
+            elif kind in "BE":
+                line = self.line = self._entered(self._row + step)
+            at = {"C": at + step, "D": at - step, "G": step - 1, "E": 0, "F": 0}.get(kind, at)
+            line.seek(max(0, min(at, line.seek(0, io.SEEK_END))))
 
 
 def _draw(text: str) -> str:
-    screen, start = io.StringIO(), 0        # it overwrites in place, in a quarter of the time that a list of cells takes
-    seek, tell, write = screen.seek, screen.tell, screen.write
+    screen = _Screen()
     parts = iter(re.split(_MOVE, text))
-    write(next(parts))
+    screen.line.write(next(parts))
     for move, digits, run in zip(parts, parts, parts):
         kind = move[-1]
         if kind == "\r":
-            seek(start)
+            screen.line.seek(0)
         elif kind == "\b":
-            at = tell() - len(move)
-            seek(at if at > start else start)       # max() would take a spinner half as long again
+            at = screen.line.tell() - len(move)
+            screen.line.seek(at if at > 0 else 0)   # max() would take a spinner half as long again
         elif kind == "\n":
-            start = seek(0, io.SEEK_END) + write(move)
+            screen.lines(move[1:].split("\n")[:-1])
         else:
-            count = int(digits) if digits else 0
-            if kind == "K":
-                if count == 2:
-                    seek(start)
-                if count in (0, 2):
-                    screen.truncate()
-            elif kind == "D":
-                seek(max(start, tell() - (count or 1)))
-            else:
-                at = (tell() if kind == "C" else start - 1) + (count or 1)
-                if at < seek(0, io.SEEK_END):
-                    seek(at)
-        write(run)
-    return screen.getvalue()
+            screen.move(kind, int(digits) if digits else 0)
+        screen.line.write(run)
+    return "\n".join(row if isinstance(row, str) else row.getvalue() for row in screen.rows)
 
 
 def render(text: str) -> str:
@@ -747,12 +798,30 @@ def render(text: str) -> str:
     Escape sequences and control characters are gone; `\\r` and `\\b` move the cursor back, so that the last frame of a
     progress bar remains; CSI K erases to the end of the line or all of it; CSI C, D and G move the cursor within the
     line. A cell is one code point, and a cursor beyond the end of a line stands at its end.
-    Upholds REQ-BASH-008.1, REQ-BASH-008.2 and REQ-BASH-008.3.
+    CSI A, B, E and F move it to other lines, CSI J erases from the cursor on.
+    Upholds REQ-BASH-008.1, REQ-BASH-008.2, REQ-BASH-008.3 and REQ-BASH-008.6.
 
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
     """
     return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
+
+
+_BLANK_LINE = r" {79,}"                         # of 80 columns, behind the ~ of vi
+_BLANK_END = r" {20,}(?=\n|\Z)"
+_BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"      # what vi shows of an empty file
+
+
+def without_blank_screens(text: str) -> str:
+    r"""The text of a command that was ended while it drew on the screen, without what was blank:
+    79 blanks end a line, blanks at the end of a line and four empty lines say nothing.
+    Upholds REQ-BASH-008.7.
+
+    >>> without_blank_screens("a" + " " * 2000 + "b\n~\n~\n~\n~\nc")
+    'a\nb\n\nc'
+    """
+    text = re.sub(_BLANK_END, "", re.sub(_BLANK_LINE, "\n", text))
+    return re.sub(_BLANK_SCREEN, "\n\n", text)
 
 
 def first_bytes(text: str, most: int) -> str:
@@ -983,6 +1052,10 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the output, where the rest is."""
     fitted = both(outcome)[0]
     lines = [line for line in (status_line(outcome), *note_lines(outcome)) if line]
+    if outcome.status == "timed_out":
+        fitted = fitted._replace(text=without_blank_screens(fitted.text))
+        if outcome.mode == "default" and {"slow", "background"} <= profile.timeouts_s.keys():
+            lines.insert(1, LONGER_MODES)
     lines += job_lines(outcome) if outcome.pid is not None else []
     if fitted.cut:
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(profile.max_output_bytes)))
@@ -4576,7 +4649,7 @@ class BashTool:
             refusal = self._admit(request)
             if refusal is None:
                 outcome = self._run(request, cancel, on_output)
-                return present(outcome._replace(command=request.command), self.profile)
+                return present(outcome._replace(command=request.command, mode=request.mode), self.profile)
             request = refusal
         return present(Outcome("rejected", error=request.error, reason=request.reason), self.profile)
 

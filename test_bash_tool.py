@@ -571,7 +571,7 @@ def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
     for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
-            assert tool.call(arguments).text == "[command timed out after 0.2s]\n"
+            assert tool.call(arguments).text == "[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
 
 
 @clause("002.2", saboteur=("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"))
@@ -613,7 +613,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
         result = tool.run("%sprintf %s; printf '\\n' >&2; sleep 600 & wait" % (trap, text))
-    assert result.text == "[command timed out after 1s]\n%s\n%s" % (text, "cleaned\n" if cleans_up else "")
+    assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n%s\n%s" % (text, "cleaned\n" if cleans_up else "")
 
 
 @clause("002.5", saboteur=("timed out after {limit}]", "timed out]"))
@@ -633,6 +633,22 @@ def test_req_bash_002_6_no_code_after_our_own_kill():
         for command in ("sleep 600", "trap 'exit 0' TERM; sleep 600 & wait", "trap '' TERM; sleep 600"):
             result = tool.run(command)
             assert (result.status, result.exit_code, result.signal, result.is_error) == ("timed_out", None, None, True)
+
+
+@clause("002.7", saboteur=('if outcome.mode == "default" and', "if"))
+def test_req_bash_002_7_longer_modes_are_named(tmp_path):
+    both = '[for longer commands use mode="slow", for servers mode="background"]\n'
+    short = {"default": 0.2, "slow": 0.2, "background": 0.2}
+    for timeouts_s, mode, told in ((short, "default", both), (short, "slow", ""), ({"default": 0.2, "slow": 0.2}, "default", ""),
+                                   ({"default": 0.2, "background": 0.2}, "default", "")):
+        with BashTool(profile=dataclasses.replace(MODES, timeouts_s=timeouts_s, grace_s=0.2)) as tool:
+            assert tool.call({"command": "sleep 600", "mode": mode}).text == "[command timed out after 0.2s]\n" + told
+    with BashTool() as tool:
+        assert tool.run("sleep 600 & sleep 600", timeout_s=0.3).text.startswith("[command timed out after 0.3s]\n" + both)
+    for profile in (JOBS, STREAMS, GUARDED):
+        killed = dataclasses.replace(profile, timeouts_s={"default": 0.2}, on_timeout=bash_tool.OnTimeout.KILL)
+        with BashTool(profile=killed) as tool:
+            assert "mode=" not in tool.run("sleep 600").text
 
 
 # ---- 003 Jobs ---------------------------------------------------------------------------------------------------
@@ -1716,7 +1732,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, deaf):
     seconds = str(random.randint(10 ** 6, 10 ** 7))     # what has emptied its environment is told by its arguments
     with BashTool(profile=tiny(default=1.5)) as tool:
         result = tool.run("%s\n%s\necho started; wait; sleep 600" % ("trap '' TERM" if deaf else "", "\n".join(ESCAPES).replace("600", seconds)))
-    assert result.text == "[command timed out after 1.5s]\nstarted\n"
+    assert result.text == "[command timed out after 1.5s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nstarted\n"
     assert not carriers(nothing_is_left)
     assert not [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if seconds.encode() in command_line(pid) and alive(pid)]
 
@@ -1737,7 +1753,7 @@ def test_req_bash_004_5_kill_only_after_the_grace():
         begun = time.monotonic()
         result = tool.run(DEAF_CHILD)     # the shell dies of TERM, its deaf child has the whole grace, then KILL
     assert time.monotonic() - begun > 2.4
-    assert result.text == "[command timed out after 1s]\noutlived\n"
+    assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\noutlived\n"
     assert not alive(number_in("child"))
 
 
@@ -2165,10 +2181,13 @@ def test_req_bash_008_1_no_escape_sequences(pieces):
 
 
 def terminal(text):
-    """A slow terminal of one line and one cell at a time, by the pattern of SPEC.md: the naive twin of the renderer."""
-    lines, pattern = [], dict(fenced("pattern"))["TOKEN"].replace("\n", "")
+    """A slow terminal, one cell at a time, by the pattern of SPEC.md: the naive twin of the renderer."""
+    lines, pattern, row = [[]], dict(fenced("pattern"))["TOKEN"].replace("\n", ""), -1
     for line in text.split("\n"):
-        cells, at = [], 0
+        row, at = row + 1, 0
+        if row == len(lines):
+            lines.append([])
+        cells = lines[row]
         for token in re.finditer(pattern, line):
             count, move = int(token["count"] or 0), token["final"] or token["move"]
             for character in token["text"] or "":
@@ -2179,19 +2198,23 @@ def terminal(text):
             elif move == "\b":
                 at = max(0, at - 1)
             elif move == "K":
-                cells = cells[:at] if count == 0 else [] if count == 2 else cells
+                cells[:] = cells[:at] if count == 0 else [] if count == 2 else cells
+            elif move == "J" and count == 0:
+                del cells[at:], lines[row + 1:]
+            elif move and move in "ABEF":
+                row = max(0, row - max(count, 1)) if move in "AF" else min(len(lines) - 1, row + max(count, 1))
+                cells, at = lines[row], 0 if move in "EF" else at
             elif move and move in "CDG":
                 at = {"C": at + max(count, 1), "D": max(0, at - max(count, 1)), "G": max(count, 1) - 1}[move]
             at = min(at, len(cells))
-        lines.append("".join(cells))
-    return "\n".join(lines)
+    return "\n".join(map("".join, lines))
 
 
 OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x1b[3G", "\x1b[2D", "\x1b[D", "\x1b[C", "\x1b[m"]
 
 
-@clause("008.2", saboteur=('        if kind == "\\r":\n            seek(start)',
-                           '        if kind == "\\r":\n            seek(start), screen.truncate()'))
+@clause("008.2", saboteur=('        if kind == "\\r":\n            screen.line.seek(0)',
+                           '        if kind == "\\r":\n            screen.line.seek(0), screen.line.truncate()'))
 @given(st.lists(st.one_of(st.sampled_from(OVERWRITES + ESCAPE_SEQUENCES), st.text(st.sampled_from("abc 好\t\n\x1b[]2;K"), max_size=5)), max_size=20).map("".join))
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
@@ -2212,6 +2235,48 @@ def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
+UPWARDS = ["\x1b[A", "\x1b[2A", "\x1b[B", "\x1b[9B", "\x1b[E", "\x1b[2E", "\x1b[F", "\x1b[3F", "\x1b[J", "\x1b[0J", "\x1b[1J", "\x1b[2J", "\x1b[H",
+           "\n", "\n", "\n\n"]
+
+
+@clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
+@given(st.lists(st.one_of(st.sampled_from(UPWARDS), st.sampled_from(OVERWRITES), st.text(st.sampled_from("ab 好\n"), max_size=5)), max_size=20).map("".join))
+@example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
+@example("one\ntwo\nthree\x1b[F\x1b[Jend")
+@example("long line\nab\x1b[A-\x1b[B+\x1b[A\nplain\nplain\nplain")
+@example("a\nb\nc\x1b[9Ax\ny\nz\nnew\n\x1b[1E.\x1b[2Fw")
+def test_req_bash_008_6_lines_that_are_drawn_again(text):
+    assert bash_tool.render(text) == terminal(text)
+    assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
+    frames = "".join("\x1b[2A\x1b[2Kjob 1: %d%%\n\x1b[2Kjob 2: %d%%\n" % (n, n) for n in range(100))
+    assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
+
+
+@clause("008.7", saboteur=('_BLANK_LINE = r" {79,}"', '_BLANK_LINE = r" {79}"'))
+@given(st.lists(st.sampled_from(["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]), max_size=12).map("".join))
+@settings(max_examples=300)
+def test_req_bash_008_7_blank_screens(text):
+    """WHERE text is rendered, WHEN a command exceeds its timeout, THE SYSTEM SHALL leave the blank parts of a screen out of the text."""
+    out = bash_tool.without_blank_screens(text)
+    assert not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", out)
+    assert out.replace(" ", "").replace("\n", "").replace("~", "") == re.sub("[ \n~]", "", text)
+    if not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", text):
+        assert out == text
+    outcome = bash_tool.Outcome("timed_out", limit_s=1.0, streams=(bash_tool.Fitted(text, 0, False),))
+    said = bash_tool.present(outcome, MODES)
+    assert (said.text, said.stdout) == ("[command timed out after 1s]\n" + out, text)
+    assert bash_tool.present(outcome._replace(status="cancelled"), MODES).text == "[command cancelled]\n" + text
+
+
+def test_programs_that_want_a_screen():
+    """What vim, watch and top leave until the timeout, or say at once, is short."""
+    with BashTool(profile=tiny(default=3.0)) as tool:
+        for command in ("vim x", "watch date", "top"):
+            if shutil.which(command.split()[0]):
+                result = tool.run(command)
+                assert result.is_error and len(result.text) < 1000, result.text
+
+
 @clause("008.3", saboteur=(r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"))
 @given(st.text(st.characters(max_codepoint=0x2ff), max_size=60))
 @example("\0")
@@ -2219,7 +2284,7 @@ def test_req_bash_008_2_overwritten_is_gone(text):
 def test_req_bash_008_3_no_control_characters(text):
     rendered = bash_tool.render(text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rendered)
-    assert rendered.count("\n") == text.count("\n")
+    assert rendered.count("\n") == text.count("\n") or re.search(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[ABEFJ]", text)
     if not re.search(r"[\x08\r\x1b\x90-\x9f]", text):
         assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
 
@@ -2244,16 +2309,19 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
 
 
 WORST = ["x\r", "\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP", "x\b", "\x1b[2K", "\x1b[Kx", "\x1b[9999Gx", "\x1b[9999Cx\r", "\x1b]0;", "\x90x",
-         "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r"]
+         "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r", "\x1b[A", "\n\x1b[A", "x\n\x1b[2Ay", "\n\n\x1b[A\x1b[J", "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B"]
 
 
-@clause("008.5", saboteur=("        write(run)\n", "        write(run), screen.getvalue()\n"))
+@clause("008.5", saboteur=("        screen.line.write(run)\n",
+                           "        screen.line.write(run), screen.line.getvalue()\n"))
 def test_req_bash_008_5_linear_time():
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (40000, 320000))
         most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2       # for eight times the text; quadratic is sixty-four
         for text in ("y" * 40000 + small, large, "y" * 40000 + large):
             assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
+    for worst in (" ", "\n", "~\n", " " * 19 + "x", " " * 78 + "x", "~", "x" + " " * 9999, "\n\n~\n~", " \n"):
+        assert busy(lambda: bash_tool.without_blank_screens(worst * (320000 // len(worst)))) < 1, repr(worst)
     for shape in ("a", "://", "://a:", "://a:b/", "https://", "https://a1", "eyJ", "eyJa.", "SG.", "sk-", "-----BEGIN ",
                   "Password=", "Password=$", "a:b@", "xoxb-", "-D", "-D.", "-Dpassword", "-Dtoken=1", "-Dtoken=",
                   "Authorization: ", "_", " ", "?token=", "&sig=", "1", "+1."):
@@ -2955,7 +3023,7 @@ def test_req_bash_017_6_environment():
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
     short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    assert cli("trap '' TERM; sleep 600 & wait; wait", env=short).stdout == b"[command timed out after 0.3s]\n"
+    assert cli("trap '' TERM; sleep 600 & wait; wait", env=short).stdout == b"[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
     for name, value in (("PROFILE", "nobody"), ("TIMEOUTS", "soon"), ("TIMEOUTS", '{"default": "1"}'), ("TIMEOUTS", '{"slowly": 1}'),
                         ("TIMEOUTS", '{"default": -1}'), ("TIMEOUTS", '{"default": true}'),
                         ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)), ("TIMEOUTS", "[]"), ("TIMEOUTS", '{"default": NaN}')):
@@ -3053,7 +3121,7 @@ def test_req_bash_019_2_calls_do_not_meet():
         if command.startswith("seq"):
             assert result.truncated and result.stdout.endswith("49999\n50000\n")
         elif "600" in command:
-            assert result.text == "[command timed out after 1s]\nt\n"
+            assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nt\n"
         else:
             assert (result.stdout, result.exit_code) == (command.split()[1].rstrip(";") + "\n", int(command.split()[-1]))
     assert len({result.output_file for result in results if result.output_file}) == 5
@@ -3251,7 +3319,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     """))
     with BashTool(profile=tiny(default=60, grace=0.5)) as outer:
         result = outer.run("PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment), cancel=cancelled_when("ready"))
-    assert result.text == "[command cancelled]\n[command timed out after 0.3s]\ninner\n"
+    assert result.text == "[command cancelled]\n[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ninner\n"
     assert eventually(lambda: not alive(number_in("stray")) and not alive(number_in("deep")))
     assert eventually(lambda: not carriers(nothing_is_left))
 
@@ -3326,7 +3394,7 @@ def test_t04_zombies_are_not_waited_for():
     try:
         assert eventually(lambda: Path("answer").exists() and Path("answer").read_text(), 20)
         text, _, seconds = Path("answer").read_text().rpartition(" ")
-        assert text == "[command timed out after 0.3s] ()" and int(seconds) < 4
+        assert text == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"] ()" and int(seconds) < 4
     finally:
         namespace.kill()
         namespace.wait()
@@ -3438,7 +3506,7 @@ def test_t10_interrupted_system_calls():
             assert result.text == "[command failed: exit code 3]\\na\\n30000\\n", result
         print(tool.run("sleep 600", timeout_s=0.3).text, end="")
         signal.setitimer(signal.ITIMER_REAL, 0)
-    """) == "[command timed out after 0.3s]\n"
+    """) == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
 
 
 @fault("t13", saboteur=("        members = descendants(os.getpid())\n        for number",
@@ -3628,7 +3696,7 @@ def test_t35_the_stopped_hear_the_term():
     with BashTool(profile=tiny(grace=20)) as tool:
         begun = time.monotonic()
         result = tool.run("trap 'echo cleaned; exit' TERM; sleep 600 & kill -STOP 0; wait")
-        assert result.text == "[command timed out after 1s]\ncleaned\n" and time.monotonic() - begun < 15
+        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ncleaned\n" and time.monotonic() - begun < 15
 
 
 @fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
@@ -3652,7 +3720,7 @@ def test_t37_the_grace_is_an_upper_bound():
     with BashTool(profile=tiny(grace=30)) as tool:
         begun = time.monotonic()
         result = tool.run("trap 'sleep 0.3; echo cleaned; exit 7' TERM; echo on; sleep 600 & wait")
-        assert result.text == "[command timed out after 1s]\non\ncleaned\n" and 1.2 < time.monotonic() - begun < 15
+        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\ncleaned\n" and 1.2 < time.monotonic() - begun < 15
     with BashTool(profile=tiny(grace=0.5)) as tool:
         begun = time.monotonic()
         assert tool.run("trap '' TERM; while :; do sleep 1; done").status == "timed_out" and time.monotonic() - begun > 1.4
@@ -3816,7 +3884,7 @@ def test_t49_signals_of_the_host():
         begun = time.monotonic()
         print(tool.run("sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
         print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGTERM, signal.SIGALRM})
-    """) == "['y', '141']\n[command timed out after 0.2s]\n True\nTrue\n"
+    """) == "['y', '141']\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n True\nTrue\n"
 
 
 @fault("t50", saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))",
@@ -3838,7 +3906,7 @@ def test_t50_few_and_many_descriptors():
         os.write(out, text.encode())
     """
     for host in ("closed", "many"):
-        assert in_host(program, host) == "out\nerr\n4\n[command timed out after 0.2s]\n"
+        assert in_host(program, host) == "out\nerr\n4\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
 
 
 @fault("t52", saboteur=("        if now >= until:\n"
@@ -3899,7 +3967,7 @@ def test_the_last_descriptor_goes_in_the_middle():
             os.close(fd)
         print(results[0].text, end="")
         print(open("/proc/%s/stat" % open("child").read().strip()).read().split()[2] if os.path.exists("/proc/" + open("child").read().strip()) else "Z")
-    """) == "[command timed out after 1s]\nhi\nZ\n"
+    """) == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nhi\nZ\n"
 
 
 def test_two_interrupts_in_a_hurry(nothing_is_left):
@@ -3964,7 +4032,7 @@ def test_the_proc_of_another_namespace():
                ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')")
     done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60,
                           env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-    assert done.stdout == b"None [command timed out after 0.3s]\n"
+    assert done.stdout == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
 
 
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files", "memfd and room"])
@@ -6380,7 +6448,7 @@ def test_interop_python_client(mode):
             await call(command="echo still here")
         assert alive(job)
         os.killpg(job, signal.SIGKILL)
-        assert [text for text, _ in said][:3] == ["hi\n", "[command failed: exit code 3]\nout\n", "[command timed out after 1s]\non\n"]
+        assert [text for text, _ in said][:3] == ["hi\n", "[command failed: exit code 3]\nout\n", "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"]
         assert [is_error for _, is_error in said] == [False, True, True, False, True, False] and 'unknown key "cmd"' in said[4][0]
         assert said[5][0] == "still here\n" and (1.0, "on\n") in told
 
@@ -6437,7 +6505,7 @@ def test_interop_typescript_client(package, stdio, options):
     definition = dict(BashTool(profile=SHORT_MODES).definition("mcp"), outputSchema=dict(bash_tool.OUTPUT_SCHEMA))
     assert seen["tools"] == [definition] and seen["aborted"] and {"progress": 1, "message": "on\n"} in seen["told"]
     assert [line[:3] for line in seen["said"][:3]] == [["hi\n", False, "exited"], ["[command failed: exit code 3]\nout\n", True, "exited"],
-                                                       ["[command timed out after 1s]\non\n", True, "timed_out"]]
+                                                       ["[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n", True, "timed_out"]]
     assert seen["said"][3][1:3] == [False, "running"] and seen["said"][4][0] == "still here\n"
     assert eventually(lambda: not alive(number_in(Path("shell"))))
 
@@ -6450,7 +6518,7 @@ def test_interop_server_in_bubblewrap():
              "--unshare-pid", "--die-with-parent", sys.executable, str(TOOL), "--mcp", "--state-dir", os.getcwd()]
     with Client(command=words, timeouts=SHORT) as client:
         assert "Read-only file system" in client.call("touch /usr/x")["content"][0]["text"]
-        assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
+        assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"
         assert client.start("sleep %s" % seconds) > 1
         client.begin("sleep %s" % seconds, mode="slow")
         assert eventually(lambda: len(sleepers(seconds)) == 2)
@@ -6524,7 +6592,7 @@ def test_interop_ssh(far_side):
     try:
         for words, death in ((["bash", "-c", "exec " + serve.replace(".cache", folder)], "goodbye"), (["bash", "-c", sent], "link")):
             with Client(command=words, timeouts=SHORT) as client:
-                assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\non\n"
+                assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"
                 job = client.call("sleep 600", mode="background")
                 say(words[-1][:60], "->", job["content"][0]["text"].replace("\n", " "))
                 client.begin("echo $$ > %s/shell; sleep 600" % os.getcwd(), mode="slow")
@@ -6556,7 +6624,7 @@ SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
 STEPS = (       # what the model asks for, what it reads, whether that is an error; the first two in one turn
     ({"command": "echo fine; echo 'and \"quoted\", \u00e9' >&2"}, r'fine\nand "quoted", \u00e9\n', False),
     ({"command": "echo some; exit 3"}, r"\[command failed: exit code 3\]\nsome\n", True),
-    ({"command": "echo before; sleep 60"}, r"\[command timed out after 1s\]\nbefore\n", True),
+    ({"command": "echo before; sleep 60"}, r"\[command timed out after 1s\]\n\[for longer .*\]\nbefore\n", True),
     ({"command": "ls", "mode": "fast"}, r'\[system error: invalid arguments: "mode" must be one of .*, got "fast"\]\n?', True),
     ({"command": "echo up; sleep 600", "mode": "background"},
      r"<pid>(\d+)</pid>\n<output_file>/.+</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?", False))
@@ -6917,6 +6985,62 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
         seen += [tuple(tool[key] for key in ("name", "description", "input_schema")) for body in bodies for tool in body["tools"]]
         assert seen and all(one == tuple(given[key] for key in ("name", "description", "input_schema")) for one in seen)
         script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
+
+
+# ---- The own tests of packages from PyPI, without the tool and through it: `make packages` -----------------------------------
+
+PACKAGES = {        # which of their tests: those that need nothing but Python and take less than half a minute
+    "tqdm": "tests/tests_tqdm.py tests/tests_main.py",
+    "click": "tests/test_termui.py tests/test_basic.py tests/test_formatting.py tests/test_testing.py",
+    "httpie": "tests/test_cli.py tests/test_errors.py tests/test_tokens.py tests/test_parser_schema.py",
+    "humanize": "tests --ignore tests/test_benchmarks.py",
+    "termcolor": "tests",
+    "tabulate": "test",
+    "colorama": "colorama/tests",
+    "pexpect": "tests/test_run.py tests/test_which.py tests/test_unicode.py",
+    "sh": "tests -k 'env or pipe or glob or tty'",
+    "prompt_toolkit": "tests -k 'not completion and not cli'",
+}
+
+AGAINST_DUMB = {"termcolor"}    # half of its tests fail in a dumb terminal, also without the tool, which sets TERM=dumb
+
+
+def unpacked(package):
+    """The folder with the source distribution of the version that is installed here."""
+    from importlib.metadata import version
+    folder = Path(sys.prefix, "sdists", package)
+    if not folder.exists():
+        arguments = ["--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), "%s==%s" % (package, version(package))]
+        subprocess.run([sys.executable, "-m", "pip", "download", *arguments], check=True)
+        archive, = folder.glob("*.tar.gz")
+        shutil.unpack_archive(archive, folder)
+    return next(path for path in folder.iterdir() if path.is_dir())
+
+
+def counts(output):
+    """How many tests passed, failed and were skipped, by the last line of pytest."""
+    return {word.rstrip("s"): int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)", output.splitlines()[-1])}
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_test_themselves(package):
+    """The own tests of a package pass, fail and are skipped in the same numbers through the tool as under plain bash without the same secrets."""
+    folder = unpacked(package)
+    command = "%s -m pytest -q -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore %s 2>&1" % (sys.executable, PACKAGES[package])
+    with BashTool(folder) as tool:
+        environ = {name: value for name, value in os.environ.items() if name not in tool.withheld}
+        if package in AGAINST_DUMB:
+            environ["TERM"] = "dumb"
+        for attempt in range(3):        # some of these tests are about time
+            begun = time.monotonic()
+            plain = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            through = tool.run(command, mode="slow")
+            without, within = counts(plain.stdout.decode()), counts(through.stdout)
+            if without == within:
+                break
+    say("%-16s plain bash %-40s through the tool %-40s %4.0f s" % (folder.name, without, within, time.monotonic() - begun))
+    assert without == within and without["passed"] > 10, through.text[-3000:]
 
 
 @functools.lru_cache(None)
