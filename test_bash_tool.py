@@ -3048,7 +3048,7 @@ def test_req_bash_017_8_keep_env():
     env = dict(os.environ, A_TOKEN="one", B_TOKEN="two", C_KEY_ID="three")
     for keep, shown in (([], "///"), (["A_TOKEN"], "one///"), (["A_TOKEN", "C_*"], "one//three/"), (["*"], "one/two/three/")):
         options = [word for name in keep for word in ("--keep-env", name)]
-        assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode() == shown
+        assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode().split("\n")[-1] == shown
     with Client("--keep-env", "A_TOKEN", env=env) as client:
         assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"] == "one\n"
 
