@@ -10291,6 +10291,11 @@ def test_spec_for_levels(levels):
     assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
     assert [body for number, _, body in FENCE.findall(text)] == [body for n, _, body in EXAMPLES if holds_clause(held, n)]
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
+    prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
+    named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
+    assert not named & (spec_for(*UPON)[1] | {number[:3] for number in CLAUSES}) - known
+    assert {number for number in re.findall(r"\(([1-7]\.\d+)[,)]", prose)} <= known
+    assert not re.search(r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", ""))
 
 
 def test_spec_levels():
