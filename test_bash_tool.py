@@ -5956,7 +5956,7 @@ def test_the_clock_of_a_run_starts_with_its_shell():
 
 
 @pytest.mark.parametrize("place", [
-    "        self._spawn(self._plan.cwd)\n", "        action, until = next_action(", "            Run(self, number, plan).run()\n"],
+    "        self._spawn(self._plan.cwd)\n", "        action, until = next_action(", "            Run(self, number, plan, input_fd).run()\n"],
     ids=["before the spawn", "in the loop", "before the run"])
 def test_a_bug_is_told_as_one(place):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
