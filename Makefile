@@ -102,6 +102,10 @@ SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 wire: $(VENV)/ready     ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs'
 	BASH_TOOL_SERVER="$(SERVER)" $(IN_VENV) test_bash_tool.py judge $(ARGS)
 
+.PHONY: judge-the-judge
+judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a clause, for each clause; ARGS=third for a third, another one each day
+	$(IN_VENV) test_bash_tool.py judge-the-judge $(ARGS)
+
 .PHONY: matrix
 matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv, under each of FLAVOURS, as nobody, and without each gift
 	@set -e; for v in $(MATRIX); do \

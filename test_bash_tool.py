@@ -12825,6 +12825,102 @@ def judge(arguments):
     return int(bool(set(report["failed"]) - set(known) or report["known failures that pass"]))
 
 
+# ---- The judge is judged: a panel of broken servers
+
+# Stands between the judge and a server, and changes what goes through as a row of JSON says: `options` are added, those of `without`
+# are dropped, `env` is set, and of a pair of a pattern and what takes its place `command` changes the commands of calls, `heard` and
+# `said` the lines to and from the server.
+MIDDLEMAN = r"""
+import json, os, re, signal, subprocess, sys, threading
+row, words = json.loads(sys.argv[1]), sys.argv[2:]
+for name in row.get("without", ()):
+    while name in words:
+        n = words.index(name)
+        del words[n:n + 2]
+env = {name: value for name, value in {**os.environ, **row.get("env", {})}.items() if value is not None}
+server = subprocess.Popen([*words, *row.get("options", ())], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda number, _: server.send_signal(number))
+
+def changed(key, text):
+    for pattern, new in row.get(key, ()):
+        text = re.sub(pattern, new, text, flags=re.DOTALL)
+    return text
+
+def hear():
+    for line in sys.stdin.buffer:
+        text = changed("heard", line.decode("utf-8", "surrogateescape"))
+        if row.get("command") and '"tools/call"' in text:
+            try:
+                message = json.loads(text)
+                message["params"]["arguments"]["command"] = changed("command", message["params"]["arguments"]["command"])
+                text = json.dumps(message) + "\n"
+            except (ValueError, KeyError, TypeError):
+                pass
+        server.stdin.write(text.encode("utf-8", "surrogateescape"))
+        server.stdin.flush()
+    server.stdin.close()
+
+threading.Thread(target=hear, daemon=True).start()
+for line in server.stdout:
+    sys.stdout.buffer.write(changed("said", line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+sys.exit(server.wait())
+"""
+
+
+# Of each clause the servers that break it: a change of the source, (old, new), or a row of the middleman. A clause that is not
+# here has the saboteur of its property.
+BROKEN = {
+}
+
+
+def broken_servers(number):
+    """The servers that break a clause: a name and the words of each."""
+    for n, way in enumerate(BROKEN.get(number) or [SABOTEURS[number]]):
+        if isinstance(way, dict):
+            yield "%s with %s" % (number, json.dumps(way)), [sys.executable, "-I", "-S", str(written(MIDDLEMAN, "middleman-")), json.dumps(way), sys.executable, str(TOOL), "--mcp"]
+        else:
+            yield "%s with %r" % (number, way[1][:60]), [sys.executable, str(written(changed(SOURCE, way), "broken-")), "--mcp"]
+
+
+def catches(number, words):
+    """Whether the judge sees that this server breaks the clause: the question that did, or None."""
+    judge = Judge(words, claims={"levels": list(WIRE_LEVELS)})
+    try:
+        for function in judge.questions(number):
+            found = judge.answer(number, function)
+            if found["outcome"] in ("failed", "late"):
+                return found
+        return None
+    finally:
+        judge.close()
+
+
+def judge_the_judge(arguments):
+    """`make judge-the-judge`: each clause that is asked, on servers that break it. Returns how many were not caught.
+    The argument `third` takes those of a third of the clauses, another one each day."""
+    global LONGEST_WAIT_S
+    LONGEST_WAIT_S = 20.0           # what a broken server does not do is waited for in vain
+    judge = Judge([sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=[glob for glob in arguments if glob != "third"])
+    numbers = [number for number in judge.claimed() if judge.reason(number) is None]
+    if "third" in arguments:
+        numbers = numbers[int(time.time() // 86400) % 3::3]
+    begun, panel = time.monotonic(), [(number, *server) for number in numbers for server in broken_servers(number)]
+    panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+    caught = collections.Counter()
+    with ThreadPoolExecutor(Judge.AT_ONCE) as pool:
+        for (number, name, _), found in zip(panel, pool.map(lambda each: catches(each[0], each[2]), panel)):
+            caught[number] += found is not None
+            if found is None:
+                print("NOT CAUGHT: %s" % name, flush=True)
+    servers = collections.Counter(number for number, _, _ in panel)
+    print(", ".join("%s %d/%d" % (number, caught[number], servers[number]) for number in numbers))
+    print("caught %d of %d broken servers, of %d clauses, in %d s" % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun))
+    judge.close()
+    return len(panel) - sum(caught.values())
+
+
 # ---- The file itself ----------------------------------------------------------------------------------------------
 
 def test_pure_above_the_line():
@@ -13552,6 +13648,10 @@ if __name__ == "__main__":
         sys.exit(matrix())
     if sys.argv[1:2] == ["engine-soak"]:
         sys.exit(soak(float(sys.argv[2]), sys.argv[3] if sys.argv[3:] else os.urandom(4).hex(), sys.argv[4:] == ["calm"]))
+    if sys.argv[1:2] == ["judge"]:
+        sys.exit(judge(sys.argv[2:]))
+    if sys.argv[1:2] == ["judge-the-judge"]:
+        sys.exit(judge_the_judge(sys.argv[2:]) > 0)
     if sys.argv[1:2] == ["suite"]:
         sys.exit(run_suite(sys.argv[2:]))
     sys.exit(__doc__)
