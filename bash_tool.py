@@ -116,7 +116,6 @@ REQUESTS_MOST = 8           # tries: up to IDLE_MOST idle supervisors, two fork 
 IDLE_MOST = 4               # idle supervisors that the host holds on to
 IDLE_S = 10.0               # ... each of which ends by itself after this
 STRAYS_EVERY_S = 0.005      # how often a fork server looks while it has something to end
-SUPERVISORS_MOST = 4096     # of one fork server: the size of the shared page
 CONTROL_BYTES = 5           # of a message to a fork server: a letter, and the number of a process
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
@@ -134,8 +133,6 @@ FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
-FLOOD_PIPE_BYTES = MIB      # the most that an ordinary user gets for one pipe
-FLOOD_PAUSE_S = 0.00001     # takes 60 microseconds, in which a fast writer writes 200 KB
 LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
@@ -1581,7 +1578,6 @@ def status_of(returncode: int) -> tuple[int, str | None]:
 # it before. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would
 # truncate the file.
 
-_SETPIPE_SZ = 1031          # of Linux; fcntl names it since Python 3.10, and elsewhere it is EINVAL
 _WALL = 0x40000000          # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
 
@@ -1599,7 +1595,6 @@ BOOTSTRAP = (
     "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
     "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
     "eval -- \"$BASH_EXECUTION_STRING\"") % CWD_EXIT_CODE
-_TO_INPUT, _, _FROM_INPUT = BOOTSTRAP.partition("exec </dev/null;")
 
 
 def _own_proc() -> str | None:
@@ -1613,12 +1608,9 @@ def _own_proc() -> str | None:
 
 PROC = _own_proc()          # what a platform may lack; see SPEC.md, "Fallbacks"
 HAS_PIDFD = hasattr(os, "pidfd_open")
+HAS_MEMFD = hasattr(os, "memfd_create")
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
-
-
-class SpawnError(Exception):
-    """A command that could not begin: `args` are the stable id and the sentence."""
 
 
 def _reason(problem: BaseException) -> str:
@@ -1706,60 +1698,30 @@ def _lock(fd: int) -> bool:
         return False
 
 
-def _text_source(data: str | bytes) -> int:
-    """A descriptor from which data are read: a file in memory, else an unlinked file, else a pipe,
-    for a host that may write no file (RLIMIT_FSIZE 0). Raises OSError."""
-    problem: OSError | None = None
-    for base in ("", *_temporary_folders()):
+def data_file(data: str | bytes) -> int:
+    """A descriptor of a file without a name that holds the data: in memory, else in a folder for
+    temporary files. Raises OSError."""
+    problem = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for folder in ("", *_temporary_folders()):
         fd = None
         try:
-            if base:
-                path = os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+            if folder:
+                path = os.path.join(folder, "bash-tool-" + os.urandom(6).hex())
                 fd = _create(path, os.O_RDWR)
                 os.unlink(path)
-            else:
+            elif HAS_MEMFD:
                 fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
+            else:
+                continue
             for start in range(0, len(data), MIB):      # a part at a time: no second copy
-                _write_all(fd, _utf8(data[start:start + MIB]))
+                part = data[start:start + MIB]
+                _write_all(fd, part.encode() if isinstance(part, str) else part)
             os.lseek(fd, 0, os.SEEK_SET)
             return fd
-        except (OSError, AttributeError) as failed:     # AttributeError: no memfd on macOS
+        except OSError as failed:
             _close(fd)
-            if isinstance(failed, OSError):
-                problem = failed
-    return _filled_pipe(_utf8(data), problem)
-
-
-def _utf8(data: str | bytes) -> bytes:
-    return data.encode() if isinstance(data, str) else data
-
-
-def _filled_pipe(data: bytes, problem: OSError | None) -> int:
-    """The reading end of a pipe that holds all of the data. Raises OSError if that is too much."""
-    reader, writer = os.pipe()
-    try:
-        os.set_blocking(writer, False)
-        if len(data) > READ_BYTES:
-            fcntl.fcntl(writer, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
-        if os.write(writer, data) < len(data):
-            raise OSError(errno.ENOSPC, "no place for the data")
-        return reader
-    except OSError as failed:
-        os.close(reader)
-        raise problem or failed from None
-    finally:
-        os.close(writer)
-
-
-def _unread_bytes(source: int, size: int, fed: int) -> int:
-    """How much of a text of `size` bytes the shell has not read; not above 0 if it has read all.
-    The shell's place in a file is ours too; into a pipe `fed` bytes were written."""
-    try:
-        return size - os.lseek(source, 0, os.SEEK_CUR)
-    except OSError:         # a pipe
-        left = array.array("i", [0])
-        fcntl.ioctl(source, termios.FIONREAD, left)
-        return size - fed + left[0]
+            problem = failed
+    raise problem
 
 
 class StateDir(NamedTuple):
@@ -2001,7 +1963,7 @@ class Record:
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
-        self.stop_pipe: int | None = None       # of the supervisor
+        self.stop_pipe = -1         # of the supervisor alone
 
     @classmethod
     def create(cls, output: str, facts: Mapping[str, object]) -> "Record":
@@ -2088,9 +2050,9 @@ class Record:
 
     def close(self) -> None:
         """Gives back the descriptor, and the lock with it. Closing twice is closing once."""
-        if self.stop_pipe is not None:
+        if self.stop_pipe >= 0:
             os.close(self.stop_pipe)
-            self.stop_pipe = None
+            self.stop_pipe = -1
             with suppress(OSError):
                 os.unlink(_beside(self.output, ".stop"))
         _close(self.fd)
@@ -2211,7 +2173,7 @@ def _command_line(pid: int) -> str:
     except OSError:
         return ""
     text = line.decode("utf-8", "replace")
-    if _TO_INPUT in text:
+    if "read -r -d '' BASH_EXECUTION_STRING" in text:
         return "a subshell of the command"
     return "a supervisor of bash_tool" if name == OWN_NAME + b"\n" else text
 
@@ -2232,23 +2194,6 @@ def _boot() -> str:
         return "%s %s" % (boot, os.readlink("%s/self/ns/pid" % PROC))
     except OSError:
         return ""
-
-
-class HostWatch(NamedTuple):
-    """Tells when the host has ended. Its socket does not: a child that the host forked holds
-    copies. A pidfd is readable when its process has ended (pidfd_open(2)); without one, the number
-    and the start time are compared every half a second."""
-    pid: int
-    start: int
-    fd: int | None
-
-    def interval_s(self) -> float:
-        """How often `gone` must be asked; the end of a descriptor's process announces itself."""
-        return HOST_LOOK_S if self.fd is None else math.inf
-
-    def gone(self) -> bool:
-        """True once a host without a descriptor has ended."""
-        return self.fd is None and not _lives(self.pid, self.start)
 
 
 # -- Messages between the host and a supervisor: a length and a marshalled value
@@ -2287,12 +2232,12 @@ class HostLine:
         line.setblocking(False)     # the host may have passed it in either state
         self.socket = line
         self.closed = False
-        self.fds: list[int] = []        # that came with messages
+        self.unsent = bytearray()   # what the host has not made room for
+        self.fds: list[int] = []    # that came with messages
         self._inbox = Inbox()
-        self._unsent = bytearray()
         self._live: deque[tuple[int, bytes]] = deque()
         self._live_bytes = self._skipped = 0
-        self._flushed_s = 0.0
+        self._live_sent_s = 0.0
 
     def receive(self) -> list[Any]:
         """What the host has sent; `closed` is set at the end of the line."""
@@ -2310,25 +2255,20 @@ class HostLine:
     def send(self, message: Any) -> None:
         """Sends the message, after the live output that came before."""
         self._pack_live()
-        self._unsent += pack(message)
+        self.unsent += pack(message)
         self.flush()
 
     def flush(self) -> None:
         """Sends what goes without waiting."""
         try:
-            while self._unsent and not self.closed:
-                del self._unsent[:self.socket.send(self._unsent)]
+            while self.unsent and not self.closed:
+                del self.unsent[:self.socket.send(self.unsent)]
         except BlockingIOError:
             pass
         except OSError:
             self.closed = True
         if self.closed:
-            self._unsent.clear()
-            self._live.clear()
-
-    def waiting(self) -> bool:
-        """True while there is something that the host has not made room for."""
-        return bool(self._unsent)
+            self.unsent.clear()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
         """Takes live output, which is sent about ten times a second."""
@@ -2340,49 +2280,119 @@ class HostLine:
             self._skipped += dropped
 
     def live_due_s(self) -> float:
-        """The moment at which live output is to be sent."""
-        if self._unsent or not self._live:      # the host has to make room first
-            return math.inf
-        return self._flushed_s + LIVE_EVERY_S
+        """The moment at which live output is to be sent; never while the host reads nothing."""
+        return math.inf if self.unsent or not self._live else self._live_sent_s + LIVE_EVERY_S
 
     def send_live(self, now: float) -> None:
-        """Sends live output if it is time and the host reads."""
+        """Sends live output if it is time."""
         if now >= self.live_due_s():
-            self._flushed_s = now
+            self._live_sent_s = now
             self._pack_live()
             self.flush()
 
     def _pack_live(self) -> None:
         if self._live:
             event = {"event": "output", "skipped": self._skipped, "chunks": list(self._live)}
-            self._unsent += pack(event)
+            self.unsent += pack(event)
             self._live.clear()
             self._live_bytes = self._skipped = 0
 
 
 # -- One command
 
-_programs: dict[tuple[bytes, bytes, bytes], bytes] = {}     # found before, by this supervisor
+class SpawnError(Exception):
+    """A command that could not begin: `args` are the stable id and the sentence."""
+
+
+class Output:
+    """The output of one command: reads its pipes, and hands on what comes."""
+
+    def __init__(self, supervisor: "Supervisor", plan: Plan, state: RunState,
+                 spool: Spool) -> None:
+        self._supervisor, self._plan, self._state, self._spool = supervisor, plan, state, spool
+        self.pipes: dict[int, int] = {}     # those that are open, and the stream that each is of
+        self.buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines)
+                        for _ in range(plan.streams)]
+
+    def open_pipe(self, stream: int) -> int:
+        """A pipe for one stream; returns the end for the shell. Raises OSError."""
+        reader, writer = os.pipe()
+        self.pipes[reader] = stream
+        os.set_blocking(reader, False)
+        if len(self._plan.shell) > 1:       # a shell of another user may open /dev/stderr again
+            with suppress(OSError):
+                os.fchmod(writer, 0o666)
+        self._supervisor.selector.register(
+            reader, selectors.EVENT_READ, lambda: self._read(reader, 16 * READ_BYTES))
+        return writer
+
+    def _read(self, reader: int, most: int) -> None:
+        """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from
+        looking elsewhere."""
+        stream = self.pipes[reader]
+        while most > 0:
+            try:
+                chunk = os.read(reader, READ_BYTES)
+            except BlockingIOError:
+                break
+            if not chunk:
+                self._close_pipe(reader)
+                break
+            most -= len(chunk)
+            self._state.output_s = time.monotonic()
+            self._keep(chunk, stream)
+
+    def _keep(self, chunk: bytes, stream: int) -> None:
+        buffer = self.buffers[stream]
+        self._spool.add(chunk)
+        buffer.add(chunk)
+        if self._plan.watched and not self._state.answered:
+            self._supervisor.line.add_live(chunk, stream)
+        if buffer.total_bytes > self._plan.limit_bytes:
+            if self._plan.saves:
+                self._spool.spill()
+            else:
+                self._spool.forget()
+
+    def _close_pipe(self, reader: int) -> None:
+        del self.pipes[reader]
+        self._supervisor.selector.unregister(reader)
+        os.close(reader)
+        self._state.at_eof = not self.pipes
+        self._state.output_s = time.monotonic()
+
+    def read_all(self) -> None:
+        """Reads what is in the pipes now; 1 MiB is the largest pipe."""
+        for reader in list(self.pipes):
+            self._read(reader, MIB)
+
+    def close(self) -> None:
+        """Closes the pipes that are still open."""
+        for reader in list(self.pipes):
+            self._close_pipe(reader)
+
+    def is_long(self) -> bool:
+        """True if the text of an output that was kept whole is over the limit, though its bytes
+        are not: three bytes replace each invalid one."""
+        limit = self._plan.limit_bytes
+        kept = [buffer.captured() for buffer in self.buffers]
+        return any(is_whole(stream) and 3 * stream.total_bytes > limit
+                   and len(render(decode(stream.head + stream.tail)).encode()) > limit
+                   for stream in kept)
 
 
 def _program(name: bytes, cwd: bytes) -> bytes | None:
-    """The file of the shell, looked for along the PATH of the command."""
-    if b"/" in name:
-        path = os.path.join(cwd, name)
-        return path if os.path.exists(path) else None
-    path_variable = os.environb.get(b"PATH", b"/bin:/usr/bin")
-    known = _programs.get((name, path_variable, cwd))
-    if known is not None and os.access(known, os.X_OK):
-        return known
-    refused = None
-    for folder in path_variable.split(b":"):
-        path = os.path.join(cwd, folder, name)
-        if os.path.exists(path):
-            if os.path.isfile(path) and os.access(path, os.X_OK):
-                _programs[name, path_variable, cwd] = path
-                return path
-            refused = path      # as execvp(3): the reason, if no other file is found
-    return refused
+    """The file of the shell, looked for along the PATH of the command. As with execvp(3) a file
+    that cannot be executed counts if no other is found: it tells the reason."""
+    folders = [b""]
+    if b"/" not in name:
+        folders = os.environb.get(b"PATH", b"/bin:/usr/bin").split(b":")
+    paths = [os.path.join(cwd, folder, name) for folder in folders]
+    for path in paths:
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    found = [path for path in paths if os.path.exists(path)]
+    return found[-1] if found else None
 
 
 def _spawn_error(problem: Exception, shell: str) -> SpawnError:
@@ -2395,586 +2405,527 @@ def _spawn_error(problem: Exception, shell: str) -> SpawnError:
     return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shell, reason))
 
 
-def _cannot_enter(cwd: bytes) -> str:
-    """Why the shell could not enter a directory. The shell has tried, so this does not hang."""
-    try:
-        os.close(os.open(cwd, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC))
-        return os.strerror(errno.EACCES)
-    except OSError as problem:
-        return _reason(problem)
+class ShellInput:
+    """What the shell reads from its stdin: the text of the command, in a file, or, where no file
+    can be made (RLIMIT_FSIZE 0), in a pipe, which the loop fills as the shell reads. The command's
+    own input is another descriptor, which the shell makes its stdin. But what a prefix starts
+    (sudo, `docker exec`) may hand on no descriptor above 2: then the input follows the text in the
+    pipe. Upholds REQ-BASH-026.5."""
 
-
-class Run:
-    """One command, from the spawn of its shell to the proof that nothing of it is left.
-
-    The loop is the same for every lifetime: an *attached* command ends when its host leaves, a
-    *detached* one (background, leftovers) goes on. `next_action` decides, `RunState` holds what
-    is known, and only the methods here change it."""
-
-    def __init__(self, supervisor: "Supervisor", number: int, plan: Plan,
-                 input_fd: int | None) -> None:
-        self._supervisor, self._number, self._plan = supervisor, number, plan
-        self._state = RunState(time.monotonic())
-        self._limits = plan.limits
-        self._state_dir = StateDir(*plan.state_dir)
-        self._spool = Spool(self._state_dir)
-        self._record: Record | None = None
-        self._attached = True
-        self._stop_reason: Stop | None = None
-        self._notes: list[str] = []
-        self._scratch: str | None = None
-        self._seen: set[int] | None = None      # what still ran when the shell had ended
-        self._left: list[Member] = []           # what goes on after the shell's end
-        self._pid = 0
-        self._returncode: int | None = None
-        self._text_fd: int | None = None
-        self._text_bytes = self._fed_bytes = 0
-        self._input_fd = input_fd
-        self._feed_fd: int | None = None        # a pipe that text and input are written to
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self.fd: int | None = None
+        self._size = self._fed_bytes = 0
         self._unfed = b""
-        self._outputs: dict[int, int] = {}      # the open pipes, and the stream that each is of
-        self._buffers: list[OutputBuffer] = []
+        self._feeder: int | None = None
+        self._following: int | None = None      # in the pipe, behind the text
 
-    def run(self) -> None:
-        """Returns when nothing of the command is left, or what is left cannot be ended."""
+    def open(self, text: bytes, source: int | None, is_prefixed: bool) -> tuple[str, list[int]]:
+        """Takes the text and a descriptor of the command's own input; returns the line for the
+        arguments of the shell, and the descriptors that it inherits. Raises OSError."""
+        self._size = self._fed_bytes = len(text)
+        passed = []
+        redirection = "</dev/null"
+        if source is not None and is_prefixed:
+            self._following = source
+            redirection = ""
+            os.lseek(source, 0, os.SEEK_SET)
+        elif source is not None:
+            # Not the rest of the text's own file: `cat /dev/stdin` and tac(1) would find the text.
+            redirection = "<&%d %d<&-" % (source, source)
+            passed = [source]
+        line = BOOTSTRAP.replace("</dev/null", redirection)
+        if self._following is None:
+            with suppress(OSError):
+                self.fd = data_file(text)
+                return line, passed
+        self._unfed, self._fed_bytes = text, 0
+        self.fd, self._feeder = os.pipe()
+        os.set_blocking(self._feeder, False)
+        self._selector.register(self._feeder, selectors.EVENT_WRITE, self._feed)
+        return line, passed
+
+    def _feed(self) -> None:
+        """Writes what there is room for in the pipe."""
+        assert self._feeder is not None
+        with suppress(BlockingIOError):
+            while self._unfed:
+                written = os.write(self._feeder, self._unfed)
+                self._fed_bytes += written
+                self._unfed = self._unfed[written:]
+                if not self._unfed and self._following is not None:
+                    self._unfed = os.read(self._following, READ_BYTES)
+            self._close_feeder()
+
+    def _close_feeder(self) -> None:
+        if self._feeder is not None:
+            self._selector.unregister(self._feeder)
+            os.close(self._feeder)
+            self._feeder = None
+
+    def unread(self) -> int:
+        """How many bytes of the text the shell has not read; not above 0 if it has read all. The
+        shell's place in a file is ours too."""
+        if self.fd is None:
+            return 0
         try:
-            self._begin()
-            while self._step():
-                pass
-        except SpawnError as problem:
-            self._spool.discard()
-            self._send("ended", self._outcome()._replace(
-                status="failed", error=problem.args[0], reason=problem.args[1],
-                exit_code=None, signal=None, saved=None, pid=None))
-        finally:
-            self._release()
+            return self._size - os.lseek(self.fd, 0, os.SEEK_CUR)
+        except OSError:         # a pipe
+            in_pipe = array.array("i", [0])
+            fcntl.ioctl(self.fd, termios.FIONREAD, in_pipe)
+            return self._size - self._fed_bytes + in_pipe[0]
 
-    # The beginning
+    def close(self) -> None:
+        """Gives back the descriptors."""
+        _close(self.fd)
+        self._close_feeder()
 
-    def _begin(self) -> None:
-        if self._plan.background:
-            try:
-                self._begin_job()
-            except OSError as problem:
-                reason = "no file for the job could be made: " + _reason(problem)
-                raise SpawnError("spawn_failed", reason) from None
-        self._spawn(self._plan.cwd)
-        if self._record is not None:
-            self._record_process()
-            self._send("started", self._outcome())
 
-    def _spawn(self, cwd: bytes) -> None:
+class Shell:
+    """The shell of one command, and the group that it leads. Until the shell is reaped, its number
+    is no other process's and no other group's."""
+
+    def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
+        self._plan = plan
+        self.input = ShellInput(selector)
+        self.pid = 0                            # not spawned yet
+        self.returncode: int | None = None      # as subprocess has it; None until it is reaped
+
+    def spawn(self, cwd: bytes, source: int | None, output: Output) -> None:
+        """Starts it. `source`: the command's own input. Raises SpawnError."""
         plan = self._plan
         name = shown(os.fsdecode(plan.shell[0]))
-        if self._supervisor.environment_problem is not None:
-            raise _spawn_error(self._supervisor.environment_problem, name)
-        if plan.has_input and self._input_fd is None:
-            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
         program = _program(plan.shell[0], plan.cwd)
         if program is None:
             raise SpawnError("shell_not_found", "the shell %s was not found" % name)
-        self._buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines)
-                         for _ in range(plan.streams)]
         # The slash: half a character at the end would take the NUL with it into `read`.
         text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\0"
-        self._text_bytes = self._fed_bytes = len(text)
         writers: list[int] = []
         try:
-            line, passed = self._connect_input(text)
+            line, passed = self.input.open(text, source, len(plan.shell) > 1)
             for stream in range(plan.streams):
-                writers.append(self._open_pipe(stream))
+                writers.append(output.open_pipe(stream))
             # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
             # process's own, see Supervisor. `--norc`: below sshd even `bash -c` would read
             # ~/.bashrc.
             popen = subprocess.Popen(
                 [*plan.shell, b"--norc", b"-c", line.encode()], executable=program,
-                stdin=self._text_fd, stdout=writers[0], stderr=writers[-1],
+                stdin=self.input.fd, stdout=writers[0], stderr=writers[-1],
                 pass_fds=passed, start_new_session=True)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, name) from None
         finally:
             for writer in writers:
                 os.close(writer)
-        self._pid = popen.pid
-        popen.returncode = 0        # this loop reaps the shell, not subprocess
+        self.pid = popen.pid
+        popen.returncode = 0        # the loop reaps the shell, not subprocess
 
-    def _connect_input(self, text: bytes) -> tuple[str, Sequence[int]]:
-        """Opens what the shell reads its text from; returns the line for its arguments, and what
-        other descriptors it gets. What a prefix starts (sudo, `docker exec`) may hand on no
-        descriptor above 2: then the text and the command's input come on one pipe. Upholds
-        REQ-BASH-026.5."""
-        fd = self._input_fd
-        if fd is None:
-            self._text_fd = _text_source(text)
-            return BOOTSTRAP, ()
-        if len(self._plan.shell) == 1:
-            # Not the rest of the text's own file: `cat /dev/stdin` and tac(1) would find the text.
-            self._text_fd = _text_source(text)
-            return _TO_INPUT + "exec <&%d %d<&-;" % (fd, fd) + _FROM_INPUT, (fd,)
-        self._stop_feeding()
-        with suppress(OSError):
-            os.lseek(fd, 0, os.SEEK_SET)
-        self._text_fd, self._feed_fd = os.pipe()
-        os.set_blocking(self._feed_fd, False)
-        self._supervisor.selector.register(self._feed_fd, selectors.EVENT_WRITE, "feed")
-        self._unfed, self._fed_bytes = text, 0
-        return _TO_INPUT + _FROM_INPUT, ()
-
-    def _feed(self) -> None:
-        """Writes what there is room for in the pipe: the rest of the text, then the input."""
-        assert self._feed_fd is not None and self._input_fd is not None
-        try:
-            while self._unfed:
-                written = os.write(self._feed_fd, self._unfed)
-                self._fed_bytes += written
-                self._unfed = self._unfed[written:] or os.read(self._input_fd, READ_BYTES)
-        except BlockingIOError:
-            return
-        self._stop_feeding()
-
-    def _stop_feeding(self) -> None:
-        if self._feed_fd is not None:
-            self._supervisor.selector.unregister(self._feed_fd)
-            os.close(self._feed_fd)
-            self._feed_fd = None
-
-    def _open_pipe(self, stream: int) -> int:
-        """A pipe for one stream; returns the end for the shell."""
-        reader, writer = os.pipe()
-        self._outputs[reader] = stream
-        os.set_blocking(reader, False)
-        if len(self._plan.shell) > 1:       # a shell of another user may open /dev/stderr again
-            with suppress(OSError):
-                os.fchmod(writer, 0o666)
-        self._supervisor.selector.register(reader, selectors.EVENT_READ, reader)
-        return writer
-
-    def _enter_scratch(self) -> None:
-        """Starts the command anew in an empty folder: to refuse would end the conversation, any
-        other folder would make relative paths dangerous. Upholds REQ-BASH-013.1, 013.2."""
-        cwd = printable(os.fsdecode(self._plan.cwd))
-        reason = _cannot_enter(self._plan.cwd)
-        self._buffers = []          # bash's own words on it
-        if self._plan.cwd_required:
-            raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason))
-        try:
-            if self._scratch is not None:
-                raise FileNotFoundError(errno.ENOENT, "the shell cannot enter it")
-            self._scratch = self._state_dir.scratch()
-        except OSError as problem:
-            raise SpawnError("cwd_missing", NO_SCRATCH.format(
-                cwd=cwd, reason=reason, problem=_reason(problem))) from None
-        self._notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-        for reader in list(self._outputs):
-            self._close_output(reader)
-        _close(self._text_fd)
-        self._text_fd = None
-        self._state = RunState(self._state.started_s)
-        self._returncode = None
-        self._seen = None
-        self._spawn(os.fsencode(self._scratch))
-        self._record_process()
-
-    # The loop
-
-    def _step(self) -> bool:
-        """One turn of the loop; False after the last."""
-        now = time.monotonic()
-        action, until = next_action(self._state, self._limits, now)
-        if action is Action.WAIT:
-            self._wait(until, now)
-        elif action is Action.ANSWER:
-            self._answer()
-        elif action is Action.TERM:
-            self._terminate(now)
-        elif action is Action.KILL:
-            self._kill(now)
-        elif action is Action.REPORT:
-            self._report()
-        else:
-            self._finish()
-            return False
-        return True
-
-    def _wait(self, until: float, now: float) -> None:
-        """Waits for something to happen, until the moment at the most, and takes notice of it."""
-        line, host = self._supervisor.line, self._supervisor.host
-        wait_s = min(until - now, line.live_due_s() - now, host.interval_s(), 3600.0)
-        if self._state.exited_s is not None and not self._state.alone:
-            # A child of clone(2) may end without SIGCHLD.
-            wait_s = min(wait_s, LOOK_AROUND_S if self._state.reported else REAP_EVERY_S)
-        for what in self._supervisor.wait(wait_s):
-            if what == "line":
-                self._hear_host()
-            elif what == "wake":
-                self._reap()
-            elif what == "stop":
-                self._hear_stop()
-            elif what == "feed":
-                self._feed()
-            elif what in self._outputs:
-                self._read(what, 16 * READ_BYTES)
-        if self._supervisor.host_left() and self._attached:
-            self._attached = False
-            self._hurry()
-        if self._state.exited_s is not None and not self._state.alone:
-            self._reap()
-        line.send_live(time.monotonic())
-
-    def _hear_host(self) -> None:
-        for message in self._supervisor.line.receive():
-            if message.get("cancel") == self._number:
-                self._stop_for(Stop.CANCELLED)
-
-    def _hear_stop(self) -> None:
-        """Each byte in the job's stop pipe is a request to end it. Upholds REQ-BASH-003.13."""
-        assert self._record is not None and self._record.stop_pipe is not None
-        try:
-            self._state.stops += len(os.read(self._record.stop_pipe, READ_BYTES))
-        except BlockingIOError:
-            pass
-
-    def _stop_for(self, reason: Stop) -> None:
-        if self._stop_reason is None:
-            self._stop_reason = reason
-        self._state.stops += 1
-
-    def _hurry(self) -> None:
-        """The host has left: no caller waits for a grace of fifteen seconds."""
-        passed_s = 0.0
-        if self._state.term_s is not None:
-            passed_s = time.monotonic() - self._state.term_s
-        grace_s = min(self._limits.grace_s, passed_s + HOST_LEFT_GRACE_S)
-        self._limits = self._limits._replace(grace_s=grace_s)
-        if not self._state.stops:
-            self._stop_for(Stop.CANCELLED)
-
-    def _reap(self) -> None:
-        """Reaps every child that has ended, orphans of the command included (waitpid(2))."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
-            except ChildProcessError:
-                self._state.alone = IS_SUBREAPER or not self._state.stops or not _group(self._pid)
-                return
-            if pid == 0:
-                break
-            if pid == self._pid and self._state.exited_s is None:
-                self._shell_ended(os.waitstatus_to_exitcode(status))
-        if self._state.exited_s is not None and self._seen is None:
-            self._seen = {member.pid for member in descendants(os.getpid()) if not member.dead}
-
-    def _shell_ended(self, returncode: int) -> None:
-        for reader in list(self._outputs):
-            self._read(reader, MIB)     # what the shell wrote; 1 MiB is the largest pipe
-        self._returncode = returncode
-        self._state.exited_s = self._state.output_s = time.monotonic()
-        assert self._text_fd is not None
-        unread = _unread_bytes(self._text_fd, self._text_bytes, self._fed_bytes)
-        not_entered = returncode == CWD_EXIT_CODE and unread == len(self._plan.text) + 1
-        if not_entered and not self._state.stops:
-            self._enter_scratch()
-        elif returncode < 0 and self._state.answered and not self._state.stops:
-            self._state.stops = 1       # a stranger killed the shell of a job: so ends the rest
-
-    def _read(self, reader: int, most: int) -> None:
-        """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from
-        looking elsewhere."""
-        stream = self._outputs[reader]
-        buffer = self._buffers[stream]
-        while most > 0:
-            try:
-                chunk = os.read(reader, READ_BYTES)
-            except BlockingIOError:
-                break
-            if not chunk:
-                self._close_output(reader)
-                break
-            most -= len(chunk)
-            self._state.output_s = time.monotonic()
-            self._keep(chunk, stream)
-            if len(chunk) < READ_BYTES and self._state.exited_s is None:
-                if buffer.total_bytes > MIB:
-                    with suppress(OSError):
-                        _let_fill(reader)
-                break           # the pipe is most likely empty: the next poll knows
-
-    def _keep(self, chunk: bytes, stream: int) -> None:
-        buffer = self._buffers[stream]
-        self._spool.add(chunk)
-        buffer.add(chunk)
-        if self._plan.watched and not self._state.answered:
-            self._supervisor.line.add_live(chunk, stream)
-        if buffer.total_bytes > self._plan.limit_bytes:
-            if self._plan.saves:
-                self._spool.spill()
-            else:
-                self._spool.forget()
-
-    def _close_output(self, reader: int) -> None:
-        del self._outputs[reader]
-        self._supervisor.selector.unregister(reader)
-        os.close(reader)
-        self._state.at_eof = not self._outputs
-        self._state.output_s = time.monotonic()
-
-    # Ending
-
-    def _terminate(self, now: float) -> None:
-        """Asks everything of the command to end. TERM before CONT: a stopped process must find
-        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and REQ-BASH-004.5."""
-        self._state.term_s = now
-        if not self._state.stops:
-            self._stop_for(Stop.TIMED_OUT)
-        members = descendants(os.getpid())
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            reached = self._signal_group(number)
-            for member in members:
-                if member.group != self._pid or not reached:
-                    _signal(member.pid, number)
-
-    def _signal_group(self, number: int) -> bool:
-        """Signals the shell's group as one, atomically against forks. While the shell is not
-        reaped its number is no other group's."""
-        if self._state.exited_s is not None and IS_SUBREAPER:
+    def signal_group(self, signum: int) -> bool:
+        """Signals the group as one, atomically against forks; False if that is not possible. Once
+        the shell is reaped its number may be given again, but where the rest of the command cannot
+        be looked for, the group is all that is known of it."""
+        if self.returncode is not None and IS_SUBREAPER and PROC is not None:
             return False
         try:
-            os.killpg(self._pid, number)
+            os.killpg(self.pid, signum)
             return True
         except OSError:
             return False
 
-    def _kill(self, now: float) -> None:
-        state = self._state
-        state.kill_s = now if state.kill_s is None else state.kill_s
-        self._signal_group(signal.SIGKILL)
+    def terminate(self) -> None:
+        """Asks everything of the command to end. TERM before CONT: a stopped process must find
+        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and REQ-BASH-004.5."""
+        members = descendants(os.getpid())
+        for signum in (signal.SIGTERM, signal.SIGCONT):
+            reached = self.signal_group(signum)
+            for member in members:
+                if member.group != self.pid or not reached:
+                    _signal(member.pid, signum)
+
+    def kill(self) -> None:
+        """One pass of KILL over everything of the command."""
+        self.signal_group(signal.SIGKILL)
         _kill_below()
-        self._reap()
-        state.killed_s = time.monotonic()
 
-    # Answers and jobs
 
-    def _begin_job(self) -> None:
-        """Makes the output file, the stop pipe and the record of a job. Raises OSError."""
-        saved = self._spool.spill()
+def _cannot_enter(cwd: bytes) -> str:
+    """Why the shell could not enter a directory. The shell has tried, so this does not hang."""
+    try:
+        os.chdir(cwd)
+    except OSError as problem:
+        return _reason(problem)
+    os.chdir("/")
+    return os.strerror(errno.EACCES)        # to the shell, of another user
+
+
+def _reap(flags: int = 0) -> tuple[list[tuple[int, int]], bool]:
+    """Reaps every child that has ended, orphans included: their numbers and statuses; and whether
+    no child is left (waitpid(2))."""
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | _WALL | flags)
+        except ChildProcessError:
+            return ended, True
+        if pid == 0:
+            return ended, False
+        ended.append((pid, status))
+
+
+def _live_descendants() -> list[Member]:
+    return [member for member in descendants(os.getpid()) if not member.dead]
+
+
+class Command(RunState):
+    """What is known of one command, and what its host and its record are told of it."""
+
+    def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan) -> None:
+        super().__init__(time.monotonic())
+        self.supervisor, self.run_id, self.plan = supervisor, run_id, plan
+        self.limits = plan.limits
+        self.state_dir = StateDir(*plan.state_dir)
+        self.spool = Spool(self.state_dir)
+        self.output = Output(supervisor, plan, self, self.spool)
+        self.shell = Shell(plan, supervisor.selector)
+        self.record: Record | None = None       # of a job, or of leftovers
+        self.is_job = plan.background           # what a command leaves behind is another job
+        self.is_attached = True
+        self.stop_reason: Stop | None = None
+        self.notes: list[str] = []
+        self.scratch: str | None = None
+        self.remaining: list[Member] = []       # what goes on after the last event
+
+    def begin_job(self, **process: object) -> None:
+        """Makes the output file and the record of a job. Raises OSError."""
+        saved = self.spool.spill()
         if saved.path is None or saved.reason:
             raise OSError(errno.EIO, saved.reason)
-        first = self._left[0] if self._left else Member(0, True, 0, 0, 0, 0)
-        record = self._record = Record.create(saved.path, {
-            "command": self._plan.text.decode()[:COMMAND_RECORDED], "created": time.time(),
-            "boot": _boot(), "supervisor": self._supervisor.identity, "notes": self._notes,
-            "leftover": first.pid > 0, "pid": first.pid, "start": first.start,
-            "session": first.session})
-        self._supervisor.selector.register(record.stop_pipe or 0, selectors.EVENT_READ, "stop")
+        self.record = Record.create(saved.path, {
+            "command": self.plan.text.decode()[:COMMAND_RECORDED], "created": time.time(),
+            "boot": _boot(), "supervisor": self.supervisor.identity, "notes": self.notes,
+            **process})
+        self.supervisor.selector.register(
+            self.record.stop_pipe, selectors.EVENT_READ, self._hear_stop)
 
-    def _record_process(self) -> None:
-        """Writes the shell's number into the record of a job."""
-        if self._record is not None:
-            member = _member(self._pid)
-            start = member.start if member is not None else 0
-            self._record.add(pid=self._pid, start=start, notes=self._notes)
+    def _hear_stop(self) -> None:
+        """Each byte in the job's stop pipe is a request to end it. Upholds REQ-BASH-003.13."""
+        assert self.record is not None
+        with suppress(BlockingIOError):
+            self.stops += len(os.read(self.record.stop_pipe, READ_BYTES))
 
-    def _answer(self) -> None:
+    def detach(self) -> None:
+        """From now on the command goes on without its host."""
+        self.is_attached = False
+        self.supervisor.tell(DETACHED)
+
+    def keep_leftovers(self) -> None:
+        """Makes a job of what the command left behind, and names it."""
+        saved = self.spool.spill()
+        path = NOWHERE.format(reason=saved.reason)
+        if saved.path is not None and not saved.reason:
+            path = printable(saved.path)
+        if not self.remaining:
+            self.notes.append(NOTE_HELD.format(path=path))
+            return
+        first = self.remaining[0]
+        with suppress(OSError):         # without a record what is left is named all the same
+            self.begin_job(leftover=True, pid=first.pid, start=first.start, session=first.session)
+        groups = sorted({member.group for member in self.remaining})[:20]
+        self.notes.append(NOTE_LEFTOVER.format(
+            named=_named(self.remaining), targets=" ".join("-%d" % group for group in groups),
+            more=NOTE_LEFTOVER_OUTPUT.format(path=path) if self.output.pipes else ""))
+
+    def outcome(self) -> Outcome:
+        """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
+        if self.plan.saves_what_is_cut and self.output.is_long():
+            self.spool.spill()
+        outcome = Outcome(
+            "exited", error="cwd_missing" if self.scratch else None, saved=self.spool.saved,
+            total_bytes=sum(buffer.total_bytes for buffer in self.output.buffers),
+            notes=tuple(self.notes), duration_s=time.monotonic() - self.started_s,
+            pid=self.shell.pid if self.is_job else None)
+        if self.stop_reason is not None:
+            pid = outcome.pid if self.answered else None
+            return outcome._replace(
+                status=self.stop_reason.value, limit_s=self.limits.limit_s, pid=pid)
+        if self.shell.returncode is None:
+            return outcome
+        code, name = status_of(self.shell.returncode)
+        if self.shell.input.unread() > 0:
+            how = name or "exit code %d" % code
+            shell = shown(os.fsdecode(self.plan.shell[0]))
+            return outcome._replace(status="failed", error="spawn_failed", reason=(
+                "the shell %s ended (%s) before it read the command" % (shell, how)))
+        return outcome._replace(exit_code=code, signal=name)
+
+    def tell_end(self) -> None:
+        """Tells the host how the command ended, and writes it down if the command was a job."""
+        self._clear_scratch()
+        outcome = self.outcome()
+        if self.is_job:
+            still = _named(self.remaining, "%d %s")
+            self.settle(outcome, still)
+            if not self.answered and outcome.status != "cancelled":
+                buffer = self.output.buffers[0]
+                buffer.add(completion_note(outcome, still).encode())
+                outcome = outcome._replace(total_bytes=buffer.total_bytes)
+        elif self.supervisor.host_left():
+            self.spool.discard()        # no caller will learn its name
+        self.send("ended", outcome)
+
+    def settle(self, outcome: Outcome, still: str) -> None:
+        """Writes the end into the record, if there is one."""
+        if self.record is not None:
+            with suppress(OSError):
+                self.record.settle(outcome, still)
+
+    def send(self, event: str, outcome: Outcome) -> None:
+        """Sends an event: the outcome with the raw bytes of its streams."""
+        fields = outcome._asdict()
+        fields["streams"] = [tuple(buffer.captured()) for buffer in self.output.buffers]
+        if outcome.saved is not None:
+            path, reason, capped = outcome.saved
+            fields["saved"] = (None if path is None else os.fsencode(path), reason, capped)
+        idle = (self.alone and self.at_eof) or self.shell.pid == 0
+        self.supervisor.line.send({
+            "event": event, "run": self.run_id, "outcome": fields, "idle": idle,
+            "job": self.record is not None})
+
+    def _clear_scratch(self) -> None:
+        """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
+        if self.scratch is not None and not self.remaining:
+            try:
+                os.rmdir(self.scratch)
+            except OSError:
+                self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))
+
+    def release(self) -> None:
+        """Gives back everything that the command held here."""
+        if self.record is not None:
+            self.supervisor.selector.unregister(self.record.stop_pipe)
+            self.record.close()
+        self.spool.close()
+        self.shell.input.close()
+        self.output.close()
+
+
+class CannotEnter(Exception):
+    """The shell could not enter the directory of a command that nothing is known of yet."""
+
+
+class Run(Command):
+    """One command, from the spawn of its shell to the proof that nothing of it is left.
+
+    The loop is the same for every lifetime: an *attached* command ends when its host leaves, a
+    *detached* one (background, leftovers) goes on. `next_action` decides; of the parts `Output`
+    reads, `Shell` signals, and `Record` is what a job leaves."""
+
+    def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan, source: int | None,
+                 needs_scratch: bool) -> None:
+        """`source`: a descriptor of the command's own input. `needs_scratch`: the directory of the
+        command cannot be entered."""
+        super().__init__(supervisor, run_id, plan)
+        self._source, self._needs_scratch = source, needs_scratch
+        self._seen_at_exit: set[int] | None = None      # what lived when the shell had ended
+
+    def run(self) -> None:
+        """Returns when nothing of the command is left, or what is left cannot be ended. Raises
+        CannotEnter."""
+        try:
+            self._begin()
+            while self._step():
+                pass
+        except SpawnError as problem:
+            _kill_below()
+            self.spool.discard()
+            self.output.buffers.clear()     # the shell's words on a directory, if anything
+            error, reason = problem.args
+            self.send("ended", Outcome(
+                "failed", error=error, reason=reason, notes=tuple(self.notes)))
+        except CannotEnter:
+            self.spool.discard()
+            raise
+        finally:
+            self.release()
+
+    def _begin(self) -> None:
+        if self._needs_scratch:
+            self._make_scratch()
+        try:
+            if self.plan.background:
+                self.begin_job()
+            self._spawn()
+            if self.record is not None:
+                pid, start = _identity(self.shell.pid)
+                self.record.add(pid=pid, start=start)
+                self.send("started", self.outcome())
+        except OSError as problem:
+            reason = "no file for the job could be made: " + _reason(problem)
+            raise SpawnError("spawn_failed", reason) from None
+
+    def _spawn(self) -> None:
+        if self.supervisor.environment_problem is not None:
+            name = shown(os.fsdecode(self.plan.shell[0]))
+            raise _spawn_error(self.supervisor.environment_problem, name)
+        if self.plan.has_input and self._source is None:
+            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+        cwd = self.plan.cwd if self.scratch is None else os.fsencode(self.scratch)
+        self.shell.spawn(cwd, self._source, self.output)
+
+    def _make_scratch(self) -> None:
+        """Makes an empty folder for the command: to refuse would end the conversation, any other
+        folder would make relative paths dangerous. Upholds REQ-BASH-013.1, 013.2."""
+        cwd, reason = printable(os.fsdecode(self.plan.cwd)), _cannot_enter(self.plan.cwd)
+        try:
+            self.scratch = self.state_dir.scratch()
+        except OSError as problem:
+            raise SpawnError("cwd_missing", NO_SCRATCH.format(
+                cwd=cwd, reason=reason, problem=_reason(problem))) from None
+        self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+
+    def _step(self) -> bool:
+        """One turn of the loop; False after the last."""
+        now = time.monotonic()
+        action, until = next_action(self, self.limits, now)
+        if action is Action.WAIT:
+            self._wait(until - now)
+        elif action is Action.ANSWER:
+            self._go_on_as_job()
+        elif action is Action.TERM:
+            self.term_s = now
+            if not self.stops:
+                self._stop_for(Stop.TIMED_OUT)
+            self.shell.terminate()
+        elif action is Action.KILL:
+            self.kill_s = now if self.kill_s is None else self.kill_s
+            self.shell.kill()
+            self._reap()
+            self.killed_s = time.monotonic()
+        elif action is Action.REPORT:
+            self._report()
+        else:
+            self._finish()
+        return action is not Action.FINISH
+
+    def _wait(self, wait_s: float) -> None:
+        """Waits for something to happen, and takes notice of it."""
+        if self.exited_s is not None and not self.alone:
+            # A child of clone(2) may end without SIGCHLD.
+            wait_s = min(wait_s, LOOK_AROUND_S if self.reported else REAP_EVERY_S)
+        self.supervisor.turn(wait_s)
+        for message in self.supervisor.take_messages():
+            if message.get("cancel") == self.run_id:
+                self._stop_for(Stop.CANCELLED)
+        if self.supervisor.host_left() and self.is_attached:
+            self.is_attached = False
+            self._hurry()
+        self._reap()
+
+    def _stop_for(self, reason: Stop) -> None:
+        if self.stop_reason is None:
+            self.stop_reason = reason
+        self.stops += 1
+
+    def _hurry(self) -> None:
+        """The host has left: no caller waits for a grace of fifteen seconds."""
+        passed_s = 0.0 if self.term_s is None else time.monotonic() - self.term_s
+        grace_s = min(self.limits.grace_s, passed_s + HOST_LEFT_GRACE_S)
+        self.limits = self.limits._replace(grace_s=grace_s)
+        if not self.stops:
+            self._stop_for(Stop.CANCELLED)
+
+    def _reap(self) -> None:
+        """Takes notice of the processes that have ended."""
+        ended, self.alone = _reap()
+        if not IS_SUBREAPER and self.stops and self.shell.signal_group(0):
+            self.alone = False          # the group is all that is known then
+        for pid, status in ended:
+            if pid == self.shell.pid and self.shell.returncode is None:
+                self.shell.returncode = os.waitstatus_to_exitcode(status)
+                self._note_exit(self.shell.returncode)
+        if self.exited_s is not None and self._seen_at_exit is None:
+            self._seen_at_exit = {member.pid for member in _live_descendants()}
+
+    def _note_exit(self, returncode: int) -> None:
+        self.output.read_all()          # what the shell wrote
+        self.exited_s = self.output_s = time.monotonic()
+        is_unread = self.shell.input.unread() == len(self.plan.text) + 1
+        if self.stops:
+            return
+        if self.answered:
+            # A stranger killed the shell of a job: so ends the rest.
+            self.stops = int(returncode < 0)
+        elif is_unread and returncode == CWD_EXIT_CODE:
+            if not self.plan.cwd_required and self.scratch is None:
+                raise CannotEnter
+            cwd = self.plan.cwd if self.scratch is None else os.fsencode(self.scratch)
+            raise SpawnError("cwd_missing", NO_CWD.format(
+                cwd=printable(os.fsdecode(cwd)), reason=_cannot_enter(cwd)))
+
+    def _go_on_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job. A command that could not be found again is not kept. Upholds REQ-BASH-003.17."""
-        self._hear_host()
-        if self._state.stops:
-            return              # the cancel was faster
-        if not self._plan.background:
+        pid, start = _identity(self.shell.pid)
+        waited_s = 0.0
+        if self.plan.background:
+            self.detach()
+        else:
+            waited_s = self.limits.answer_after_s or 0.0
             try:
-                self._begin_job()
-                self._record_process()
+                self.begin_job(pid=pid, start=start)
             except OSError as problem:
-                self._notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
-                timeout_s = self._limits.answer_after_s or 0.0
-                self._limits = self._limits._replace(limit_s=timeout_s, answer_after_s=None)
+                self.notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
+                self.limits = self.limits._replace(limit_s=waited_s, answer_after_s=None)
                 self._stop_for(Stop.TIMED_OUT)
                 return
-        self._state.answered = True
-        if self._plan.background:
-            self._detach()
-        waited_s = 0.0 if self._plan.background else self._limits.answer_after_s or 0.0
-        self._send("running", self._outcome()._replace(
-            status="running", exit_code=None, limit_s=waited_s, pid=self._pid))
-
-    def _detach(self) -> None:
-        self._attached = False
-        self._supervisor.tell(DETACHED)
+        self.answered = self.is_job = True
+        self.send("running", self.outcome()._replace(
+            status="running", exit_code=None, limit_s=waited_s, pid=pid))
 
     def _report(self) -> None:
         """The shell has ended by itself: tells how, while something of the command may go on.
         Upholds REQ-BASH-011.2 and REQ-BASH-003.15."""
-        self._state.reported = True
-        if self._state.exited_s is None or not (self._state.alone and self._state.at_eof):
-            self._left = self._leftovers()
-            self._detach()
-            if self._record is None:
-                self._keep_leftovers()
-            elif not self._plan.background:
-                self._limits = self._limits._replace(limit_s=math.inf)
-        self._clear_scratch()
-        self._tell_end(self._outcome())
+        self.reported = True
+        if not (self.alone and self.at_eof):
+            self.remaining = self._leftovers()
+            self.detach()
+            if not self.plan.background:
+                self.limits = self.limits._replace(limit_s=math.inf)
+            if self.record is None and (self.remaining or self.output.pipes):
+                self.keep_leftovers()
+        self.tell_end()
 
     def _leftovers(self) -> list[Member]:
         """What goes on, without what is just ending and the short commands of a loop: a process
         counts that was there when the shell ended, or the first of a daemon that has just begun."""
-        live = [one for one in descendants(os.getpid()) if not one.dead]
-        lasting = [one for one in live if self._seen is None or one.pid in self._seen]
-        return sorted(lasting or live)
-
-    def _keep_leftovers(self) -> None:
-        """Makes a job of what a command left behind, and names it."""
-        self._limits = self._limits._replace(limit_s=math.inf)
-        if not (self._left or self._outputs):
-            return
-        saved = self._spool.spill()
-        path = NOWHERE.format(reason=saved.reason)
-        if saved.path is not None and not saved.reason:
-            path = printable(saved.path)
-        if not self._left:
-            self._notes.append(NOTE_HELD.format(path=path))
-            return
-        with suppress(OSError):         # without a record what is left is named all the same
-            self._begin_job()
-        groups = sorted({member.group for member in self._left})[:20]
-        self._notes.append(NOTE_LEFTOVER.format(
-            named=_named(self._left), targets=" ".join("-%d" % group for group in groups),
-            more=NOTE_LEFTOVER_OUTPUT.format(path=path) if self._outputs else ""))
-
-    def _clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
-        if self._scratch is not None and not self._left:
-            try:
-                os.rmdir(self._scratch)
-            except OSError:
-                self._notes.append(NOTE_SCRATCH.format(path=printable(self._scratch)))
+        live, seen = _live_descendants(), self._seen_at_exit
+        return sorted([one for one in live if seen is None or one.pid in seen] or live)
 
     def _finish(self) -> None:
         """Nothing of the command is left, or what is left cannot be ended."""
-        for reader in list(self._outputs):
-            self._read(reader, MIB)     # the last words of the processes that were ended
-        for reader in list(self._outputs):
-            self._close_output(reader)
-        self._left = []
-        if not self._state.alone:
-            self._left = [one for one in descendants(os.getpid()) if not one.dead]
-            note = NOTE_SURVIVED.format(named=_named(self._left)) if self._left else NOTE_BLIND
-            self._notes.append(note)
-            self._detach()
-        if not self._state.reported:
-            self._clear_scratch()
-            self._tell_end(self._outcome())
-        elif not self._is_job():
-            self._settle(Outcome("exited"), "")
-        if self._left and self._record is not None:
-            survivors = [(member.pid, member.start) for member in self._left]
+        self.output.read_all()          # the last words of the processes that were ended
+        self.output.close()
+        self.remaining = [] if self.alone else _live_descendants()
+        if not self.alone:
+            named = _named(self.remaining)
+            self.notes.append(NOTE_SURVIVED.format(named=named) if named else NOTE_BLIND)
+            self.detach()
+        if not self.reported:
+            self.tell_end()
+        elif not self.is_job:
+            self.settle(Outcome("exited"), "")
+        if self.remaining and self.record is not None:
+            survivors = [(member.pid, member.start) for member in self.remaining]
             with suppress(OSError):
-                self._record.add(survivors=survivors)
-
-    def _is_job(self) -> bool:
-        """False for a foreground command; what that leaves behind is another job."""
-        return self._plan.background or self._state.answered
-
-    def _tell_end(self, outcome: Outcome) -> None:
-        """Tells the host how the command ended, and writes it down if the command was a job."""
-        if self._is_job():
-            still = _named(self._left, "%d %s")
-            self._settle(outcome, still)
-            if not self._state.answered and outcome.status != "cancelled":
-                self._buffers[0].add(completion_note(outcome, still).encode())
-                outcome = outcome._replace(total_bytes=self._buffers[0].total_bytes)
-        elif self._supervisor.host_left():
-            self._spool.discard()       # no caller will learn its name
-        self._send("ended", outcome)
-
-    def _settle(self, outcome: Outcome, still: str) -> None:
-        if self._record is not None:
-            with suppress(OSError):
-                self._record.settle(outcome, still)
-
-    def _outcome(self) -> Outcome:
-        """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
-        if self._plan.saves_what_is_cut and self._text_is_long():
-            self._spool.spill()
-        common = Outcome(
-            "exited", error="cwd_missing" if self._scratch else None, saved=self._spool.saved,
-            total_bytes=sum(buffer.total_bytes for buffer in self._buffers),
-            notes=tuple(self._notes), duration_s=time.monotonic() - self._state.started_s,
-            pid=self._pid if self._is_job() else None)
-        if self._stop_reason is not None:
-            limit_s = self._limits.limit_s
-            pid = common.pid if self._state.answered else None
-            return common._replace(status=self._stop_reason.value, limit_s=limit_s, pid=pid)
-        if self._returncode is None:
-            return common
-        code, name = status_of(self._returncode)
-        if self._unread():
-            how = name or "exit code %d" % code
-            shell = shown(os.fsdecode(self._plan.shell[0]))
-            return common._replace(status="failed", error="spawn_failed", reason=(
-                "the shell %s ended (%s) before it read the command" % (shell, how)))
-        return common._replace(exit_code=code, signal=name)
-
-    def _unread(self) -> bool:
-        """True if the shell, now ended, has not read the command to its end."""
-        if self._text_fd is None:
-            return False
-        return _unread_bytes(self._text_fd, self._text_bytes, self._fed_bytes) > 0
-
-    def _text_is_long(self) -> bool:
-        """True if the text of an output that was kept whole is over the limit, though its bytes
-        are not: three bytes replace each invalid one."""
-        kept = [buffer.captured() for buffer in self._buffers]
-        return any(is_whole(stream) and 3 * stream.total_bytes > self._plan.limit_bytes
-                   and len(render(decode(stream.head + stream.tail)).encode()) > self._plan.limit_bytes
-                   for stream in kept)
-
-    def _send(self, event: str, outcome: Outcome) -> None:
-        """Sends an event: the outcome with the raw bytes of its streams."""
-        fields = outcome._asdict()
-        fields["streams"] = [tuple(buffer.captured()) for buffer in self._buffers]
-        if outcome.saved is not None:
-            saved = outcome.saved
-            path = os.fsencode(saved.path) if saved.path is not None else None
-            fields["saved"] = (path, saved.reason, saved.capped)
-        idle = self._state.alone and self._state.at_eof or self._pid == 0
-        self._supervisor.line.send({
-            "event": event, "run": self._number, "outcome": fields, "idle": idle,
-            "job": self._record is not None})
-
-    def _release(self) -> None:
-        """Gives back everything that the command held here."""
-        if self._record is not None:
-            self._supervisor.selector.unregister(self._record.stop_pipe or 0)
-            self._record.close()
-        self._spool.close()
-        self._stop_feeding()
-        _close(self._text_fd)
-        _close(self._input_fd)
-        for reader in list(self._outputs):
-            self._close_output(reader)
-
-
-def _group(pid: int) -> bool:
-    """True while a process group has members. Without a subreaper that is all that is known."""
-    try:
-        os.killpg(pid, 0)
-        return True
-    except OSError:
-        return False
-
-
-def _let_fill(fd: int) -> None:
-    """Makes a flood a sixth cheaper: its writers have room, and a moment, to write more before
-    they wake the supervisor. Raises OSError where there is no room to be had, before the pause:
-    with a small pipe the pause would double the time instead."""
-    fcntl.fcntl(fd, _SETPIPE_SZ, FLOOD_PIPE_BYTES)
-    time.sleep(FLOOD_PAUSE_S)
+                self.record.add(survivors=survivors)
 
 
 # -- The processes: a supervisor, and the fork server that forks it
 
 IDLE, ATTACHED, DETACHED = b"i", b"a", b"d"     # what the shared page says of a supervisor
+
+
+_RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
 def _own_limits() -> object:
@@ -2986,18 +2937,14 @@ def _own_limits() -> object:
     return os.getpriority(os.PRIO_PROCESS, 0), affinity, scheduler, limits
 
 
-_RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
-
-
-def _prctl(option: int, value: Any) -> bool:
+def _prctl(option: int, value: int | bytes) -> bool:
     """prctl(2) through ctypes: the standard library has no other way. False where it fails."""
     try:
         import ctypes
-        call = ctypes.CDLL(None, use_errno=True).prctl
         zero = ctypes.c_ulong(0)
-        if isinstance(value, int):
-            value = ctypes.c_ulong(value)
-        return bool(call(ctypes.c_int(option), value, zero, zero, zero) == 0)
+        argument = ctypes.c_ulong(value) if isinstance(value, int) else value
+        call = ctypes.CDLL(None, use_errno=True).prctl
+        return bool(call(ctypes.c_int(option), argument, zero, zero, zero) == 0)
     except (ImportError, OSError, AttributeError):
         return False
 
@@ -3006,12 +2953,8 @@ def _become_subreaper() -> bool:
     """True if orphans of this process's descendants become its children from now on."""
     if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return False
-    try:
-        import ctypes
-        is_set = ctypes.c_int(0)
-        return _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(is_set)) and is_set.value == 1
-    except ImportError:
-        return False
+    is_set = array.array("i", [0])
+    return _prctl(_PR_GET_CHILD_SUBREAPER, is_set.buffer_info()[0]) and is_set[0] == 1
 
 
 IS_SUBREAPER = False        # of this process; set when it becomes a fork server or a supervisor
@@ -3037,23 +2980,61 @@ def _listen_for_signals() -> int:
     return reader
 
 
-class Supervisor:
-    """The process that runs commands, one at a time. It ends when its host leaves, when it has
-    been idle for a while, or when a command has changed its limits."""
+class Host(NamedTuple):
+    """The process that a fork server and its supervisors work for. Its socket does not tell that
+    it has ended: a child that the host forked holds copies. A pidfd is readable when its process
+    has ended (pidfd_open(2))."""
+    pid: int
+    start: int
+    fd: int | None
 
-    def __init__(self, line: HostLine, host: HostWatch, tell: Callable[[bytes], object]) -> None:
-        self.line, self.host, self.tell = line, host, tell
+
+class EventLoop:
+    """Waits for descriptors, for signals and for the end of the host."""
+
+    def __init__(self, host: Host) -> None:
+        self.host, self.host_ended = host, False
         self.selector = selectors.PollSelector()    # needs no descriptor of its own
         self._wake = _listen_for_signals()
+        self.selector.register(self._wake, selectors.EVENT_READ, self._drain_wake)
+        if host.fd is not None:
+            self.selector.register(host.fd, selectors.EVENT_READ, self.note_host_ended)
+
+    def turn(self, wait_s: float) -> None:
+        """Waits until something happens, at most `wait_s` seconds, and calls what was registered
+        for it."""
+        most_s = HOST_LOOK_S if self.host.fd is None else 3600.0
+        for key, _ in self.selector.select(max(0.0, min(wait_s, most_s))):
+            key.data()
+        if self.host.fd is None and not self.host_ended:
+            if not _lives(self.host.pid, self.host.start):
+                self.note_host_ended()
+
+    def note_host_ended(self) -> None:
+        """Takes notice of the end of the host, once."""
+        self.host_ended = True
+        if self.host.fd is not None:
+            self.selector.unregister(self.host.fd)
+
+    def _drain_wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake, READ_BYTES)
+
+
+class Supervisor(EventLoop):
+    """The process that runs commands, one at a time. It ends when its host leaves, when it has
+    been idle for a while, when a command has changed its limits, and after a command of which
+    something survived, once that has ended."""
+
+    def __init__(self, line: HostLine, host: Host, page: mmap.mmap) -> None:
+        super().__init__(host)
+        self.line, self._page = line, page
         self._limits = _own_limits()
         self.identity = _identity(os.getpid())
         self._server = _identity(os.getppid())
-        self.selector.register(line.socket, selectors.EVENT_READ, "line")
-        self.selector.register(self._wake, selectors.EVENT_READ, "wake")
-        if host.fd is not None:
-            self.selector.register(host.fd, selectors.EVENT_READ, "host")
-        self._left = False      # the host has left, by whichever sign came first
+        self._messages: list[Any] = []
         self.environment_problem: Exception | None = None   # of the last that was sent
+        self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
@@ -3061,18 +3042,26 @@ class Supervisor:
             request = self._next_request()
             if request is None:
                 return
-            number, plan = request
+            run_id, plan = request
             self.tell(ATTACHED)
-            self.line.send({"event": "accepted", "run": number, "supervisor": os.getpid(),
+            self.line.send({"event": "accepted", "run": run_id, "supervisor": os.getpid(),
                             "server": self._server})
             if self.line.closed:
                 return          # the host has given this supervisor up, and asks another one
             self._take_environment(plan.env)
-            input_fd = self.line.fds.pop(0) if self.line.fds else None
-            Run(self, number, plan, input_fd).run()
-            if self._wait_for_descendants() or _own_limits() != self._limits:
+            source = self.line.fds.pop(0) if self.line.fds else None
+            try:
+                Run(self, run_id, plan, source, False).run()
+            except CannotEnter:
+                Run(self, run_id, plan, source, True).run()
+            _close(source)
+            if self._outlive_rest() or _own_limits() != self._limits:
                 return          # the host takes another supervisor
             self.tell(IDLE)
+
+    def tell(self, lifetime: bytes) -> None:
+        """Tells the fork server what this supervisor runs."""
+        self._page[0:1] = lifetime
 
     def _take_environment(self, env: Mapping[bytes, bytes] | None) -> None:
         """Takes the environment of commands, which the host sends once: a spawn that encodes it
@@ -3085,126 +3074,90 @@ class Supervisor:
             except (OSError, ValueError) as problem:    # a NUL, or a name without letters
                 self.environment_problem = problem
 
-    def _wait_for_descendants(self) -> bool:
-        """Stays for what could not be ended, only to reap it. True if the next command needs
-        another supervisor, or no host is left."""
-        detached = False
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG | _WALL)
-            except ChildProcessError:
-                return detached or self._left
-            if pid == 0:
-                detached = True
-                self.tell(DETACHED)
-                if "line" in self.wait(LOOK_AROUND_S):
-                    self.line.receive()
-                self.host_left()        # an end that stays readable is not waited for
+    def _outlive_rest(self) -> bool:
+        """Stays for what could not be ended, only to reap it; True if there was something."""
+        survived = False
+        while not _reap()[1]:
+            survived = True
+            self.tell(DETACHED)
+            self.turn(LOOK_AROUND_S)
+        return survived
 
     def _next_request(self) -> tuple[int, Plan] | None:
         """The next request; None if the host has left, or there is none for a while."""
         until = time.monotonic() + IDLE_S
         while not self.host_left():
+            for message in self.take_messages():
+                if "request" in message:
+                    fields = dict(message["plan"])
+                    limits = Limits(*fields.pop("limits"))
+                    return message["request"], Plan(limits=limits, **fields)
             wait_s = until - time.monotonic()
-            if wait_s <= 0:
-                if not self.line.waiting():
-                    return None
-                wait_s = LOOK_AROUND_S
-            for what in self.wait(min(wait_s, self.host.interval_s())):
-                for message in self.line.receive() if what == "line" else ():
-                    if "request" in message:
-                        fields = message["plan"]
-                        limits = Limits(*fields.pop("limits"))
-                        return message["request"], Plan(limits=limits, **fields)
+            if wait_s <= 0 and not self.line.unsent:
+                return None
+            self.turn(wait_s if wait_s > 0 else LOOK_AROUND_S)
         return None
 
-    def wait(self, wait_s: float) -> list[Any]:
-        """What there is to take notice of, within `wait_s` seconds."""
-        if not self._left:
-            events = selectors.EVENT_READ
-            if self.line.waiting():
-                events |= selectors.EVENT_WRITE
-            if self.selector.get_key(self.line.socket).events != events:
-                self.selector.modify(self.line.socket, events, "line")
-        found = []
-        for key, ready in self.selector.select(max(0.0, wait_s)):
-            if key.data == "wake":
-                self._drain_wake()
-            elif key.data == "line" and ready & selectors.EVENT_WRITE:
-                self.line.flush()
-            elif key.data == "host":
-                self.line.closed = True
-            found.append(key.data)
-        return found
+    def turn(self, wait_s: float) -> None:
+        """Waits until something happens, at most `wait_s` seconds; sends live output in time."""
+        events = selectors.EVENT_READ
+        if self.line.unsent:
+            events |= selectors.EVENT_WRITE
+        registered = self.selector.get_map().get(self.line.socket)
+        if registered is not None and registered.events != events:
+            self.selector.modify(self.line.socket, events, self._hear)
+        super().turn(min(wait_s, self.line.live_due_s() - time.monotonic()))
+        self.line.send_live(time.monotonic())
 
-    def _drain_wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._wake, READ_BYTES)
+    def _hear(self) -> None:
+        self._messages += self.line.receive()
+        self.line.flush()
+        if self.line.closed:
+            self.selector.unregister(self.line.socket)
+
+    def take_messages(self) -> list[Any]:
+        """What the host has sent since the last time."""
+        messages, self._messages = self._messages, []
+        return messages
 
     def host_left(self) -> bool:
         """True once the host has closed its end of the line, or has ended."""
-        if self._left:
-            return True
-        if not self.line.closed and self.host.fd is None:
-            self.line.closed = self.host.gone()
-        if self.line.closed:
-            self._left = True
-            self.line.flush()
-            self.selector.unregister(self.line.socket)
-            if self.host.fd is not None:
-                self.selector.unregister(self.host.fd)
-        return self._left
+        return self.line.closed or self.host_ended
 
 
-class ForkServer:
+class ForkServer(EventLoop):
     """The process that forks supervisors, so that the host never forks: a process that has never
     had a second thread can fork safely. The fork server is a subreaper too: what a supervisor
     leaves that was killed becomes its child, and is ended. The fork server ends with the host.
 
-    A page of shared memory holds a byte for each supervisor. When the host has ended, a supervisor
-    that is stopped would not act: the fork server wakes it, and half a second later ends those
-    that are still attached."""
+    With each supervisor it shares a page of memory, in which that tells what it runs. When the
+    host has ended, a supervisor that is stopped would not act: the fork server wakes it, and
+    HOST_LEFT_KILL_S later ends those that are not detached."""
 
-    def __init__(self, control: socket.socket, host: HostWatch) -> None:
+    def __init__(self, control: socket.socket, host: Host) -> None:
+        super().__init__(host)
         control.setblocking(True)
-        self._control, self._host = control, host
-        self._wake = _listen_for_signals()
-        self._page = mmap.mmap(-1, SUPERVISORS_MOST)
-        self._free = list(range(SUPERVISORS_MOST - 1, -1, -1))
-        self._slots: dict[int, int] = {}        # the byte of each supervisor, by its number
-        self._strays = False                    # children that are no supervisors
-        self._is_let_go = False                 # no host asks for supervisors any more
-        self._host_left_s: float | None = None
-        self._selector = selectors.PollSelector()
-        self._selector.register(control, selectors.EVENT_READ, self._hear)
-        self._selector.register(self._wake, selectors.EVENT_READ, self._drain_wake)
-        if host.fd is not None:
-            self._selector.register(host.fd, selectors.EVENT_READ, self._notice_host)
+        self._control = control
+        self._pages: dict[int, mmap.mmap] = {}      # of each supervisor, by its number
+        self._has_strays = False                    # children that are no supervisors
+        self._kill_at_s = math.inf                  # a while after the end of the host
+        self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request. Returns when the host has ended and nothing that is
         attached to it lives."""
-        while not self._is_let_go or self._attached() or self._strays:
-            for key, _ in self._selector.select(self._interval_s()):
-                key.data()
-            if self._host.fd is None and self._host_left_s is None and self._host.gone():
-                self._notice_host()
-            self._reap()
-            self._end_strays()
-            self._end_late()
-
-    def _interval_s(self) -> float | None:
-        if self._strays or self._host_left_s is not None:
-            return STRAYS_EVERY_S
-        return None if self._host.fd is not None else HOST_LOOK_S
+        while self._control.fileno() >= 0 or self._attached() or self._has_strays:
+            is_busy = self._has_strays or self.host_ended
+            self.turn(STRAYS_EVERY_S if is_busy else math.inf)
+            self._reap_supervisors()
+            if self._has_strays:
+                _kill_below(self._pages)
+            if time.monotonic() >= self._kill_at_s:
+                for pid in self._attached():
+                    _signal(pid, signal.SIGKILL)
 
     def _attached(self) -> list[int]:
-        return [pid for pid, slot in self._slots.items()
-                if self._page[slot:slot + 1] != DETACHED]
-
-    def _drain_wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._wake, READ_BYTES)
+        return [pid for pid, page in self._pages.items() if page[0:1] != DETACHED]
 
     def _hear(self) -> None:
         """A request from the host: a socket for a new supervisor, or a number to end."""
@@ -3212,91 +3165,65 @@ class ForkServer:
             data, fds, _, _ = socket.recv_fds(self._control, CONTROL_BYTES, 1)
         except OSError:
             data, fds = b"", []
-        if not data:
+        if fds:
+            self._fork(socket.socket(fileno=fds[0]))
+        elif not data:
             self._let_go()          # its commands end as their own lines say
-        elif fds:
-            self._fork(fds[0])
         else:
             pid = int.from_bytes(data[1:], sys.byteorder)
-            if pid in self._slots:
+            if pid in self._pages:
                 _signal(pid, signal.SIGKILL)
 
-    def _fork(self, fd: int) -> None:
-        line = socket.socket(fileno=fd)
+    def _fork(self, line: socket.socket) -> None:
         try:
-            if not self._free:
-                raise OSError(errno.EAGAIN, "%d supervisors run already" % SUPERVISORS_MOST)
-            slot = self._free[-1]
-            self._page[slot:slot + 1] = IDLE
+            page = mmap.mmap(-1, len(IDLE))
+            page[0:1] = IDLE
             pid = os.fork()
         except OSError as problem:
             HostLine(line).send({"event": "refused", "reason": _reason(problem)})
-            line.close()
-            return
-        if pid == 0:
-            self._supervise(line, slot)
-        self._slots[pid] = self._free.pop()
+        else:
+            if pid == 0:
+                self._supervise(line, page)
+            self._pages[pid] = page
         line.close()
 
-    def _supervise(self, line: socket.socket, slot: int) -> NoReturn:
+    def _supervise(self, line: socket.socket, page: mmap.mmap) -> NoReturn:
         """What the forked process does."""
         try:
             os.setsid()
             _set_subreaper()
             self._control.close()
             os.close(self._wake)
-
-            def tell(lifetime: bytes) -> None:
-                """Writes what the supervisor runs into the shared page."""
-                self._page[slot:slot + 1] = lifetime
-
-            Supervisor(HostLine(line), self._host, tell).serve()
+            Supervisor(HostLine(line), self.host, page).serve()
         except BaseException as bug:
             HostLine(line).send({"event": "bug", "reason": repr(bug)})
         finally:
             os._exit(0)
 
-    def _reap(self) -> None:
+    def _reap_supervisors(self) -> None:
         """Reaps children that have ended, and wakes supervisors that were stopped."""
-        self._strays = False
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | _WALL)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                break
+        ended, is_alone = _reap(os.WUNTRACED)
+        for pid, status in ended:
             if os.WIFSTOPPED(status):
                 _signal(pid, signal.SIGCONT)
-            elif pid in self._slots:
-                self._free.append(self._slots.pop(pid))
-        self._strays = any(pid not in self._slots for pid in _children(os.getpid()))
-
-    def _end_strays(self) -> None:
-        """Ends what a killed supervisor has left, leftovers included."""
-        if self._strays:
-            _kill_below(self._slots)
+            else:
+                self._pages.pop(pid, None)
+        children = [] if is_alone else _lister()(os.getpid())
+        self._has_strays = any(pid not in self._pages for pid in children)
 
     def _let_go(self) -> None:
-        if not self._is_let_go:
-            self._is_let_go = True
-            self._selector.unregister(self._control)
+        """No host asks for supervisors any more."""
+        if self._control.fileno() >= 0:
+            self.selector.unregister(self._control)
+            self._control.close()
 
-    def _notice_host(self) -> None:
+    def note_host_ended(self) -> None:
         """The host has ended: supervisors that are stopped are woken, to end what is attached."""
-        self._host_left_s = time.monotonic()
+        super().note_host_ended()
+        self._kill_at_s = time.monotonic() + HOST_LEFT_KILL_S
         self._let_go()
-        if self._host.fd is not None:
-            self._selector.unregister(self._host.fd)
         for pid in self._attached():
             _signal(pid, signal.SIGCONT)
-
-    def _end_late(self) -> None:
-        """Ends the supervisors that have not acted a while after the end of the host."""
-        if (self._host_left_s is not None
-                and time.monotonic() >= self._host_left_s + HOST_LEFT_KILL_S):
-            for pid in self._attached():
-                _signal(pid, signal.SIGKILL)
 
 
 class Inherited(NamedTuple):
@@ -3361,7 +3288,7 @@ def serve_forks(control: int, host: int, host_pid: int, host_start: int) -> NoRe
         _prctl(_PR_SET_DUMPABLE, 0)     # /proc/PID/environ and fd are closed to the same user
         line = socket.socket(fileno=control)
         inherited = Inherited(*_receive_exactly(line))
-        server = ForkServer(line, HostWatch(host_pid, host_start, host_fd))
+        server = ForkServer(line, Host(host_pid, host_start, host_fd))
         inherited.apply()
         gc.freeze()                     # pages of what is there now stay shared with supervisors
         server.serve()
@@ -3915,7 +3842,7 @@ class Exchange:
         fds: list[int] = []
         try:
             if stdin is not None:
-                fds.append(_text_source(stdin))
+                fds.append(data_file(stdin))
             return self._find_supervisor(fds)
         except OSError as problem:
             return Answer(Outcome(

@@ -122,9 +122,9 @@ GIFTS = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
     "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
     "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
-    "memfd": [("os.memfd_create(", "os.no_memfd_create(")],
-    "files": [("def _text_source(data: str | bytes) -> int:\n",
-               "def _text_source(data: str | bytes) -> int:\n    return _filled_pipe(_utf8(data), None)\n")],
+    "memfd": [('HAS_MEMFD = hasattr(os, "memfd_create")', "HAS_MEMFD = False")],
+    "files": [("def data_file(data: str | bytes) -> int:\n",
+               "def data_file(data: str | bytes) -> int:\n    raise OSError(errno.ENOSPC, 'no room')\n")],
     "python": [("def _pythons() -> list[str]:\n", "def _pythons() -> list[str]:\n    return []\n")],
 }
 
@@ -147,7 +147,7 @@ def load_tool(path=TOOL, name="bash_tool"):
 bash_tool = load_tool()
 BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
 
-needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: a pipe holds a megabyte of a command")
+needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: `stdin=` needs a file")
 needs_proc = pytest.mark.skipif(WITHOUT in ("proc", "subreaper"),
                                 reason="SPEC.md, Fallbacks: a command is its process group then")
 
@@ -582,11 +582,9 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
-@clause("002.3", saboteur=("        members = descendants(os.getpid())\n        for number",
-                           "        os.kill(self._pid, 9)\n"
-                           "        self._state.exited_s, self._state.alone = now, True\n"
-                           "        return\n"
-                           "        for number"))
+@clause("002.3", saboteur=("            self.shell.terminate()\n",
+                           "            os.kill(self.shell.pid, 9)\n"
+                           "            self.exited_s, self.alone = now, True\n"))
 @given(st.lists(st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
                 min_size=1, max_size=3))
 @fewer
@@ -626,8 +624,8 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("common._replace(status=self._stop_reason.value,",
-                           "common._replace(exit_code=124, status=self._stop_reason.value,"))
+@clause("002.6", saboteur=("                status=self.stop_reason.value,",
+                           "                exit_code=124, status=self.stop_reason.value,"))
 def test_req_bash_002_6_no_code_after_our_own_kill():
     with BashTool(profile=tiny()) as tool:
         for command in ("sleep 600", "trap 'exit 0' TERM; sleep 600 & wait", "trap '' TERM; sleep 600"):
@@ -722,7 +720,7 @@ def test_req_bash_003_1_answers_at_once():
         assert tool.run("for i in 1 2 3; do echo $i; done", mode="background").text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause("003.2", saboteur=("        if self._plan.background:\n            self._detach()\n",
+@clause("003.2", saboteur=("        if self.plan.background:\n            self.detach()\n",
                            "        if False:\n            self._detach()\n"))
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
@@ -1019,8 +1017,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
             stranger.wait()
 
 
-@clause("003.15", saboteur=("            self._begin_job()\n        groups",
-                            "            pass\n        groups"))
+@clause("003.15", saboteur=("            self.begin_job(leftover=True, ", "            dict(leftover=True, "))
 @needs_proc
 def test_req_bash_003_15_a_leftover_becomes_a_job():
     printed = dying_host("""
@@ -1227,7 +1224,7 @@ def test_req_bash_003_20_files_that_fail(fault):
             subprocess.run(["umount", "state"], check=True)
 
 
-@clause("003.21", saboteur=("self._state.stops = 1       # a stranger", "pass       # a stranger"))
+@clause("003.21", saboteur=("self.stops = int(returncode < 0)", "pass"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -1262,7 +1259,7 @@ MOMENTS_OF_A_START = {      # in the host, or in the supervisor of which the hos
 }
 
 
-@fault("t18", saboteur=("        if self._supervisor.host_left() and self._attached:\n", "        if False:\n"))
+@fault("t18", saboteur=("        if self.supervisor.host_left() and self.is_attached:\n", "        if False:\n"))
 @needs_proc
 @pytest.mark.parametrize("moment", MOMENTS_OF_A_START)
 def test_t18_the_agent_dies_while_it_starts_a_job(moment):
@@ -1465,8 +1462,8 @@ def test_jobs_of_a_host_without_streams(closed):
 def test_a_supervisor_that_does_not_get_to_its_command(how):
     """Before its command began: a supervisor that was stopped is woken; of one that is cancelled or killed nothing is left."""
     act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": DIE.strip()}[how]
-    place = "        self._spawn(self._plan.cwd)\n"
-    module = variant((place, "        %s\n%s" % (act, place)))
+    place = "            self._spawn()\n"
+    module = variant((place, "            %s\n%s" % (act, place)))
     printed = in_host("""
         import threading, sys, json, time
         from bash_tool import BashTool, Cancel
@@ -1770,8 +1767,8 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 
 @clause("004.7", saboteur=(
-    "self._left = self._leftovers()\n            self._detach()",
-    "self._left = self._leftovers()\n            _kill_below(os.getpid())\n            self._detach()"))
+    "self.remaining = self._leftovers()\n            self.detach()",
+    "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()"))
 def test_req_bash_004_7_a_normal_end_kills_nothing():
     with BashTool() as tool:
         for n, start in enumerate(["nohup sleep 600 >/dev/null 2>&1 & echo $! > p0", "setsid sleep 600 >/dev/null 2>&1 & echo $! > p1",
@@ -1779,7 +1776,9 @@ def test_req_bash_004_7_a_normal_end_kills_nothing():
             result = tool.run(start)
             pid = number_in("p%d" % n)
             assert result.status == "exited" and alive(pid)
-            assert "still running: pid %d \"sleep 600\"; to stop: " % pid in result.text
+            # Without these nothing is named, and only what holds the output is noticed: SPEC.md, Fallbacks.
+            told = "still running: pid %d \"sleep 600\"; to stop: " % pid
+            assert told in result.text or WITHOUT in ("proc", "subreaper")
     assert not eventually(lambda: not all(alive(number_in("p%d" % n)) for n in range(4)), 0.5)
 
 
@@ -2147,7 +2146,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours():
         assert hint not in tool.run("trap '' TERM; sleep 600").text
 
 
-@clause("007.7", saboteur=("        if self._unread():\n", "        if False:\n"))
+@clause("007.7", saboteur=("        if self.shell.input.unread() > 0:\n", "        if False:\n"))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -2537,7 +2536,7 @@ def test_req_bash_011_1_answers_in_bounded_time():
             assert least <= time.monotonic() - begun < most and result.exit_code == 0 and "hi\n" in result.text
 
 
-@clause("011.2", saboteur=("named=_named(self._left), targets", "named=\"processes\", targets"))
+@clause("011.2", saboteur=("named=_named(self.remaining), targets", "named=\"processes\", targets"))
 @needs_proc
 @needs_files
 @given(st.integers(0, 3), st.integers(1, 3))
@@ -2633,7 +2632,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
-@clause("013.1", saboteur=("self._spawn(os.fsencode(self._scratch))", "self._spawn(b\"/\")"))
+@clause("013.1", saboteur=("else os.fsencode(self.scratch)\n        self.shell", "else b\"/\"\n        self.shell"))
 def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
     (tmp_path / "file").write_text("")
     os.mkdir("gone")
@@ -2650,7 +2649,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
     assert tool.run("pwd").text == str(tmp_path / "gone") + "\n"
 
 
-@clause("013.2", saboteur=("self._notes.append(NOTE_SCRATCH.format(path=printable(self._scratch)))", "pass"))
+@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
 def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
     with BashTool(tmp_path / "gone", state_dir="s") as tool:
         kept = tool.run("echo x > made; pwd")
@@ -2822,9 +2821,9 @@ def cancelled_when(path, times=1):
     return cancel
 
 
-@clause("015.1", saboteur=("            if message.get(\"cancel\") == self._number:\n"
+@clause("015.1", saboteur=("            if message.get(\"cancel\") == self.run_id:\n"
                            "                self._stop_for(Stop.CANCELLED)",
-                           "            if message.get(\"cancel\") == self._number:\n"
+                           "            if message.get(\"cancel\") == self.run_id:\n"
                            "                self._stop_for(Stop.TIMED_OUT)"))
 @given(st.booleans())
 @settings(max_examples=4)
@@ -3268,8 +3267,8 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
         host.wait()
 
 
-@clause("020.2", saboteur=("self._attached = False\n        self._supervisor.tell(DETACHED)",
-                           "self._supervisor.tell(DETACHED)"))
+@clause("020.2", saboteur=("self.is_attached = False\n        self.supervisor.tell(DETACHED)",
+                           "self.supervisor.tell(DETACHED)"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
@@ -3356,7 +3355,7 @@ def spying_module(path="signals"):
     return module, signals
 
 
-@fault("t01", saboteur=("        if self._state.exited_s is not None and IS_SUBREAPER:\n", "        if False:\n"))
+@fault("t01", saboteur=("        if self.returncode is not None and IS_SUBREAPER and PROC is not None:\n", "        if False:\n"))
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
     """After the reap of a process its number is never used, neither for it nor for its group."""
@@ -3378,7 +3377,7 @@ def test_t01_nothing_is_signalled_after_the_reap():
     assert number_in("shell") in reaped and any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
 
 
-@fault("t04", saboteur=("self._state.alone = IS_SUBREAPER or not self._state.stops or not _group(self._pid)", "pass"))
+@fault("t04", saboteur=("ended, self.alone = _reap()", "ended, _ = _reap()"))
 @pytest.mark.skipif(os.getuid() != 0 or WITHOUT != "", reason="making a process namespace takes root; the fallbacks have no say in it")
 def test_t04_zombies_are_not_waited_for():
     """Members that are dead but unreaped, because process 1 reaps nobody, keep nothing waiting."""
@@ -3400,7 +3399,7 @@ def test_t04_zombies_are_not_waited_for():
         namespace.wait()
 
 
-@fault("t05", saboteur=("if member.group != self._pid or not reached:", "if member.group != self._pid:"))
+@fault("t05", saboteur=("if member.group != self.pid or not reached:", "if member.group != self.pid:"))
 @needs_proc
 @pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
 def test_t05_a_group_that_cannot_be_signalled(problem):
@@ -3443,7 +3442,7 @@ def test_t07_all_exit_codes():
     assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
 
 
-@fault("t08", saboteur=("        for what in self._supervisor.wait(wait_s):\n", "        for what in self._supervisor.wait(0.0):\n"))
+@fault("t08", saboteur=("        self.supervisor.turn(wait_s)\n", "        self.supervisor.turn(0.0)\n"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
@@ -3488,7 +3487,8 @@ def test_t09_without_a_pidfd(number):
             time.sleep(0.01)
         os._exit(0)
     """, number)
-    assert printed == "[command failed: exit code 3]\nhi\ntimed_out ()\n"
+    notes = (bash_tool.NOTE_BLIND,) if WITHOUT == "proc" else ()
+    assert printed == "[command failed: exit code 3]\nhi\ntimed_out %s\n" % (notes,)
     assert WITHOUT in ("proc", "subreaper") or not alive(number_in("escaped"))
     assert eventually(lambda: not alive(number_in("last")), 3)
 
@@ -3509,9 +3509,10 @@ def test_t10_interrupted_system_calls():
     """) == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
 
 
-@fault("t13", saboteur=("        members = descendants(os.getpid())\n        for number",
-                        "        members = descendants(os.getpid()) + descendants(self._supervisor.host._pid)\n"
-                        "        for number"))
+@fault("t13", saboteur=("            self.shell.terminate()\n",
+                        "            self.shell.terminate()\n"
+                        "            for member in descendants(self.supervisor.host.pid):\n"
+                        "                _signal(member.pid, signal.SIGTERM)\n"))
 @needs_proc
 def test_t13_strangers_are_spared():
     """Processes of the host, and processes younger than a command, live through its end."""
@@ -3537,9 +3538,7 @@ def test_t13_strangers_are_spared():
             stranger.wait()
 
 
-@fault("t14", saboteur=("            if pid == 0:\n                break\n            if pid == self._pid",
-                        "            if pid == 0:\n                self._state.alone = True\n                break\n"
-                        "            if pid == self._pid"))
+@fault("t14", saboteur=("        if pid == 0:\n            return ended, False", "        if pid == 0:\n            return ended, True"))
 @needs_proc
 def test_t14_what_proves_that_nobody_lives():
     """A command has ended when its supervisor has no child left, whatever hides, and then the supervisor runs the next."""
@@ -3789,9 +3788,9 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))
 
 
-@fault("t46", saboteur=("        if self._supervisor.host_left() and self._attached:\n            self._attached = False\n",
-                        "        if self._supervisor.host_left() and self._attached and self._supervisor.identity[0] % 2:\n"
-                        "            self._attached = False\n"))
+@fault("t46", saboteur=("        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
+                        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
+                        "            self.is_attached = False\n"))
 def test_t46_a_host_that_dies_among_many_calls():
     """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none lives."""
     in_host("""
@@ -4039,9 +4038,9 @@ def test_the_proc_of_another_namespace():
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
     folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[lacking]
-    module = variant_module(('for base in ("", *_temporary_folders()):', "for base in (%s,):" % folders))
+    module = variant_module(('for folder in ("", *_temporary_folders()):', "for folder in (%s,):" % folders))
     tool = module.BashTool(profile=tiny(default=20, module=module))
-    for size in (0, 10, 70000, 1000000):
+    for size in (0, 10, 70000, 2000000):
         assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
     silent = module.BashTool(shell="true")
     assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
@@ -4050,8 +4049,6 @@ def test_other_ways_for_the_text(lacking):
     for _ in range(20):
         tool.run(":")
     assert len(descriptors()) <= before
-    if lacking != "memfd":
-        assert tool.run("x=%s" % ("y" * 2000000)).error == "spawn_failed"       # more than a pipe holds
 
 
 def test_close_is_final(monkeypatch):
@@ -4746,7 +4743,7 @@ def test_req_bash_023_4_details(case):
 
 # ---- 024 What holds in every profile ----------------------------------------------------------------------------------
 
-@clause("024.1", saboteur=("self._outputs[reader] = stream\n", "self._outputs[reader] = 0\n"))
+@clause("024.1", saboteur=("self.pipes[reader] = stream\n", "self.pipes[reader] = 0\n"))
 def test_req_bash_024_1_streams_apart():
     for profile in (JOBS, STREAMS, GUARDED):
         with BashTool(profile=profile) as tool:
@@ -5462,8 +5459,8 @@ TOUR = [    # once everything, so that no luck is needed
 @fault("jobs_machine-10", saboteur=("        while self._is_supervised():\n            passed_s",
                                     "        while self.status == \"running\" and self._is_supervised():\n"
                                     "            passed_s"))
-@fault("jobs_machine-9", saboteur=("        if self._plan.background:\n            self._detach()\n",
-                                   "        self._detach()\n"))
+@fault("jobs_machine-9", saboteur=("        if self.plan.background:\n            self.detach()\n",
+                                   "        self.detach()\n"))
 @fault("jobs_machine-8", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
                                    "if PROC is None or known.pid < 2:\n        return []"))
 @fault("jobs_machine-7", saboteur=("self._shown_bytes = self._shown_up_to(shown_bytes)", "self._shown_bytes = 0"))
@@ -5956,7 +5953,7 @@ def test_the_clock_of_a_run_starts_with_its_shell():
 
 
 @pytest.mark.parametrize("place", [
-    "        self._spawn(self._plan.cwd)\n", "        action, until = next_action(", "            Run(self, number, plan, input_fd).run()\n"],
+    "            self._spawn()\n", "        action, until = next_action(", "                Run(self, run_id, plan, source, False).run()\n"],
     ids=["before the spawn", "in the loop", "before the run"])
 def test_a_bug_is_told_as_one(place):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
@@ -6277,7 +6274,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered():
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not os.path.exists("ran")
 
 
-@clause("026.5", saboteur=('"exec <&%d %d<&-;" % (fd, fd)', '"exec <&%d;" % fd'))
+@clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
 @given(st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
        st.sampled_from(["bash", ["env", "bash"]]), st.sampled_from(["default", "background"]))
 @few
