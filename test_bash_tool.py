@@ -10267,7 +10267,7 @@ def spec_for(*levels):
             block = tag.group(1) + block[tag.end():]
         elif block and not block.startswith("```"):
             last = True
-        if all(shown for _, shown in scopes) and (depth or last):
+        if all(shown for _, shown in scopes) and (depth or last or not block):
             blocks.append(table_for(block, held) if block.startswith("|") else block)
     for n in reversed(range(len(blocks))):      # a heading with nothing below it
         below = next((other for other in blocks[n + 1:] if other), "#")
@@ -10276,6 +10276,8 @@ def spec_for(*levels):
     numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
     known = numbers | {"section " + number for number in numbers}
     blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
+    blocks[0] += "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels." % " and ".join(
+        name for name in UPON if name in held)
     return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
 
 
