@@ -81,14 +81,17 @@ from typing import (
 
 __version__ = "0.1.0"
 
-__all__ = ["BashTool", "Result", "Job", "Cancel",      # to use it
-           "Profile", "OnTimeout", "MODES", "JOBS", "STREAMS", "GUARDED", "PROFILES",      # to choose how it speaks
-           "__version__"]
+__all__ = [
+    "BashTool", "Result", "Job", "Cancel",
+    "Profile", "OnTimeout", "MODES", "JOBS", "STREAMS", "GUARDED", "PROFILES",
+    "__version__"]
 
 
-# ---- 1 Limits and words ---------------------------------------------------------------------------------
-# The numbers are the seeds' (REQ-BASH-001 to 007); those that are ours say where they come from. The
-# phrases are contract too: models, hosts and tests match on them. Sentences that explain one refusal stand where it is made.
+# ---- 1 Limits and words ------------------------------------------------------------------------
+# Every number and every text that an answer is made of. The numbers are those of the seeds, the
+# five documents behind REQ-BASH-001 to 007; a number of our own says where it comes from. The texts
+# are contract too, because models, hosts and tests match on them: `{x}` is filled in. A sentence
+# that explains one refusal stands where that refusal is made.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -102,7 +105,7 @@ DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms la
 DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer
 LEAVING_S = 0.1             # what is just ending when the shell has ended is gone by then
 UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's
-KILL_EVERY_S = 0.002        # between two passes of KILL, in which output is read and children reaped
+KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 KILLS_OF_CHILDREN = 16      # in one pass, before the whole tree is read: see _kill_below
 REAP_EVERY_S = 0.02         # where the end of a child may not be announced
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL when the host has left: gone within a second
@@ -124,7 +127,8 @@ SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the ma
 COMMAND_TIMEOUT_S = 120.0   # the other seeds' (001 and 002; ours where 004 leaves it open)
 MAX_TIMEOUT_MS = 86_400_000     # what a model may ask for: a day, as in the background
 LONGEST_S = 1e9             # what a program may ask for: a record takes no more
-TAIL_LINES, TAIL_BYTES = 2000, 50 * KIB     # 001: whichever is reached first
+TAIL_LINES = 2000           # 001: this many lines or TAIL_BYTES, whichever is reached first
+TAIL_BYTES = 50 * KIB
 ROLLING_BYTES = 2 * TAIL_BYTES      # 001: of each stream, what is kept while it runs
 PARTIAL_LINES = (500, 100)  # 001: of stdout and stderr, when a command goes to the background
 HEAD_CHARS = 30_000         # 002
@@ -141,18 +145,19 @@ RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
-MAX_DIGITS = 1000           # of a number in JSON; before 3.11 Python spends minutes on a few million
+MAX_DIGITS = 1000           # of a number in JSON; before 3.11 a few million digits take minutes
 MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
-MAX_CALLS = 64              # of one client at a time: each takes up to ten descriptors, of 1,024 as a rule
+MAX_CALLS = 64              # of one client at a time; a call takes ten descriptors, of 1,024
 OUTBOX_MESSAGES = 32        # that wait to be written; who has more to say waits
-HEARTBEAT_S = 10.0          # of silence before a client is told that a call goes on; many give up after 60 s
+HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
 FLUSH_S = 1.0               # for a client that has closed its end and may still read
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
 COMMAND_KILLED = "[command failed: exit code {code} ({signal})]"
-COMMAND_KILLED_HARD = "[command failed: exit code {code} ({signal}); not sent by this tool; possibly out of memory]"
+COMMAND_KILLED_HARD = ("[command failed: exit code {code} ({signal}); "
+                       "not sent by this tool; possibly out of memory]")
 COMMAND_TIMED_OUT = "[command timed out after {limit}]"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
 COMMAND_CANCELLED = "[command cancelled]"
@@ -176,10 +181,12 @@ NOTE_BLIND = ("what the command started outside its process group may still run:
               "it could not be looked for")
 NOTE_HANGS = ("the supervisor of the command (pid {pid}) does not answer and was ended: "
               "what the command started may still run")
-NOTE_CWD = "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
+NOTE_CWD = ("the working directory {cwd} is gone ({reason}); "
+            "the command ran in an empty scratch folder")
 NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
-NO_SCRATCH = "the working directory {cwd} is gone ({reason}), and no scratch folder could be made ({problem})"
+NO_SCRATCH = ("the working directory {cwd} is gone ({reason}), "
+              "and no scratch folder could be made ({problem})")
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
@@ -189,7 +196,8 @@ NOWHERE = "nowhere (no file could be written: {reason})"
 JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
 JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
 JOB_NOTE = "\n\n[background process {how}]\n"
-TOO_MANY_JOBS = "too many background jobs ({count} of at most {most}); stop one with kill -9 -PID to make room: {named}"
+TOO_MANY_JOBS = ("too many background jobs ({count} of at most {most}); "
+                 "stop one with kill -9 -PID to make room: {named}")
 
 TAIL_NOTICE = "[{stream}: Showing last {shown}.{where}]"
 TAIL_FILE = " Full output: {path}"
@@ -223,11 +231,15 @@ For complex scripts, write them to a file first and then execute the file.
 
 <pwd>{cwd}</pwd>"""
 
-DESCRIPTION_JOBS = ("Execute a bash command. Output truncated to last 2000 lines or 50KB; if truncated, full output saved to temp file. "
-                    "Commands exceeding timeout are auto-backgrounded.")
-DESCRIPTION_STREAMS = ("Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. Use for running tests, installing "
-                       "dependencies, build commands, git operations, and any task requiring shell execution. Prefer structured tools "
-                       "(read, write, edit, glob, grep) for file operations.")
+DESCRIPTION_JOBS = (
+    "Execute a bash command. Output truncated to last 2000 lines or 50KB; "
+    "if truncated, full output saved to temp file. "
+    "Commands exceeding timeout are auto-backgrounded.")
+DESCRIPTION_STREAMS = (
+    "Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. "
+    "Use for running tests, installing dependencies, build commands, git operations, "
+    "and any task requiring shell execution. "
+    "Prefer structured tools (read, write, edit, glob, grep) for file operations.")
 DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
 # What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
@@ -240,13 +252,13 @@ ADVICE_TEXT = ("give the text as an argument (git commit -m), "
                "or keep the proposed text with GIT_EDITOR=true")
 ADVICE_SEQUENCE = ("keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
                    "or let a command such as sed -i change it")
-_EDITOR = _REFUSING_EDITOR.format(advice=ADVICE_TEXT)
 NON_INTERACTIVE = MappingProxyType({
     "TERM": "dumb",             # no full-screen program, no moving cursor
     **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "GH_PAGER", "DELTA_PAGER",
                      "BAT_PAGER", "PSQL_PAGER"), "cat"),
     "AWS_PAGER": "",
-    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _EDITOR),
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"),
+                    _REFUSING_EDITOR.format(advice=ADVICE_TEXT)),
     "GIT_SEQUENCE_EDITOR": _REFUSING_EDITOR.format(advice=ADVICE_SEQUENCE),
     "GIT_MERGE_AUTOEDIT": "no",
     "GIT_TERMINAL_PROMPT": "0",
@@ -268,7 +280,8 @@ DROPPED_NAMES = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split())
 DROPPED_PREFIX = "BASH_FUNC_"
 
-# A word of a name counts, not a piece of a word: KEY is one in API_KEY and AppKey, none in KEYBOARD_LAYOUT.
+# What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word of
+# API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
 SECRET_WORDS = frozenset(
     "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT PWD".split())
 SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
@@ -276,22 +289,25 @@ SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
     "ENCRYPTIONKEY MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split())
 # Words that end in PASS and name no password: a program that asks for one, and three other things.
 PLAIN_WORDS = frozenset("ASKPASS BYPASS COMPASS MULTIPASS".split())
-LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())     # SSH_AUTH_SOCK, PASSWORD_FILE: where, not what
-PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})      # paths, all three
+# Last words of names that say where a secret is, not what: SSH_AUTH_SOCK, PASSWORD_FILE.
+LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())
+PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})    # paths, all three
 # What a setting says, whatever its name is. A password that reads like this passes too.
 PLAIN_VALUES = frozenset(
     "true false yes no on off enabled disabled none null auto always never optional required "
     "basic bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt "
     "trust peer ident reject cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256".split())
 # Variables that only work together are withheld together: git refuses every command if
-# GIT_CONFIG_COUNT promises a pair that is missing. A secret stands in their values, not in their names.
+# GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
 ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
-REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")          # without one of these a client falls back silently
+# A client that lacks one of these connects to the public server instead, without a word.
+REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
-# ---- 2 Types --------------------------------------------------------------------------------------------
-# Whatever comes from outside is parsed into these at the door; past it there is no dict of Any. Strings
-# that travel as JSON are plain strings, choices that stay inside are enums.
+# ---- 2 Types -----------------------------------------------------------------------------------
+# The records that one part of the tool hands to another. What comes from outside (arguments, records
+# of jobs) is checked and becomes one of these at once; behind that there is no dict of unknown
+# content. What travels as JSON is a plain string, a choice that stays inside is an enum.
 
 class Stop(Enum):
     """Why a run was ended before its time; the values are statuses."""
@@ -368,7 +384,7 @@ class Inquiry(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """Why a request was not admitted: a stable id, and a sentence that tells the model what to send instead."""
+    """Why a request was not admitted: a stable id, and a sentence for the model."""
     error: str
     reason: str
 
@@ -462,7 +478,7 @@ class Outcome(NamedTuple):
     signal: str | None = None
     error: str | None = None
     reason: str = ""            # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0        # for `timed_out`, and for `running` after a timeout; 0.0 there: it was meant to run on
+    limit_s: float = 0.0        # that was exceeded; `running` with 0.0: started in the background
     streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
     saved: Saved | None = None
@@ -502,9 +518,10 @@ class JobRecord(NamedTuple):
 class Result:
     """The answer to one call. `text` is what the model reads; the rest says the same to programs.
 
-    `status` is one of `exited`, `timed_out`, `cancelled`, `running`, `rejected`, `failed`, and of a job also `lost`. `exit_code` is None where the
-    command did not end by itself. `signal` names the signal that ended the shell (`exit_code` is then 128 + its number).
-    `error` is a stable id where something other than the command went wrong. Merged streams stand in `stdout`.
+    `status` is one of `exited`, `timed_out`, `cancelled`, `running`, `rejected`, `failed`, and of a
+    job also `lost`. `exit_code` is None where the command did not end by itself. `signal` names the
+    signal that ended the shell (`exit_code` is then 128 + its number). `error` is a stable id where
+    something other than the command went wrong. Merged streams stand in `stdout`.
     """
     text: str
     is_error: bool
