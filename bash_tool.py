@@ -1779,14 +1779,14 @@ class StateDir(NamedTuple):
         raise problem
 
     def _open_checked(self, path: str) -> int:
-        may_be_common = self.given or self.shared       # as /tmp, with the sticky bit
-        follow = 0 if may_be_common else os.O_NOFOLLOW
+        own = not self.given and not self.shared
+        follow = os.O_NOFOLLOW if own else 0
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
         info = os.fstat(fd)
-        private = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
-        if self.shared and not os.access(path, os.W_OK):
-            private = may_be_common = False
-        if private or (may_be_common and info.st_mode & stat.S_ISVTX):
+        is_private = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
+        is_sticky = not own and info.st_mode & stat.S_ISVTX     # as /tmp
+        is_usable = not self.shared or os.access(path, os.W_OK)
+        if (is_private or is_sticky) and is_usable:
             return fd
         os.close(fd)
         raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
@@ -2296,16 +2296,18 @@ class HostLine:
             self._live_bytes -= dropped
             self._skipped += dropped
 
-    def live_due_s(self) -> float:
-        """The moment at which live output is to be sent; never while the host reads nothing."""
-        return math.inf if self.unsent or not self._live else self._live_sent_s + LIVE_EVERY_S
-
-    def send_live(self, now: float) -> None:
-        """Sends live output if it is time."""
-        if now >= self.live_due_s():
-            self._live_sent_s = now
-            self._pack_live()
-            self.flush()
+    def send_live(self) -> float:
+        """Sends live output if it is time; returns the seconds until it is. While the host reads
+        nothing there is no such time."""
+        if self.unsent or not self._live:
+            return math.inf
+        wait_s = self._live_sent_s + LIVE_EVERY_S - time.monotonic()
+        if wait_s > 0:
+            return wait_s
+        self._live_sent_s = time.monotonic()
+        self._pack_live()
+        self.flush()
+        return math.inf
 
     def _pack_live(self) -> None:
         if self._live:
@@ -3117,14 +3119,14 @@ class Supervisor(EventLoop):
 
     def turn(self, wait_s: float) -> None:
         """Waits until something happens, at most `wait_s` seconds; sends live output in time."""
+        live_s = self.line.send_live()
         events = selectors.EVENT_READ
         if self.line.unsent:
             events |= selectors.EVENT_WRITE
         registered = self.selector.get_map().get(self.line.socket)
         if registered is not None and registered.events != events:
             self.selector.modify(self.line.socket, events, self._hear)
-        super().turn(min(wait_s, self.line.live_due_s() - time.monotonic()))
-        self.line.send_live(time.monotonic())
+        super().turn(min(wait_s, live_s))
 
     def _hear(self) -> None:
         self._messages += self.line.receive()
@@ -3279,12 +3281,6 @@ def _own_umask() -> int | None:
     return None
 
 
-def _receive_exactly(line: socket.socket) -> Any:
-    """One message, and nothing of what follows it."""
-    size, = struct.unpack("=I", line.recv(4, socket.MSG_WAITALL))
-    return marshal.loads(line.recv(size, socket.MSG_WAITALL))
-
-
 def _close_all_but(*kept: int | None) -> None:
     """Closes every other descriptor above 2."""
     kept_fds = sorted(fd for fd in kept if fd is not None)
@@ -3294,19 +3290,21 @@ def _close_all_but(*kept: int | None) -> None:
         low = fd + 1
 
 
-def serve_forks(control: int, host: int, host_pid: int, host_start: int) -> NoReturn:
-    """What a fork server does, from the moment at which this code runs in its process."""
+def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
+    """What a fork server does, from the moment at which this code runs in its process. `numbers`:
+    the descriptors of its socket and of the host (-1: none), the host's number and start time.
+    `inherited`: the fields of an Inherited."""
+    control, fd, host_pid, host_start = numbers
     try:
-        host_fd = host if host >= 0 else None
+        host_fd = fd if fd >= 0 else None
         _close_all_but(control, host_fd)
         os.chdir("/")
         _set_subreaper()
         _prctl(_PR_SET_NAME, OWN_NAME)
         _prctl(_PR_SET_DUMPABLE, 0)     # /proc/PID/environ and fd are closed to the same user
         line = socket.socket(fileno=control)
-        inherited = Inherited(*_receive_exactly(line))
         server = ForkServer(line, Host(host_pid, host_start, host_fd))
-        inherited.apply()
+        Inherited(*inherited).apply()
         gc.freeze()                     # pages of what is there now stay shared with supervisors
         server.serve()
     finally:
@@ -3343,8 +3341,9 @@ code = b""
 while len(code) < left:
     code += os.read(numbers[0], left - len(code)) or os._exit(1)
 module = sys.modules["bash_tool"] = types.ModuleType("bash_tool")
-module.fork_server_arguments = numbers
-exec(marshal.loads(code), module.__dict__)
+code, inherited = marshal.loads(code)
+module.fork_server_arguments = numbers, inherited
+exec(code, module.__dict__)
 """
 _CODE = sys._getframe().f_code      # of this file, as it was loaded
 _LIBRARY_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
@@ -3524,18 +3523,15 @@ class ForkServerHandle:
         numbers = (theirs.fileno(), -1 if host_fd is None else host_fd, *_identity(os.getpid()))
         try:
             if python is None:
-                _fork_directly(numbers)
+                _fork_directly(numbers, inherited)
             else:
                 self._popen = _start_python(python, numbers)
         finally:
             theirs.close()
             _close(host_fd)
-        code = b""
-        if python is not None:
-            code = marshal.dumps(_CODE)
-            code = struct.pack("=I", len(code)) + code
         try:
-            self._control.send(code + pack(tuple(inherited)))
+            if python is not None:
+                self._control.send(pack((_CODE, tuple(inherited))))
         except LineLost:
             self.close()
             raise
@@ -3599,7 +3595,7 @@ def _start_python(python: str, numbers: Sequence[int]) -> subprocess.Popen[bytes
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def _fork_directly(numbers: Sequence[int]) -> None:
+def _fork_directly(numbers: Sequence[int], inherited: Inherited) -> None:
     """Where no interpreter can be started, and for the command line, which has one thread."""
     pid = os.fork()
     if pid == 0:
@@ -3609,7 +3605,7 @@ def _fork_directly(numbers: Sequence[int]) -> None:
                 null = os.open(os.devnull, os.O_RDWR)
                 for fd in range(3):
                     os.dup2(null, fd)
-                serve_forks(*numbers)
+                serve_forks(numbers, inherited)
         finally:
             os._exit(0)
     with suppress(ChildProcessError):       # a host that ignores SIGCHLD
