@@ -22,6 +22,10 @@ $(VENV)/ready: pyproject.toml
 test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included, in processes side by side
 	$(IN_VENV) test_bash_tool.py suite $(ARGS)
 
+.PHONY: thorough
+thorough: $(VENV)/ready ## the suite with hundreds of examples for each property, larger sizes and longer soaks
+	BASH_TOOL_THOROUGH=1 $(IN_VENV) test_bash_tool.py suite $(ARGS)
+
 .PHONY: types
 types: $(VENV)/ready    ## mypy --strict
 	$(IN_VENV) -m mypy
