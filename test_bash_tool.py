@@ -3051,7 +3051,7 @@ def test_req_bash_017_8_keep_env():
         options = [word for name in keep for word in ("--keep-env", name)]
         assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode().split("\n")[-1] == shown
     with Client("--keep-env", "A_TOKEN", env=env) as client:
-        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"] == "one\n"
+        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")     # below a note
 
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
@@ -4955,7 +4955,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
 # ---- Jobs as a whole: random acts on real jobs, and what a simple model says of them ---------------------------------
 
 TRAPS = {"": 143, "trap '' TERM; ": 137, "trap 'echo bye; exit 5' TERM; ": 5}      # how a shell ends that the tool kills
-NOBODY, IN_GROUP, ESCAPED = "", "sleep 600 & child=$!; ", "setsid sleep 600 >/dev/null 2>&1 & child=$!; "
+NO_CHILD, IN_GROUP, ESCAPED = "", "sleep 600 & child=$!; ", "setsid sleep 600 >/dev/null 2>&1 & child=$!; "
 SPOKEN = "é€\n".encode()
 DYING_AGENT = """
     import dataclasses, json, os, sys, time
@@ -5107,7 +5107,7 @@ def findable(puppet):
     return puppet.hosted or puppet.child != ESCAPED
 
 
-PUPPETS = {"trap": st.sampled_from(sorted(TRAPS)), "child": st.sampled_from([NOBODY, IN_GROUP, ESCAPED])}
+PUPPETS = {"trap": st.sampled_from(sorted(TRAPS)), "child": st.sampled_from([NO_CHILD, IN_GROUP, ESCAPED])}
 WHICH = st.integers(0, 11)
 
 
@@ -5191,7 +5191,7 @@ class JobsMachine(RuleBasedStateMachine):
             return
         assert (result.status, result.exit_code) == ("exited", case[1]), result
         assert result.text.endswith(Path(result.output_file).read_text()), result
-        puppet = self.puppet("detached", "", NOBODY).end(case[1])
+        puppet = self.puppet("detached", "", NO_CHILD).end(case[1])
         puppet.pid, puppet.path = result.pid, result.output_file
         self.puppets.append(puppet)
 
@@ -5439,9 +5439,9 @@ TOUR = [    # once everything, so that no luck is needed
     ("fail_within_the_look", dict(case=("echo up; exit 3", 3))), ("speak", dict(which=0, cut=1, between="reads")),
     ("speak", dict(which=1, cut=4, between="checks")), ("kill_the_supervisor", dict(which=0)),
     ("fail_within_the_look", dict(case=("echo up; exit 3", 3))), ("ask_about_a_stranger", dict(verb="kill_pid")),
-    ("start_in_background", dict(trap="trap 'echo bye; exit 5' TERM; ", child=NOBODY, limited=False)),
+    ("start_in_background", dict(trap="trap 'echo bye; exit 5' TERM; ", child=NO_CHILD, limited=False)),
     ("kill", dict(which=1, how="tool")), ("an_agent_dies", dict(kind="attached", trap="", child=IN_GROUP)),
-    ("an_agent_dies", dict(kind="detached", trap="", child=NOBODY)), ("leave_behind", dict(n=1, trap="", child=ESCAPED)),
+    ("an_agent_dies", dict(kind="detached", trap="", child=NO_CHILD)), ("leave_behind", dict(n=1, trap="", child=ESCAPED)),
     ("kill_from_a_shell", dict(which=0)), ("exit", dict(which=0, code=0)), ("exit", dict(which=2, code=3)),
     ("give_its_number_again", dict(which=0, reboot=True)), ("kill", dict(which=9, how="pid")), ("restart", dict(n=1)),
     ("kill", dict(which=2, how="file")), ("cancel_in_the_middle", dict(start=True, n=0, trap="", child=ESCAPED)),
@@ -11154,7 +11154,7 @@ def leads_a_session(q):
     q.wire.cancel(number)
 
 
-SECRET_NAMES = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
+NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
     REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
 PLAIN_VARIABLES = {
     "KEYBOARD_LAYOUT": "us", "MONKEY": "m", "GIT_AUTHOR_NAME": "A B", "SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "MAX_TOKENS": "4096", "API_AUTH": "basic",
@@ -11171,12 +11171,12 @@ def environment_of(q, wire, **arguments):
 
 @asks("004.2")
 def withholds_by_name(q):
-    env, _ = environment_of(q, q.server(env={**dict.fromkeys(SECRET_NAMES, "xyzzy"), **PLAIN_VARIABLES}))
-    q.equal(sorted(set(SECRET_NAMES) & set(env)), [], "secret names that a command gets:")
+    env, _ = environment_of(q, q.server(env={**dict.fromkeys(NAMES_TO_WITHHOLD, "xyzzy"), **PLAIN_VARIABLES}))
+    q.equal(sorted(set(NAMES_TO_WITHHOLD) & set(env)), [], "secret names that a command gets:")
     q.equal({name: env.get(name) for name in PLAIN_VARIABLES}, PLAIN_VARIABLES, "names that hold no secret:")
 
 
-SECRET_VALUES = ["postgres://me:pw@db/x", "https://me:pw@example.org/", "-----BEGIN RSA PRIVATE KEY-----\nx", "ghp_" + "a1" * 18, "AKIA" + "A1" * 8,
+VALUES_TO_WITHHOLD = ["postgres://me:pw@db/x", "https://me:pw@example.org/", "-----BEGIN RSA PRIVATE KEY-----\nx", "ghp_" + "a1" * 18, "AKIA" + "A1" * 8,
                  "sk-" + "a1" * 12, "glpat-" + "x1" * 10, "hf_" + "A1" * 15, "AIza" + "x1" * 18, "npm_" + "A1" * 18, "xoxb-1234567890-x",
                  "Server=h;Password=hunter22;", "Authorization: Bearer abcd1234", "https://x.example/?access_token=abcdefgh12", "-Dstore.keyPassword=x",
                  "https://hooks.slack.com/services/T0/B0/x", "DefaultEndpointsProtocol=https;AccountKey=abcd1234==", "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij"]
@@ -11185,7 +11185,7 @@ PLAIN_TEXTS = ["https://example.org/", "https://user@example.org/", "postgres://
 
 @asks("004.3")
 def withholds_by_value(q):
-    secret = {"INNOCENT_%d" % n: value for n, value in enumerate(SECRET_VALUES)}
+    secret = {"INNOCENT_%d" % n: value for n, value in enumerate(VALUES_TO_WITHHOLD)}
     plain = {"PLAIN_%d" % n: value for n, value in enumerate(PLAIN_TEXTS)}
     group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h"}
     env, _ = environment_of(q, q.server(env={**secret, **plain, **group}))
@@ -11196,7 +11196,7 @@ def withholds_by_value(q):
     q.equal({name: env.get(name) for name in group}, dict(group, GIT_CONFIG_VALUE_0="c"), "the group of git, none of which is secret:")
 
 
-ESCAPEES = ("setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
+ESCAPES_OF_THREE_KINDS = ("setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
             "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
             "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; ")
 
@@ -11204,7 +11204,7 @@ ESCAPEES = ("setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec 
 @asks("004.4")
 def ends_the_tree(q):
     wire = q.server(timeouts={"grace_s": 0.5})
-    number = wire.begin(ESCAPEES + "echo ready > ready; sleep 600", mode="slow")
+    number = wire.begin(ESCAPES_OF_THREE_KINDS + "echo ready > ready; sleep 600", mode="slow")
     q.there("ready")
     for name in ("e1", "e2", "e3", "e4", "e5", "e6"):
         q.number(name)
@@ -11794,7 +11794,7 @@ def calls_do_not_meet(q):
 @asks("020.1")
 def the_commands_of_a_dead_server_end(q):
     wire = q.server()
-    wire.begin(ESCAPEES + "trap '' TERM; echo $$ > shell; echo > ready; while :; do sleep 0.1; done", mode="slow")
+    wire.begin(ESCAPES_OF_THREE_KINDS + "trap '' TERM; echo $$ > shell; echo > ready; while :; do sleep 0.1; done", mode="slow")
     names = ("e1", "e2", "e3", "e4", "e5", "e6", "shell")
     for name in names:
         q.number(name)
@@ -11860,7 +11860,7 @@ META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontex
 VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 
 
-def answers(q, wire, *rows):
+def answers_to(q, wire, *rows):
     """Each line is answered with an error of this code and this id; for a code of 0 with a result, for None with nothing."""
     for line, code, number in rows:
         wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
@@ -11959,7 +11959,7 @@ def kept_names_pass(q):
 @asks("025.1")
 def each_era_has_its_form(q):
     for method, params in (("server/discover", {}), ("tools/list", {}), ("ping", {}), ("tools/call", {"name": "bash", "arguments": {"command": "echo hi"}})):
-        message, = answers(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
+        message, = answers_to(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
         result = message["result"]
         info = result.get("_meta", {}).get("io.modelcontextprotocol/serverInfo", {})
         q.that(result.get("resultType") == "complete" and isinstance(info.get("name"), str) and isinstance(info.get("version"), str),
@@ -11969,7 +11969,7 @@ def each_era_has_its_form(q):
         if method == "server/discover":
             q.equal((result.get("supportedVersions"), result.get("capabilities")), (["2026-07-28"], {"tools": {}}))
             continue
-        message, = answers(q, q.wire, (requested(2, method, **params), 0, 2))
+        message, = answers_to(q, q.wire, (requested(2, method, **params), 0, 2))
         q.that("resultType" not in message["result"], "the form of the handshake without a version in _meta", json.dumps(message)[:300])
 
 
@@ -11977,14 +11977,14 @@ def each_era_has_its_form(q):
 def an_unknown_version_is_refused(q):
     for version in ("2031-01-01", "2025-11-25", "", "x"):
         for method in ("tools/list", "ping", "tools/call", "server/discover", "resources/list"):
-            message, = answers(q, q.wire, (requested(1, method, _meta=dict(META, **{"io.modelcontextprotocol/protocolVersion": version})), -32022, 1))
+            message, = answers_to(q, q.wire, (requested(1, method, _meta=dict(META, **{"io.modelcontextprotocol/protocolVersion": version})), -32022, 1))
             q.equal(message["error"].get("data"), {"requested": version, "supported": VERSIONS}, "data of the error:")
 
 
 @asks("025.3")
 def versions_are_agreed(q):
     for asked in (*VERSIONS[1:], "2026-07-28", "1999-01-01"):
-        message, = answers(q, q.server(), (requested(1, "initialize", protocolVersion=asked, capabilities={}, clientInfo={"name": "x", "version": "1"}), 0, 1))
+        message, = answers_to(q, q.server(), (requested(1, "initialize", protocolVersion=asked, capabilities={}, clientInfo={"name": "x", "version": "1"}), 0, 1))
         result = message["result"]
         q.equal(result.get("protocolVersion"), asked if asked in VERSIONS[1:] else "2025-11-25", "the version for a client of %s:" % asked)
         q.equal((result.get("capabilities"), sorted(result.get("serverInfo", {}))), ({"tools": {}}, ["name", "version"]))
@@ -12005,7 +12005,7 @@ def the_model_reads_what_went_wrong(q):
 @asks("025.5")
 def the_client_is_wrong(q):
     call = {"name": "bash", "arguments": {"command": "echo hi"}}
-    list(answers(
+    list(answers_to(
         q, q.wire, (requested(1, "resources/list"), -32601, 1), (requested(2, "no/such"), -32601, 2), (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
         (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4), (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
         (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6), (dict(requested(7, "tools/list"), params=7), -32602, 7),
@@ -12131,7 +12131,7 @@ def signs_of_life(q):
 
 @asks("025.12")
 def garbled_lines_cost_nothing(q):
-    list(answers(
+    list(answers_to(
         q, q.wire, (b'{"jsonrpc": "2.0", "id": 1, "method"', -32700, None), (b"\xff\xfe", -32700, None), (b"\xef\xbb\xbf{}", -32700, None), (b'{"a": NaN}', -32700, None),
         (b"[" * 100000, -32700, None), ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None), ({"id": 7, "method": "ping"}, -32600, 7), ("ping", -32600, None),
         (7, -32600, None), (None, -32600, None), ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8), ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
@@ -12152,7 +12152,7 @@ def batches(q):
             "id and code of the answers before the slow one:")
     (q.folder / "go").touch()
     q.equal(q.wire.finish(2).text, "slow\n")
-    list(answers(q, q.wire, ([], -32600, None)))
+    list(answers_to(q, q.wire, ([], -32600, None)))
 
 
 @asks("025.14")
@@ -12160,10 +12160,10 @@ def long_lines(q):
     wire = q.wire
     most = 4194304
     frame = len(b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ""}}')
-    list(answers(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1)))
-    list(answers(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}', -32600, None)))
+    list(answers_to(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1)))
+    list(answers_to(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}', -32600, None)))
     before = peak_of(wire.pid)
-    list(answers(q, wire, (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None), (requested(3, "ping"), 0, 3)))
+    list(answers_to(q, wire, (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None), (requested(3, "ping"), 0, 3)))
     q.that(peak_of(wire.pid) - before < 32 << 10, "a line of 60 MB is not kept", "the server grew by %d KiB" % (peak_of(wire.pid) - before))
 
 
@@ -12223,7 +12223,7 @@ def the_wire_is_the_servers_own(q):
 def one_id_is_one_call(q):
     call = {"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.1; done; echo first"}}
     q.wire.send(requested("x", "tools/call", **call))
-    list(answers(q, q.wire, (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x")))
+    list(answers_to(q, q.wire, (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x")))
     (q.folder / "go").touch()
     q.equal(q.wire.finish("x").text, "first\n")
     q.that(not (q.folder / "second").exists(), "the second call is not run", "it was")
@@ -12931,6 +12931,17 @@ def test_pure_above_the_line():
         if isinstance(node, ast.FunctionDef) and node.lineno < line:
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             assert not names & {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}, node.name
+
+
+def test_names_of_the_tests_are_defined_once():
+    """No function, class or constant of this file takes the name of another."""
+    tree, names = ast.parse(Path(__file__).read_text(encoding="utf-8")), collections.Counter()
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names[node.name] += 1
+        elif isinstance(node, ast.Assign):
+            names.update({name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)})
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_public_docstrings_and_doctests():
