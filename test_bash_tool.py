@@ -11042,6 +11042,9 @@ def size_in_words(count):
 
 # ---- What the judge asks: core
 
+TIMED_OUT = '[command timed out after %s]\n[for longer commands use mode="slow", for servers mode="background"]\n'     # in the mode default
+
+
 @asks("001.1")
 def runs_what_bash_runs(q):
     commands = [r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'", "cat <<'E'\n$HOME `x` \\\nE\n", "f() { echo \"$# $*\"; return 3; }; f 1 '2 3'",
@@ -11110,7 +11113,7 @@ def thirty_seconds(q):
     description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
     q.that("default (30s timeout)" in description, "a description of mode that says default (30s timeout)", description)
     reply = q.run("echo on; sleep 600", within_s=120)
-    q.equal((reply.text, reply.is_error), ("[command timed out after 30s]\non\n", True))
+    q.equal((reply.text, reply.is_error), (TIMED_OUT % "30s" + "on\n", True))
     q.that(reply.took_s >= 29.9, "an answer after 30 s", "one after %.2f s" % reply.took_s)
 
 
@@ -11126,7 +11129,7 @@ def fifteen_minutes(q):
 def a_timeout_ends_the_group(q):
     wire = q.server(timeouts={"default": 2})
     q.says("sleep 600 & echo $! > one; (sleep 600; true) & echo $! > two; sh -c 'echo $$ > three; sleep 600; :' & echo on; wait",
-           "[command timed out after 2s]\non\n", True, wire=wire)
+           TIMED_OUT % "2s" + "on\n", True, wire=wire)
     q.dead("one", "two", "three")
 
 
@@ -11134,7 +11137,7 @@ def a_timeout_ends_the_group(q):
 def a_timeout_keeps_the_output(q):
     wire = q.server(timeouts={"default": 2})
     text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
-    q.match(r"\[command timed out after 2s\]\n\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]", text)
+    q.match(r"\[command timed out after 2s\]\n\[for longer commands [^\n]*\]\n\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]", text)
 
 
 @asks("002.5")
@@ -11143,12 +11146,19 @@ def a_timeout_names_the_limit(q):
         q.says("echo on; sleep 600", "[command timed out after %s]\non\n" % words, True, wire=q.server(timeouts={"slow": limit}), mode="slow")
 
 
+@asks("002.7")
+def a_timeout_names_the_other_modes(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
+    q.says("echo on; sleep 600", TIMED_OUT % "0.5s" + "on\n", True, wire=wire)
+    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
+
+
 @asks("002.6")
 def what_was_ended_has_no_code(q):
     wire = q.server(timeouts={"default": 1}, structured=True)
     for end in ("exit 7", "exit 0", "trap - TERM; kill $$"):
         reply = wire.call("trap 'echo cleaned; %s' TERM; echo on; sleep 600 & wait" % end)
-        q.equal(reply.text, "[command timed out after 1s]\non\ncleaned\n")
+        q.equal(reply.text, TIMED_OUT % "1s" + "on\ncleaned\n")
         code = (reply.result.get("structuredContent") or {}).get("exit_code")
         q.equal(code, None, "exit_code")
 
@@ -11232,14 +11242,14 @@ def kill_comes_after_fifteen_seconds(q):
     q.that(reply.took_s >= 16.5, "an answer no earlier than 15 s after the timeout of 2 s", "one after %.2f s" % reply.took_s)
     q.that(reply.took_s <= 60, "an answer soon after the grace", "one after %.2f s" % reply.took_s, late=True)
     q.there("stopped-heard", within_s=1)        # CONT follows TERM
-    q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", "[command timed out after 1s]\ndeaf\n", True,
+    q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", TIMED_OUT % "1s" + "deaf\n", True,
            wire=q.server(timeouts={"default": 1, "grace_s": 0.5}))
 
 
 @asks("004.6")
 def the_grace_is_no_delay(q):
     reply = q.server(timeouts={"default": 1, "grace_s": 600}).call("trap 'sleep 0.2; echo done; exit 1' TERM; echo on; sleep 600 & wait")
-    q.equal(reply.text, "[command timed out after 1s]\non\ndone\n")
+    q.equal(reply.text, TIMED_OUT % "1s" + "on\ndone\n")
     q.that(reply.took_s < 30, "an answer as soon as all has ended, and not after a grace of 600 s", "one after %.1f s" % reply.took_s, late=True)
 
 
@@ -11311,7 +11321,7 @@ def no_mode_is_the_default(q):
     wire = q.server(timeouts={"default": 0.5, "slow": 60})
     for arguments in ({}, {"mode": None}):
         reply = wire.given(dict(arguments, command="echo on; sleep 5"))
-        q.equal(reply.text, "[command timed out after 0.5s]\non\n")
+        q.equal(reply.text, TIMED_OUT % "0.5s" + "on\n")
     q.equal(wire.given({"command": "echo on; sleep 2", "mode": "slow"}).text, "on\n")
 
 
@@ -11429,7 +11439,7 @@ def a_kill_that_is_not_ours(q):
     first = "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n"
     q.says("echo big; kill -9 $$", first + "big\n", True)
     q.says("echo big; exit 137", first + "big\n", True)
-    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1s]\non\n", True, wire=q.server(timeouts={"default": 1, "grace_s": 0.3}))
+    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", TIMED_OUT % "1s" + "on\n", True, wire=q.server(timeouts={"default": 1, "grace_s": 0.3}))
 
 
 @asks("007.7")
@@ -11455,6 +11465,11 @@ RENDERED = {
         (b"abcdef\r\x1b[CX\n", "aXcdef\n"), (b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"), (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"), (b"abcdef\x1b[2Kx\n", "x\n"),
         (b"abc\x1b[1Kx\n", "abcx\n"), (b"abc\x1b[99Dx\n", "xbc\n"), (b"ab\x1b[9Gx\n", "abx\n"), (b"ab\r\x1b[9Cx\n", "abx\n"), (b"abc\rx\n", "xbc\n"), (b"\b\bx\n", "x\n"),
         ("äöü\rx\n".encode(), "xöü\n"), (b"one\ntwo\rT\n", "one\nTwo\n"), (b"abc\r\r\nd\n", "abc\nd\n"), (b"abcdef\x1b[3G\x1b[K\n", "ab\n")],
+    "008.6": [
+        (b"one\ntwo\n\x1b[2A\x1b[Kx\n\x1b[Ky\n", "x\ny\n"), (b"one\ntwo\n\x1b[1F\x1b[Jend\n", "one\nend\n"), (b"abc\ndef\x1b[AX\n", "abcX\ndef"), (b"abc\ndef\x1b[FX\n", "Xbc\ndef"),
+        (b"abc\ndef\n\x1b[2A\x1b[BX\n", "abc\nXef\n"), (b"abc\ndef\n\x1b[2A\x1b[EX\n", "abc\nXef\n"), (b"abc\x1b[9AX\n", "abcX\n"), (b"abc\x1b[9BX\n", "abcX\n"),
+        (b"abc\ndef\x1b[0AX\n", "abcX\ndef"), (b"abc\ndef\x1b[A\x1b[2JX\n", "abcX\ndef"), (b"abc\ndef\x1b[H\x1b[2;2HX\n", "abc\ndefX\n"), (b"a\nbcd\x1b[AX\n", "aX\nbcd"),
+        (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n")],
     "008.3": [
         (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"), (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"), ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
         ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"), (b"a\x0bb\x0cc\n", "abc\n")],
@@ -11467,6 +11482,14 @@ RENDERED = {
 def renders_as_the_page_says(q):
     for data, text in RENDERED[q.clause]:
         q.equal(q.run(printf(data)).text, text, "what is shown of %r:" % data)
+
+
+@asks("008.7")
+def blank_screens_are_left_out(q):
+    wire = q.server(timeouts={"default": 1})
+    for data, text in ((b"a" + b" " * 2000 + b"b\n~\n~\n~\n~\n\nc" + b" " * 30 + b"\n", "a\nb\n\nc\n"), (b"a" + b" " * 70 + b"b\n~\n~\nc" + b" " * 10 + b"x\n", "a" + " " * 70 + "b\n~\n~\nc" + " " * 10 + "x\n")):
+        q.says(printf(data) + "; sleep 600", TIMED_OUT % "1s" + text, True, wire=wire)
+        q.equal(q.run(printf(data)).text, data.decode(), "what is shown of a command that ended by itself:")
 
 
 @asks("008.4")
@@ -11939,7 +11962,7 @@ def the_environment_sets_timeouts(q):
                         ("BASH_TOOL_TIMEOUTS", "[1]"), ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'), ("BASH_TOOL_PROFILE", "nobody")):
         q.equal(q.server(env={name: value}).ended(), 125, "exit code of a server with %s=%s:" % (name, value))
     wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
-    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire)
+    q.says("echo on; sleep 600", TIMED_OUT % "0.5s" + "on\n", True, wire=wire)
     q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n", True, wire=wire, mode="slow")
     q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
     for level, row in ROW_OF_LEVEL.items():
@@ -12004,7 +12027,7 @@ def the_model_reads_what_went_wrong(q):
     wire = q.server(timeouts={"default": 0.5})
     q.says("echo hi", "hi\n", wire=wire, mode="slow")
     q.says("echo hi; exit 3", "[command failed: exit code 3]\nhi\n", True, wire=wire, mode="slow")
-    q.says("echo hi; sleep 600", "[command timed out after 0.5s]\nhi\n", True, wire=wire)
+    q.says("echo hi; sleep 600", TIMED_OUT % "0.5s" + "hi\n", True, wire=wire)
     for arguments in ({"cmd": "ls"}, {}, {"command": 3}, {"command": "a\0"}):
         reply = wire.given(arguments)
         q.that(reply.is_error and reply.text.startswith("[system error: invalid arguments: "), "a result with isError and a system error", json.dumps(reply.result))
