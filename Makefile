@@ -26,6 +26,11 @@ test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included, in
 thorough: $(VENV)/ready ## the suite with hundreds of examples for each property, larger sizes and longer soaks
 	BASH_TOOL_THOROUGH=1 $(IN_VENV) test_bash_tool.py suite $(ARGS)
 
+N ?= 30
+.PHONY: flakes
+flakes: $(VENV)/ready   ## the suite again and again, disturbed in six ways; prints what was ever red; make flakes N=30
+	$(IN_VENV) test_bash_tool.py flakes $(N) $(ARGS)
+
 .PHONY: types
 types: $(VENV)/ready    ## mypy --strict
 	$(IN_VENV) -m mypy

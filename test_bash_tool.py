@@ -1,6 +1,8 @@
 """The tests of bash_tool: one property a clause of SPEC.md, one saboteur a property, every example executed.
 
     make test                  the suite, in BASH_TOOL_WORKERS processes side by side; `pytest` alone runs it in one
+    make thorough              the same with hundreds of examples for each property, larger sizes and longer soaks
+    make flakes N=30           the suite again and again, disturbed in six ways; prints what was ever red
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
     BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that gift of the platform
@@ -13113,7 +13115,9 @@ class Workers:
         self.session, self.items = session, session.items
         self.terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         self._compile_once()
-        order = sorted(range(len(self.items)), key=lambda n: -self._weight(self.items[n]))
+        order = sorted(range(len(self.items)), key=lambda n: -self._weight(self.items[n]))      # the longest first
+        if os.environ.get("BASH_TOOL_SHUFFLE"):
+            random.shuffle(order)
         alone = [n for n in order if self.items[n].get_closest_marker("alone")]
         together = [n for n in order if n not in set(alone)]
         self._say("%d tests in %d processes%s" % (len(order), self.count, "" if not self.durations else
@@ -13319,11 +13323,79 @@ def sentence_of(item):
 
 def run_suite(arguments):
     """Runs the suite in processes side by side; returns pytest's exit code."""
+    if os.environ.get("BASH_TOOL_PROCESSOR"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     sys.dont_write_bytecode = False     # to rewrite the assertions of this file takes seconds
     sys.pycache_prefix = str(Path(sys.prefix) / "bash_tool_pycache")
     # hypothesis was imported before pytest could rewrite its assertions
     options = ["-o", "console_output_style=classic", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return pytest.main([*options, *arguments], plugins=[Workers(WORKERS)])
+
+
+# ---- The suite again and again, disturbed: `make flakes` ------------------------------------------------------------
+
+BUSY = [sys.executable, "-c", "while True: pass"]
+FORKING = [sys.executable, "-c", textwrap.dedent("""
+    import os
+    while True:             # process numbers wrap within a minute, and /proc is never twice the same
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+    """)]
+SCANNING = [sys.executable, "-c", textwrap.dedent("""
+    import os
+    while True:
+        for entry in os.listdir("/proc"):
+            try:
+                open("/proc/%s/stat" % entry, "rb").read()
+            except OSError:
+                pass
+    """)]
+DISTURBANCES = {        # what runs beside the suite, and its environment
+    "nothing": ([], {}),
+    "shuffled": ([], {"BASH_TOOL_SHUFFLE": "1"}),
+    "two busy loops": ([BUSY, BUSY], {}),
+    "a second suite": ([[sys.executable, __file__, "suite"]], {}),
+    "one processor": ([], {"BASH_TOOL_PROCESSOR": "1"}),
+    "forks and scans": ([FORKING, SCANNING], {}),
+}
+
+
+def run_flakes(runs, arguments):
+    """Runs the suite so often, under each disturbance in turn; prints what was ever red; returns how many tests that were."""
+    red, table = collections.defaultdict(list), {name: [] for name in DISTURBANCES}
+    for n in range(runs):
+        name = list(DISTURBANCES)[n % len(DISTURBANCES)]
+        beside, more = DISTURBANCES[name]
+        begun = time.monotonic()
+        disturbing = [subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, start_new_session=True) for words in beside]
+        try:
+            done = subprocess.run([sys.executable, __file__, "suite", *arguments], env=dict(os.environ, **more),
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        finally:
+            for process in disturbing:
+                os.killpg(process.pid, signal.SIGINT)   # a suite then ends what it runs
+            for process in disturbing:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(30)
+                process.kill()
+                process.wait()
+        output = done.stdout.decode("utf-8", "replace")
+        failed = re.findall(r"(?m)^FAILED \S+?::(.*) after [\d.]+ s$", output)
+        for test in failed:
+            red[test].append(name)
+        table[name].append((time.monotonic() - begun, len(failed)))
+        print("run %d of %d, beside it %s: %d s, exit code %d, %d failed" % (
+            n + 1, runs, name, table[name][-1][0], done.returncode, len(failed)), flush=True)
+        if done.returncode:
+            print(output[output.find("= FAILURES ="):] if failed else output[-3000:], flush=True)
+    for name, rows in table.items():
+        print("%-16s %d runs, %d red; seconds: %s" % (
+            name, len(rows), sum(bool(count) for _, count in rows), " ".join("%d" % seconds for seconds, _ in rows)))
+    for test, names in sorted(red.items()):
+        print("red %d times: %s, beside %s" % (len(names), test, ", ".join(names)))
+    return len(red)
 
 
 # ---- Mutants: `make mutation` ---------------------------------------------------------------------------------------
@@ -13705,6 +13777,8 @@ if __name__ == "__main__":
         sys.exit(judge(sys.argv[2:]))
     if sys.argv[1:2] == ["judge-the-judge"]:
         sys.exit(judge_the_judge(sys.argv[2:]) > 0)
+    if sys.argv[1:2] == ["flakes"]:
+        sys.exit(bool(run_flakes(int(sys.argv[2]), sys.argv[3:])))
     if sys.argv[1:2] == ["suite"]:
         sys.exit(run_suite(sys.argv[2:]))
     sys.exit(__doc__)
