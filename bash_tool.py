@@ -43,7 +43,6 @@ this file.
 
 from __future__ import annotations
 
-import _thread
 import array
 import codecs
 import errno
@@ -148,9 +147,11 @@ ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, whe
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 a few million digits take minutes
 MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
 MAX_CALLS = 64              # of one client at a time; a call takes ten descriptors, of 1,024
-OUTBOX_MESSAGES = 32        # that wait to be written; who has more to say waits
+OUTBOX_MESSAGES = 32        # that wait to be written; while there are so many nothing is read
+PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
+                            # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
-FLUSH_S = 1.0               # for a client that has closed its end and may still read
+FLUSH_S = 2.0               # for a client that has closed its end and may still read
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 
@@ -4749,79 +4750,82 @@ def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
 
 
-# ---- 9 MCP ----------------------------------------------------------------------------------------------
-# The Model Context Protocol over two descriptors: a message is a line of JSON. What a message asks for is a function of the message
-# alone, in both eras of the protocol, because each request is answered in the form that it came in: with its version in
-# `_meta` (2026-07-28), or without, after a handshake that binds nobody to anything (until 2025-11-25).
+# ---- 9 MCP -------------------------------------------------------------------------------------
+# The Model Context Protocol over two descriptors; a message is a line of JSON. `handle` says what a
+# message asks for, and does nothing else. A request is answered in the form of its era: with its
+# version in `_meta` (2026-07-28), or without one (up to 2025-11-25, where a handshake comes first).
+# The server remembers nothing between two messages but the calls under way. One loop reads, writes
+# and looks at the clock; each call has a thread, in which BashTool.call waits for the command. The
+# loop waits for all descriptors at once, so that neither a command nor a client that does not read
+# keeps another message waiting.
 
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 STATELESS_VERSIONS = ("2026-07-28",)
 META = "io.modelcontextprotocol/"
 SERVER_INFO = MappingProxyType({"name": "bash_tool", "version": __version__})
-PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR, UNKNOWN_VERSION = -32700, -32600, -32601, -32602, -32603, -32022
-Id = Union[str, int, float]     # 1.0 is an integer to JSON
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+UNKNOWN_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+UNKNOWN_VERSION = -32022
+Id = Union[str, int, float]     # 1.0 is an integer in JSON
 
-
-# Structured results, for hosts that ask for them. Six of sixteen hosts show the model the structured
-# content in the place of the text, or both: so it is off by default, and holds the text.
-OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType({
-    "type": "object",
-    "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
-                 "output_file", "duration_s", "error"],
-    "properties": {
-        "text": {"type": "string",
-                 "description": "What the model reads: the output, and how the command ended"},
-        "status": {"type": "string", "enum": ["exited", "timed_out", "cancelled", "running",
-                                              "rejected", "failed", "lost"]},
-        "exit_code": {"type": ["integer", "null"],
-                      "description": "null where the command did not end by itself"},
-        "signal": {"type": ["string", "null"]},
-        "truncated": {"type": "boolean"},
-        "total_bytes": {"type": "integer"},
-        "pid": {"type": ["integer", "null"], "description": "of a job"},
-        "output_file": {"type": ["string", "null"]},
-        "duration_s": {"type": "number"},
-        "error": {"type": ["string", "null"],
-                  "description": "a stable id where something other than the command went wrong"}},
-    "additionalProperties": False})
+# Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
+# structured content in the place of the text, or both: so it is off by default, and holds the text.
+OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(json.loads("""
+{"type": "object",
+ "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
+              "output_file", "duration_s", "error"],
+ "properties": {
+  "text": {"type": "string",
+           "description": "What the model reads: the output, and how the command ended"},
+  "status": {"type": "string", "enum": ["exited", "timed_out", "cancelled", "running", "rejected",
+                                        "failed", "lost"]},
+  "exit_code": {"type": ["integer", "null"],
+                "description": "null where the command did not end by itself"},
+  "signal": {"type": ["string", "null"]},
+  "truncated": {"type": "boolean"},
+  "total_bytes": {"type": "integer"},
+  "pid": {"type": ["integer", "null"], "description": "of a job"},
+  "output_file": {"type": ["string", "null"]},
+  "duration_s": {"type": "number"},
+  "error": {"type": ["string", "null"],
+            "description": "a stable id where something other than the command went wrong"}},
+ "additionalProperties": false}"""))
 
 
 class Call(NamedTuple):
-    """A request to run a command. `token` is the name under which its progress may be told; None: nobody wants to know."""
+    """A request to run a command."""
     id: Id
     arguments: Mapping[str, Any]
-    token: Id | None
+    token: Id | None            # names the progress of the call; None: progress is not asked for
     stateless: bool
 
 
 class Withdrawal(NamedTuple):
-    """A call that nobody wants an answer to any more."""
+    """The client does not want the answer to a call any more."""
     id: Id
 
 
-def _id(value: object) -> Id | None:
-    """What a request or its progress may be called; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return None
-    return None if isinstance(value, float) and not value.is_integer() else value
+class ProtocolError(Exception):
+    """Why a request cannot be answered: a code, a sentence, and for some codes data."""
 
 
-def error_message(id_: object, code: int, reason: str, **data: object) -> dict[str, Any]:
-    """The answer to a request that is none, or none that is known here."""
-    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": reason, **({"data": data} if data else {})}}
+def error_message(id_: object, code: int, reason: str, data: object = None) -> dict[str, Any]:
+    """The answer to a message that cannot be handled."""
+    error: dict[str, Any] = {"code": code, "message": reason}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": id_, "error": error}
 
 
 def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> dict[str, Any]:
     """The answer to a request, in the form of its era."""
     if stateless:
-        result = {"resultType": "complete", **result, "_meta": {META + "serverInfo": dict(SERVER_INFO)}}
+        result = {"resultType": "complete", **result,
+                  "_meta": {META + "serverInfo": dict(SERVER_INFO)}}
     return {"jsonrpc": "2.0", "id": id_, "result": result}
-
-
-def definition_for_clients(tool: BashTool, structured: bool) -> dict[str, Any]:
-    """What `tools/list` answers of the tool. Upholds REQ-BASH-025.6 and REQ-BASH-025.19."""
-    definition = tool.definition("mcp")
-    return {**definition, "outputSchema": dict(OUTPUT_SCHEMA)} if structured else definition
 
 
 def call_message(call: Call, result: Result, structured: bool = False) -> dict[str, Any]:
@@ -4830,267 +4834,347 @@ def call_message(call: Call, result: Result, structured: bool = False) -> dict[s
     answer: dict[str, Any] = {"content": [{"type": "text", "text": result.text}],
                               "isError": result.is_error}
     if structured:
-        fields = result.to_dict()
-        answer["structuredContent"] = {name: fields[name] for name in OUTPUT_SCHEMA["required"]}
+        names = OUTPUT_SCHEMA["required"]
+        answer["structuredContent"] = {name: getattr(result, name) for name in names}
     return result_message(call.id, answer, call.stateless)
 
 
-def _handle_request(id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any] | Call:
-    meta = params.get("_meta")
-    if meta is None:
-        meta = {}
-    if not isinstance(meta, dict):
-        return error_message(id_, INVALID_PARAMS, "_meta must be an object, got %s" % _type_name(meta))
-    if method == "initialize":          # is of the older era, whatever its `_meta` says
+def _id(value: Any) -> Id | None:
+    """The value, if it can name a request or its progress; else None."""
+    named = type(value) in (str, int) or type(value) is float and value.is_integer()
+    return value if named else None
+
+
+def _object(value: object, name: str) -> dict[str, Any]:
+    """A value that must be an object. What is null or missing counts as an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ProtocolError(INVALID_PARAMS,
+                            "%s must be an object, got %s" % (name, _type_name(value)))
+    return value
+
+
+def _parse(line: bytes) -> object:
+    if len(line) > MAX_MESSAGE_BYTES:       # its id may stand anywhere
+        raise ProtocolError(INVALID_REQUEST,
+                            "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES))
+    try:
+        return load_json(line)
+    except ValueError as problem:
+        raise ProtocolError(PARSE_ERROR, "not JSON (%s)" % shown(problem)) from None
+
+
+def _check_version(version: object) -> None:
+    """Raises ProtocolError for a version that `_meta` may not name."""
+    if not isinstance(version, str):
+        raise ProtocolError(INVALID_PARAMS, "the protocol version must be a string, got %s"
+                            % _type_name(version))
+    if version not in STATELESS_VERSIONS:
+        raise ProtocolError(UNKNOWN_VERSION, "unsupported protocol version", {
+            "requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]})
+
+
+def _call(id_: Id, params: Mapping[str, Any], token: object, tool: Mapping[str, Any],
+          stateless: bool) -> Call:
+    """The call that `tools/call` asks for."""
+    if params.get("name") != tool["name"]:
+        raise ProtocolError(INVALID_PARAMS, 'unknown tool: "%s"; there is "%s"'
+                            % (shown(params.get("name")), tool["name"]))
+    arguments = _object(params.get("arguments"), "arguments")
+    if token is not None and _id(token) is None:
+        raise ProtocolError(INVALID_PARAMS, "progressToken must be a string or an integer, got %s"
+                            % _type_name(token))
+    return Call(id_, arguments, _id(token), stateless)
+
+
+def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any]:
+    """What the server answers by itself. Raises ProtocolError for a method that it does not have."""
+    if method == "initialize":
         version = params.get("protocolVersion")
-        return result_message(id_, {"protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
-                                    "capabilities": {"tools": {}}, "serverInfo": dict(SERVER_INFO)}, False)
-    version = meta.get(META + "protocolVersion")
-    stateless = version is not None
-    if stateless and not isinstance(version, str):
-        return error_message(id_, INVALID_PARAMS, "the protocol version must be a string, got %s" % _type_name(version))
-    if stateless and version not in STATELESS_VERSIONS:
-        return error_message(id_, UNKNOWN_VERSION, "unsupported protocol version", requested=version,
-                             supported=[*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS])
-    caching = {"ttlMs": 0, "cacheScope": "private"} if stateless or method == "server/discover" else {}
+        known = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        return {"protocolVersion": known, "capabilities": {"tools": {}},
+                "serverInfo": dict(SERVER_INFO)}
     if method == "server/discover":
-        return result_message(id_, {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}, **caching}, True)
+        return {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
     if method == "ping":
-        return result_message(id_, {}, stateless)
+        return {}
     if method == "tools/list":
-        return result_message(id_, {"tools": [dict(tool)], **caching}, stateless)
+        return {"tools": [dict(tool)]}
+    raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shown(method))
+
+
+def _handle_request(id_: Id, method: str, params: Mapping[str, Any],
+                    tool: Mapping[str, Any]) -> dict[str, Any] | Call:
+    meta = _object(params.get("_meta"), "_meta")
+    version = meta.get(META + "protocolVersion")
+    if method == "initialize":          # belongs to the older era, whatever its `_meta` says
+        version = None
+    if version is not None:
+        _check_version(version)
+    stateless = version is not None or method == "server/discover"
     if method == "tools/call":
-        name, arguments, token = params.get("name"), params.get("arguments"), meta.get("progressToken")
-        if name != tool["name"]:
-            return error_message(id_, INVALID_PARAMS, 'unknown tool: "%s"; there is "%s"' % (shown(name), tool["name"]))
-        if not isinstance(arguments, dict) and arguments is not None:
-            return error_message(id_, INVALID_PARAMS, "arguments must be an object, got %s" % _type_name(arguments))
-        if token is not None and _id(token) is None:
-            return error_message(id_, INVALID_PARAMS, "progressToken must be a string or an integer, got %s" % _type_name(token))
-        return Call(id_, arguments or {}, _id(token), stateless)
-    return error_message(id_, UNKNOWN_METHOD, "unknown method: %s" % shown(method))
+        return _call(id_, params, meta.get("progressToken"), tool, stateless)
+    result = _result_of(method, params, tool)
+    if stateless and result:            # all but that of `ping`
+        result.update(ttlMs=0, cacheScope="private")
+    return result_message(id_, result, stateless)
 
 
 def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
-    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing. `tool` is the definition for
-    MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
+    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
+    `tool` is the definition for MCP. Does nothing else, and raises nothing.
+    Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
     if not isinstance(message, dict):
-        return error_message(None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message))
+        return error_message(None, INVALID_REQUEST,
+                             "a message must be an object, got %s" % _type_name(message))
     id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
     if "method" not in message and ("result" in message or "error" in message):
-        return None             # an answer; nothing was asked
-    if message.get("jsonrpc") != "2.0" or not isinstance(method, str) or ("id" in message and id_ is None):
-        return error_message(id_, INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a '
-                             'string or an integer')
+        return None             # an answer: nothing was asked
+    if (message.get("jsonrpc") != "2.0" or not isinstance(method, str)
+            or ("id" in message and id_ is None)):
+        return error_message(id_, INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a string '
+                             '"method", and an "id" that is a string or an integer')
     if id_ is not None:
-        if not isinstance(params, dict) and params is not None:
-            return error_message(id_, INVALID_PARAMS, "params must be an object, got %s" % _type_name(params))
-        return _handle_request(id_, method, params or {}, tool)
-    withdrawn = _id(params.get("requestId")) if method == "notifications/cancelled" and isinstance(params, dict) else None
-    return None if withdrawn is None else Withdrawal(withdrawn)
+        try:
+            return _handle_request(id_, method, _object(params, "params"), tool)
+        except ProtocolError as problem:
+            return error_message(id_, *problem.args)
+    if method == "notifications/cancelled" and isinstance(params, dict):
+        withdrawn = _id(params.get("requestId"))
+        return None if withdrawn is None else Withdrawal(withdrawn)
+    return None
 
 
-class Underway:
-    """A call without an answer yet. What is told of its progress is counted by the writer alone, so it is told in order."""
+class CallUnderway:
+    """A call without an answer yet. The thread of the call adds live output, of which the end is
+    kept; the loop of the server takes it."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.cancel = Cancel()
-        self.began = self.spoke = time.monotonic()
-        self.told = 0
+        self._began_s = self.told_s = time.monotonic()
+        self._told = 0
+        self._lock = threading.Lock()
+        self._output = ""           # live output that no message has told, or its end
+        self._output_bytes = 0      # ... and how much there was of it
 
-    def progress(self, text: str) -> dict[str, Any]:
-        """The next message about it."""
-        self.told += 1
-        self.spoke = time.monotonic()
-        return {"jsonrpc": "2.0", "method": "notifications/progress",
-                "params": {"progressToken": self.call.token, "progress": self.told, "message": text}}
+    def add(self, text: str) -> None:
+        """Adds live output."""
+        with self._lock:
+            self._output_bytes += len(text.encode())
+            self._output = last_bytes(self._output + text, PROGRESS_BYTES)
+
+    def progress(self) -> dict[str, Any] | None:
+        """The next progress message, if one is due: there is live output, or the silence was long
+        enough. Upholds REQ-BASH-025.10, REQ-BASH-025.11 and REQ-BASH-025.20."""
+        now = time.monotonic()
+        with self._lock:
+            text, skipped = self._output, self._output_bytes - len(self._output.encode())
+            self._output, self._output_bytes = "", 0
+        if skipped:
+            # The supervisor may have skipped some before, and said so in what is cut off here.
+            text = NOTE_LIVE_SKIPPED.format(size="at least " + size_text(skipped)) + text
+        if not text and now - self.told_s >= HEARTBEAT_S:
+            text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
+        if not text or self.call.token is None or self.cancel.count:
+            return None
+        self._told += 1
+        self.told_s = now
+        return {"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+            "progressToken": self.call.token, "progress": self._told, "message": text}}
 
 
 class Server:
-    """Serves one client. One thread reads, one writes, and one a call waits for its command, so that nobody waits for another:
-    neither a cancel for a command, nor a command for a client that has stopped reading. Upholds REQ-BASH-025.7 to REQ-BASH-025.18."""
+    """Serves one client, until the input ends, the answers are not read any more, or a signal
+    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.18."""
 
     def __init__(self, tool: BashTool, structured: bool = False, source: int = 0,
                  sink: int = 1) -> None:
-        import queue        # only a server pays for it
-        self._tool, self._source, self._sink = tool, source, sink
-        self._structured = structured
-        self._definition = definition_for_clients(tool, structured)
-        self._calls: dict[object, Underway] = {}        # entered by the reader, removed by the writer
-        self._outbox: queue.Queue[tuple[Underway | None, dict[str, Any] | str | None]] = queue.Queue(OUTBOX_MESSAGES)
-        self._empty, self._full = queue.Empty, queue.Full
-        self._ending = False        # there will be no more calls
-        self._written = threading.Event()
-        self._wake, self.interrupts = os.pipe()     # takes the numbers of signals, and a 0 when nobody reads any more
-        for fd in (self._wake, self.interrupts):
-            os.set_blocking(fd, False)
+        self._tool, self._structured = tool, structured
+        self._source, self._sink = source, sink
+        self._definition = tool.definition("mcp")
+        if structured:
+            self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
+        self._calls: dict[object, CallUnderway] = {}
+        self._line = bytearray()                # the last of the input, as far as it has come
+        self._inbox: deque[object] = deque()    # lines, as bytes, and messages of a batch
+        self._outbox: deque[tuple[CallUnderway | None, dict[str, Any]]] = deque()
+        self._unsent = memoryview(b"")          # of the message that is being written
+        self._at_end = False                    # nothing more is read
+        self._has_reader = True                 # of the answers
+        self._signals = 0                       # that came and were not acted upon
+        self._wake, self.interrupts = os.pipe()     # takes the numbers of signals, and zeros
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self.interrupts, False)
 
     def serve(self) -> None:
-        """Returns when the input has ended, nobody reads the answers, or a signal came. By then every foreground command is
+        """Returns when the client has left or a signal came. By then every foreground command is
         gone; a signal while they are ended skips the grace. Jobs go on. Upholds REQ-BASH-025.9."""
-        _thread.start_new_thread(self._write_out, ())
-        with suppress(EOFError):
-            for line in self._lines():
-                self._take(line)
-        closed = threading.Event()
-        signals = self._signals()[1:]       # the first, if there is one, has ended the reading
-        _thread.start_new_thread(self._close_tool, (closed,))
-        while not closed.wait(0.1):
-            for _ in filter(None, signals):
+        while not self._at_end and not self._signals:
+            self._turn(HEARTBEAT_S / 10 if self._calls else None)
+        self._signals -= self._signals > 0      # the first one has ended the loop
+        closing = threading.Thread(target=self._tool.close, daemon=True)
+        closing.start()
+        while closing.is_alive():
+            if self._signals:
+                self._signals = 0
                 self._tool._stop_all()
-            signals = self._signals()
-        with suppress(self._full):
-            self._outbox.put((None, None), timeout=FLUSH_S)
-            self._written.wait(FLUSH_S)
+            self._turn(0.02)
+        until = time.monotonic() + FLUSH_S
+        while (self._unsent or self._calls or self._outbox) and time.monotonic() < until:
+            self._turn(0.02)
 
-    def close(self) -> None:
-        """Gives back the descriptors, after `serve`; those of a writer that nobody reads end with the process."""
-        if self._written.is_set():
-            _close(self._wake)
-            _close(self.interrupts)
-
-    def _close_tool(self, closed: threading.Event) -> None:
-        try:
-            self._tool.close()
-        finally:
-            closed.set()
-
-    def _signals(self) -> bytes:
-        try:
-            return os.read(self._wake, READ_BYTES)
-        except BlockingIOError:
-            return b""
-
-    def _poller(self, event: int) -> select.poll:
-        """Waits for an event of the input, for the end of who reads the answers, which a pipe reports unasked, and for a signal."""
+    def _turn(self, wait_s: float | None) -> None:
+        """Waits until a descriptor is ready, reads and writes once, and handles what has come, as far
+        as there is room for answers."""
+        has_room = len(self._outbox) < OUTBOX_MESSAGES
+        message = None if self._unsent else self._next_message()
+        if message is not None:     # in plain ASCII: some clients split lines where Unicode does
+            self._unsent = memoryview(json.dumps(message).encode() + b"\n")
         poller = select.poll()
-        for fd, events in ((self._source, event), (self._sink, 0), (self._wake, select.POLLIN)):
-            poller.register(fd, events)
-        return poller
+        poller.register(self._wake, select.POLLIN)
+        if not self._at_end:    # where there is no room, only that the client has left is noticed
+            left = getattr(select, "POLLRDHUP", 0)      # of a socket, on Linux
+            poller.register(self._source, select.POLLIN if has_room else left)
+        if self._has_reader:    # that the reader of a pipe has gone comes unasked, as POLLERR
+            poller.register(self._sink, select.POLLOUT if self._unsent else 0)
+        events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
+        if self._wake in events:
+            self._signals += sum(map(bool, os.read(self._wake, READ_BYTES)))
+        if self._source in events:
+            self._read(has_room)
+        if self._sink in events:
+            self._write(events[self._sink] == select.POLLOUT)
+        while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
+            self._take(self._inbox.popleft())
 
-    def _lines(self) -> Iterator[bytes]:
-        """The lines of the input. Of one that is too long only the beginning comes, too long by a byte."""
-        line = bytearray()
-        poller = self._poller(select.POLLIN)
-        while not dict(poller.poll()).keys() & {self._sink, self._wake}:
-            chunk = os.read(self._source, READ_BYTES)
-            if not chunk:
-                yield bytes(line)
+    def _read(self, has_room: bool) -> None:
+        """Splits what has come into lines. Of a line that is too long the beginning is kept, one
+        byte more than is allowed."""
+        chunk = b""
+        with suppress(OSError):         # ECONNRESET: the client has left, and did not read all
+            chunk = os.read(self._source, READ_BYTES) if has_room else b""
+        self._at_end = not chunk
+        first, *others = (chunk or b"\n").split(b"\n")     # the last line may have no newline
+        self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]
+        for other in others:
+            self._inbox.append(bytes(self._line))
+            self._line = bytearray(other)
+
+    def _write(self, is_ready: bool) -> None:
+        """Writes as much as a pipe takes without blocking after POLLOUT (poll(2)). Not O_NONBLOCK:
+        other processes may share the open file, and with it this flag."""
+        try:
+            if not is_ready:
+                raise BrokenPipeError
+            self._unsent = self._unsent[os.write(self._sink, self._unsent[:select.PIPE_BUF]):]
+        except BlockingIOError:         # where another process has set the flag
+            pass
+        except OSError:
+            self._has_reader, self._at_end = False, True
+
+    def _next_message(self) -> dict[str, Any] | None:
+        """What is written next. Of a call that was withdrawn nothing is said any more. All progress
+        of a call comes before its answer; else answers come first, then the progress of the call
+        that was silent for longest."""
+        while self._outbox:
+            underway, message = self._outbox[0]
+            progress = None if underway is None else underway.progress()
+            if progress is not None:
+                return progress
+            self._outbox.popleft()
+            if underway is not None:
+                del self._calls[underway.call.id]
+            if underway is None or not underway.cancel.count:
+                return message
+        for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
+            progress = underway.progress()
+            if progress is not None:
+                return progress
+        return None
+
+    def _take(self, message: object) -> None:
+        """Does what a line, or a message of a batch, asks for."""
+        if isinstance(message, bytes):
+            if not message.strip():
                 return
-            first, *others = chunk.split(b"\n")
-            line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]
-            for other in others:
-                yield bytes(line)
-                line = bytearray(other)
-
-    def _take(self, line: bytes) -> None:
-        if len(line) > MAX_MESSAGE_BYTES:
-            self._send(error_message(None, INVALID_REQUEST, "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)))    # its id may be anywhere
-        elif line.strip():
             try:
-                message = load_json(line)
-            except ValueError as problem:
-                return self._send(error_message(None, PARSE_ERROR, "not JSON (%s)" % shown(problem)))
-            for part in message if isinstance(message, list) and message else [message]:    # a batch is answered one by one
-                asked = handle(part, self._definition)
-                if isinstance(asked, Call):
-                    self._begin(asked)
-                elif isinstance(asked, Withdrawal):
-                    self._withdraw(asked)
-                elif asked is not None:
-                    self._send(asked)
+                message = _parse(message)
+            except ProtocolError as problem:
+                return self._answer(error_message(None, *problem.args))
+            if isinstance(message, list) and message:   # a batch: each message is answered alone
+                return self._inbox.extendleft(reversed(message))
+        asked = handle(message, self._definition)
+        if isinstance(asked, Call):
+            self._begin(asked)
+        elif isinstance(asked, Withdrawal):
+            if asked.id in self._calls:
+                self._calls[asked.id].cancel.cancel()
+        elif asked is not None:
+            self._answer(asked)
+
+    def _answer(self, message: dict[str, Any], underway: CallUnderway | None = None) -> None:
+        """Has a message written, from any thread. That of a call is its last."""
+        self._outbox.append((underway, message))
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        with suppress(BlockingIOError):     # a full pipe wakes the loop too
+            os.write(self.interrupts, b"\0")
 
     def _begin(self, call: Call) -> None:
         if call.id in self._calls:
-            return self._send(error_message(call.id, INVALID_REQUEST, "a call with this id is under way"))
+            return self._answer(error_message(call.id, INVALID_REQUEST,
+                                              "a call with this id is under way"))
         if len(self._calls) >= MAX_CALLS:
-            refusal = Outcome("rejected", error="too_many_calls", reason=TOO_MANY_CALLS.format(most=MAX_CALLS))
-            refused = present(refusal, self._tool.profile)
-            return self._send(call_message(call, refused, self._structured))
-        underway = self._calls[call.id] = Underway(call)
+            reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
+            outcome = Outcome("rejected", error="too_many_calls", reason=reason)
+            refusal = present(outcome, self._tool.profile)
+            return self._answer(call_message(call, refusal, self._structured))
+        underway = self._calls[call.id] = CallUnderway(call)
         try:
-            _thread.start_new_thread(self._work, (underway,))
+            threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
-            self._send(error_message(call.id, INTERNAL_ERROR, "no thread could be started: %s" % problem), underway)
+            reason = "no thread could be started: %s" % problem
+            self._answer(error_message(call.id, INTERNAL_ERROR, reason), underway)
 
-    def _withdraw(self, withdrawal: Withdrawal) -> None:
-        underway = self._calls.get(withdrawal.id)
-        if underway is not None:
-            underway.cancel.cancel()
-
-    def _work(self, underway: Underway) -> None:
+    def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does."""
         call = underway.call
+
+        def tell(text: str) -> None:
+            underway.add(text)
+            self._wake_up()
+
         try:
-            tell = None if call.token is None else lambda text: self._outbox.put((underway, text))
-            result = self._tool.call(call.arguments, cancel=underway.cancel, on_output=tell)
+            result = self._tool.call(call.arguments, cancel=underway.cancel,
+                                     on_output=None if call.token is None else tell)
             answer = call_message(call, result, self._structured)
         except BaseException as bug:
             answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
-        self._outbox.put((underway, answer))
-
-    def _send(self, answer: dict[str, Any], underway: Underway | None = None) -> None:
-        """Puts an answer of the reader's into the outbox. While that is full nothing is read, which stops a client that sends
-        and does not read; but that it has gone, or has closed its end, is still noticed: raises EOFError."""
-        while True:
-            try:
-                return self._outbox.put((underway, answer), timeout=0.2)
-            except self._full:
-                if self._poller(getattr(select, "POLLRDHUP", 0)).poll(0):
-                    raise EOFError from None
-
-    def _write_out(self) -> None:
-        """What the writer does, until the last answer is out or nobody is there to read it."""
-        try:
-            while self._write_next():
-                self._beat()
-        except OSError:         # nobody reads any more
-            pass
-        finally:                # the reader must not go on without a writer
-            with suppress(OSError):
-                os.write(self.interrupts, b"\0")
-            self._written.set()
-
-    def _write_next(self) -> bool:
-        """Writes what comes next, if something does; False once nothing more will. Of a call that was withdrawn nothing is
-        said any more: that is looked at here, where nothing comes between the look and the writing."""
-        try:
-            underway, message = self._outbox.get(timeout=HEARTBEAT_S / 10)
-        except self._empty:
-            return True
-        self._ending = self._ending or message is None
-        if underway is not None and isinstance(message, dict):
-            del self._calls[underway.call.id]
-        if message is not None and (underway is None or not underway.cancel.count):
-            self._write(message if underway is None or isinstance(message, dict) else underway.progress(message))
-        return bool(self._calls) or not self._ending
-
-    def _beat(self) -> None:
-        now = time.monotonic()
-        for underway in list(self._calls.values()):
-            if underway.call.token is not None and now - underway.spoke >= HEARTBEAT_S and not underway.cancel.count:
-                self._write(underway.progress(HEARTBEAT.format(seconds="%ds" % (now - underway.began))))
-
-    def _write(self, message: object) -> None:
-        """In plain ASCII, for clients that split lines where Unicode does."""
-        _write_all(self._sink, json.dumps(message).encode() + b"\n")
+        self._answer(answer, underway)
 
 
-# ---- 10 Command line ------------------------------------------------------------------------------------
+# ---- 10 Command line ---------------------------------------------------------------------------
+# The tool for a person, a script, and for what starts a server of MCP. What is printed is what a
+# model would read.
 
 EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
 
 
 def _user_folder() -> str:
-    """One private folder per user, so that a later call finds the files of an earlier one. Raises OSError if it is not ours."""
+    """One private folder per user, in which a later call finds the files of an earlier one. Raises
+    OSError if the folder is not this user's alone."""
     path = os.path.join(_temporary_folders()[0], "bash-tool-of-%d" % os.getuid())
     try:
         _make_private(path)
     except FileExistsError:
         info = os.lstat(path)
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
-            raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path) from None
+        private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
+        if not private or info.st_uid != os.getuid():
+            raise PermissionError(
+                errno.EPERM, "%s is not a private folder of this user" % path) from None
     return path
 
 
@@ -5102,102 +5186,128 @@ def _own_sha256() -> str:
 
 def _write(fd: int, text: str) -> None:
     """Writes UTF-8 whatever the locale says. A reader that has gone is no error."""
-    try:
+    with suppress(BrokenPipeError):
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
-    except BrokenPipeError:
-        pass
 
 
 def _hide(command: str) -> None:
-    """Blanks a command in this process's own arguments, as far as the platform lets it: `pkill -f` of a word in the
-    command must not end the tool, and `ps` must not show it. The kernel shows the memory itself, so that is what to write."""
+    """Blanks a command in this process's own arguments, as far as the platform allows: `pkill -f`
+    of a word in the command must not end the tool, and `ps` must not show the command. The kernel
+    shows the memory itself, between arg_start and arg_end (proc(5), /proc/pid/stat)."""
+    words = os.fsencode(command)
     try:
         fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
         begin, end = int(fields[45]), int(fields[46])
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
             memory.seek(begin)
-            hidden = memory.read(end - begin)
-            for _ in range(2):          # equal neighbours share a NUL
-                hidden = hidden.replace(b"\0%b\0" % os.fsencode(command), b"\0%b\0" % (b" " * len(os.fsencode(command))))
+            arguments = memory.read(end - begin)
             memory.seek(begin)
-            memory.write(hidden)
-    except (OSError, ValueError, IndexError):
+            memory.write(arguments.replace(b"\0%b\0" % words, b"\0%b\0" % (b" " * len(words))))
+    except (OSError, ValueError):
         pass
 
 
 def _options(argv: Sequence[str] | None) -> Any:
-    """The command line as it was meant; says how to use it, and exits, where it means nothing."""
+    """The command line as it was meant. Says how to use it, and exits, where it means nothing."""
     import argparse     # only the command line pays for it
 
-    class _Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            """Not argparse's exit code 2, which could be the command's own."""
-            self.print_usage(sys.stderr)
-            self.exit(EXIT_CODES["failed"], "%s: %s\n" % (self.prog, message))
-
-    parser = _Parser(prog="bash_tool.py", description="Run a command as an LLM agent would, and print what the model would read.",
-                    epilog="Exits with the command's own code; 124 timed out, 125 the tool failed, 130 "
-                            "interrupted. Set for commands: %s. Taken out: %s, exported functions. Withheld: "
-                            "what looks secret by name or value, unless --keep-env names it." % (
-                                ", ".join(NON_INTERACTIVE), ", ".join(sorted(DROPPED_NAMES))),
-                    formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100))   # else shutil is asked for one: 2 ms a command
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
-    parser.add_argument("--profile", choices=sorted(PROFILES), default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),
-                        help="how to speak (default: BASH_TOOL_PROFILE, else modes)")
-    parser.add_argument("--mode", default="default", help="default (30s), slow (15min) or background")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="in place of the mode's")
-    parser.add_argument("--cwd", metavar="DIR", help="where the command runs")
-    parser.add_argument("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
-    parser.add_argument("--deny", action="append", default=[], metavar="TEXT", help="refuse commands that hold TEXT; may be repeated")
-    parser.add_argument("--keep-env", action="append", default=[], metavar="NAME", help="pass a variable though it looks secret; may be repeated")
-    parser.add_argument("--follow", action="store_true", help="show live output on stderr")
-    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
-    parser.add_argument("--schema", nargs="?", const="anthropic", metavar="STYLE", help="print the tool definition")
-    parser.add_argument("--mcp", action="store_true", help="serve a client of the Model Context Protocol on stdin and stdout")
-    parser.add_argument("--structured", action="store_true",
-                        help="with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)")
-    parser.add_argument("--jobs", action="store_true", help="list the background jobs: number, age, status, file, command")
-    parser.add_argument("--version", action="store_true", help="print the version and this file's sha256")
-    options = parser.parse_args(argv)
-    if options.profile not in PROFILES:
-        parser.error("BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES)))
-    if sum((options.command is not None, options.schema is not None, options.mcp, options.jobs, options.version)) != 1:
-        parser.error("give one of COMMAND, --schema, --mcp, --jobs, --version")
-    if options.structured and not options.mcp:
-        parser.error("--structured goes with --mcp")
-    if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
-        parser.error("BASH_TOOL_STRUCTURED must be 0 or 1")
-    if options.mcp and (options.timeout is not None or options.mode != "default" or options.follow or options.json):
-        parser.error("--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets the limits of --mcp")
+    parser = argparse.ArgumentParser(
+        prog="bash_tool.py",            # with a width, or shutil is imported: 2 ms a command
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
+        description="Run a command as an LLM agent would, and print what the model would read.")
+    add = parser.add_argument
+    add("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
+    add("--profile", choices=sorted(PROFILES), help="how to speak (default: BASH_TOOL_PROFILE, "
+        "else modes)", default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower())
+    add("--mode", default="default", help="default (30s), slow (15min) or background")
+    add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")
+    add("--cwd", metavar="DIR", help="where the command runs")
+    add("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
+    add("--deny", action="append", default=[], metavar="TEXT",
+        help="refuse commands that hold TEXT; may be repeated")
+    add("--keep-env", action="append", default=[], metavar="NAME",
+        help="pass a variable though it looks secret; may be repeated")
+    add("--follow", action="store_true", help="show live output on stderr")
+    add("--json", action="store_true", help="print the whole result as one line of JSON")
+    add("--schema", nargs="?", const="anthropic", metavar="STYLE",
+        help="print the tool definition: anthropic (default), openai or mcp")
+    add("--mcp", action="store_true",
+        help="serve a client of the Model Context Protocol on stdin and stdout")
+    add("--structured", action="store_true",
+        help="with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)")
+    add("--jobs", action="store_true", help="list the background jobs, with size and elapsed time")
+    add("--version", action="store_true", help="print the version and this file's sha256")
+    about = parser.add_argument_group
+    about("set for every command", ", ".join(NON_INTERACTIVE))
+    about("taken out", ", ".join((*sorted(DROPPED_NAMES), "exported functions")))
+    about("withheld", "what looks like a secret by its name or its value: see --keep-env")
+    about("exit code", "the command's own; 124 timed out, 125 the tool failed, 130 interrupted")
+    try:
+        options = parser.parse_args(argv)
+        mistake = _mistake(options)
+        if mistake:
+            parser.error(mistake)
+    except SystemExit as ending:        # argparse's code 2 could be the command's own
+        sys.exit(EXIT_CODES["failed"] if ending.code else 0)
     return options
 
 
+def _mistake(options: Any) -> str:
+    """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
+    if options.profile not in PROFILES:
+        return "BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES))
+    verbs = (options.command is not None, options.schema is not None, options.mcp, options.jobs,
+             options.version)
+    if sum(verbs) != 1:
+        return "give one of COMMAND, --schema, --mcp, --jobs, --version"
+    if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
+        return "BASH_TOOL_STRUCTURED must be 0 or 1"
+    if options.structured and not options.mcp:
+        return "--structured goes with --mcp"
+    of_a_command = (options.timeout is not None, options.mode != "default", options.follow,
+                    options.json)
+    if options.mcp and any(of_a_command):
+        return ("--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets "
+                "the limits of --mcp")
+    return ""
+
+
 def _profile(name: str) -> Profile:
-    """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as {"default": 5, "grace_s": 1}, changes its
-    limits. Raises ValueError for what makes no sense."""
-    row, given = PROFILES[name], load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
-    waits = ("grace_s", "drain_idle_s", "drain_total_s")
+    """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as
+    {"default": 5, "grace_s": 1}, changes its limits. Raises ValueError for what makes no sense."""
+    row = PROFILES[name]
+    given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
+    known = (*row.timeouts_s, "grace_s", "drain_idle_s", "drain_total_s")
     if not isinstance(given, dict) or not all(
-            key in (*row.timeouts_s, *waits) and type(value) in (int, float) and 0 <= value < 1e9 for key, value in given.items()):
-        raise ValueError("BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted((*row.timeouts_s, *waits)))
-    return replace(row, timeouts_s={mode: given.get(mode, limit_s) for mode, limit_s in row.timeouts_s.items()},
-                   **{wait: given[wait] for wait in waits if wait in given})
+            key in known and type(value) in (int, float) and 0 <= value < 1e9
+            for key, value in given.items()):
+        raise ValueError(
+            "BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted(known))
+    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
+    return replace(row, timeouts_s=limits, **given)
+
+
+def _stop_signals() -> list[int]:
+    """The signals that stop this program: not those that it was started to ignore, by nohup or as
+    a job of a shell without job control."""
+    return [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _serve(tool: BashTool, structured: bool) -> int:
-    """Serves until the client leaves or a signal comes. A handler that raised would strike in the middle of a queue, and leave that
-    locked; and the kernel may give a signal to a thread in which no handler of Python's runs. So the interpreter writes it to
-    a descriptor, and the handler does nothing."""
+    """Serves until the client leaves or a signal comes. A handler that raised would strike at any
+    place of the loop; and the kernel may give a signal to a thread in which no handler of Python's
+    runs. So the interpreter writes the signal's number to a descriptor of the loop, and the handler
+    does nothing."""
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = _stop_signals()
     for number in numbers:
         signal.signal(number, lambda *_: None)
     server.serve()
-    for number in numbers:      # one that is not ignored gets its default back while the interpreter ends
+    for number in numbers:      # one that is not ignored gets its default back while Python ends
         signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
-    server.close()
     return 0
 
 
@@ -5212,30 +5322,57 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         fork_supervisors_directly()     # but the supervisor of a job would hold all of its memory
     cancel = Cancel()
 
-    def _interrupted(number: int, _: object) -> None:
+    def interrupted(number: int, _: object) -> None:
         cancel.cancel()
-        if cancel.count > 2:        # even the writing stalls: the next one ends this process, and so the command
-            signal.signal(number, signal.SIG_DFL)
+        if cancel.count > 2:    # even the writing stalls: the next one ends this process, and so
+            signal.signal(number, signal.SIG_DFL)       # the command
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:   # nohup, and jobs of a shell without job control
-            signal.signal(number, _interrupted)
+    before = {number: signal.signal(number, interrupted) for number in _stop_signals()}
+    follow = (lambda text: _write(2, text)) if options.follow else None
     result = tool.run(command, mode=options.mode, timeout_s=options.timeout, cancel=cancel,
-                      on_output=(lambda text: _write(2, text)) if options.follow else None)
+                      on_output=follow)
     for number, handler in before.items():
         signal.signal(number, handler)
-    _write(1, json.dumps(result.to_dict()) + "\n" if options.json else result.text)
+    text = json.dumps(result.to_dict()) if options.json else result.text
+    _write(1, text if text.endswith("\n") else text + "\n")
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
+def _how(job: Job) -> str:
+    """In words how a job ended, or that it runs."""
+    if job.status != "exited" or job.exit_code is None:
+        return job.status.replace("_", " ")
+    if job.exit_code == 0:
+        return "completed"
+    name = SIGNAL_NAMES.get(job.exit_code - 128)
+    return "failed: exit code %d%s" % (job.exit_code, " (%s)" % name if name else "")
+
+
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
+    """The jobs, the oldest first: a line of JSON each, or a table. Upholds REQ-BASH-017.9."""
+    names = ("pid", "status", "exit_code", "created", "duration_s", "total_bytes", "output_file",
+             "command")
+    rows = [("PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND")] if jobs else []
     for job in jobs:
-        age_s = max(0.0, time.time() - job.created)
-        fields = {"pid": job.pid, "age_s": round(age_s, 3), "status": job.status, "exit_code": job.exit_code,
-                  "output_file": job.output_file, "command": job.command}
-        _write(1, json.dumps(fields) + "\n" if as_json else "%d\t%ds\t%s\t%s\t%s\n" % (
-            job.pid, age_s, job.status, printable(job.output_file), shown(job.command)))
+        rows.append((str(job.pid), _how(job), "%ds" % job.duration_s, size_text(job.total_bytes),
+                     printable(job.output_file), shown(job.command)))
+    lines = ["\t".join(row) for row in rows]
+    if as_json:
+        lines = [json.dumps({name: getattr(job, name) for name in names}) for job in jobs]
+    _write(1, "".join(line + "\n" for line in lines))
+
+
+def _open_standard() -> bool:
+    """Opens what is closed of descriptors 0 to 2, which would else become those of the first files
+    that are opened. False if there is nowhere to write to."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            if fd == 1:
+                return False
+            os.open(os.devnull, os.O_RDWR)
+    return True
 
 
 def _undo_coercion() -> None:
@@ -5253,15 +5390,25 @@ def _undo_coercion() -> None:
         os.environb[b"LC_CTYPE"] = given[b"LC_CTYPE"]
 
 
+def _use(tool: BashTool, options: Any) -> int:
+    """Does what the options ask a tool for."""
+    if options.mcp:
+        structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
+        return _serve(tool, structured)
+    if options.schema:
+        definition = tool.definition(options.schema)
+        _write(1, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    if options.jobs:
+        _print_jobs(tool.jobs(), options.json)
+        return 0
+    return _run_and_print(tool, options)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and prints what a model would read. Returns the exit code for the process."""
-    for fd in range(3):         # a closed one would become the first file that is opened
-        try:
-            os.fstat(fd)
-        except OSError:
-            if fd == 1:
-                return EXIT_CODES["failed"]
-            os.open(os.devnull, os.O_RDWR)
+    """Runs one command and prints what a model would read. Returns the exit code of the process."""
+    if not _open_standard():
+        return EXIT_CODES["failed"]
     options = _options(argv)
     _undo_coercion()
     try:
@@ -5273,20 +5420,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         except OSError:
             state_dir = None    # a private temporary folder, if a file is needed at all
         profile = _profile(options.profile)
-        if not options.mcp:
-            profile = replace(profile, on_timeout=OnTimeout.KILL)   # nobody would be there to ask about a job that is kept
-        with BashTool(options.cwd, profile=profile, deny=options.deny, keep_env=options.keep_env, state_dir=state_dir) as tool:
-            if options.mcp:
-                structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
-                return _serve(tool, structured)
-            if options.schema:
-                _write(1, json.dumps(tool.definition(options.schema), indent=2, ensure_ascii=False) + "\n")
-                return 0
-            if options.jobs:
-                _print_jobs(tool.jobs(), options.json)
-                return 0
-            return _run_and_print(tool, options)
-    except KeyboardInterrupt:   # while reading the command
+        if not options.mcp:     # a job that is kept would end with this process
+            profile = replace(profile, on_timeout=OnTimeout.KILL)
+        with BashTool(options.cwd, profile=profile, deny=options.deny, keep_env=options.keep_env,
+                      state_dir=state_dir) as tool:
+            return _use(tool, options)
+    except KeyboardInterrupt:   # while the command was read
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError) as problem:
         _write(2, "bash_tool.py: %s\n" % printable(problem, " "))

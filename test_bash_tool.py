@@ -2977,7 +2977,8 @@ def test_req_bash_016_2_a_slow_watcher_is_told():
 def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     command = "printf '%s'; exit %d" % (word, code)
     done = cli(command)
-    assert (done.returncode, done.stdout.decode()) == (code, BashTool().run(command).text)
+    text = BashTool().run(command).text
+    assert (done.returncode, done.stdout.decode()) == (code, text if text.endswith("\n") else text + "\n")
     piped = subprocess.run([sys.executable, str(TOOL), "-"], input=command.encode(), stdout=subprocess.PIPE)
     assert (piped.returncode, piped.stdout) == (code, done.stdout)
 
@@ -2991,8 +2992,7 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
-@clause("017.3", saboteur=("signal.signal(number, _interrupted)",
-                           "signal.signal(number, signal.SIG_DFL)"))
+@clause("017.3", saboteur=("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     tool = subprocess.Popen([sys.executable, str(TOOL), "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"],
@@ -3019,8 +3019,7 @@ def test_req_bash_017_5_version():
     assert cli("--version").stdout.decode() == "bash_tool %s sha256:%s\n" % (bash_tool.__version__, digest)
 
 
-@clause("017.6", saboteur=("timeouts_s={mode: given.get(mode, limit_s) for",
-                           "timeouts_s={mode: limit_s for"))
+@clause("017.6", saboteur=("replace(row, timeouts_s=limits,", "replace(row, timeouts_s=row.timeouts_s,"))
 def test_req_bash_017_6_environment():
     for name in (*PROFILES, "JOBS"):
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
@@ -3038,7 +3037,7 @@ def test_req_bash_017_6_environment():
 @clause("017.7", saboteur=("deny=options.deny, ", ""))
 def test_req_bash_017_7_deny():
     done = cli("--deny", "one", "--deny", "two", "touch two")
-    assert (done.returncode, done.stdout) == (125, b"[system error: Command blocked by safety policy: contains 'two']") and not Path("two").exists()
+    assert (done.returncode, done.stdout) == (125, b"[system error: Command blocked by safety policy: contains 'two']\n") and not Path("two").exists()
     assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
     for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
         assert cli("--mcp", *extra).returncode == 125       # nothing that was said is ignored
@@ -3046,14 +3045,36 @@ def test_req_bash_017_7_deny():
         assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
 
 
-@clause("017.8", saboteur=("keep_env=options.keep_env, ", ""))
+@clause("017.8", saboteur=("keep_env=options.keep_env,", ""))
 def test_req_bash_017_8_keep_env():
     env = dict(os.environ, A_TOKEN="one", B_TOKEN="two", C_KEY_ID="three")
     for keep, shown in (([], "///"), (["A_TOKEN"], "one///"), (["A_TOKEN", "C_*"], "one//three/"), (["*"], "one/two/three/")):
         options = [word for name in keep for word in ("--keep-env", name)]
-        assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode().split("\n")[-1] == shown
+        assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode().splitlines()[-1] == shown
     with Client("--keep-env", "A_TOKEN", env=env) as client:
-        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")     # below a note
+        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
+
+
+@clause("017.9", saboteur=("shown(job.command)))", 'shown("")))'))
+def test_req_bash_017_9_jobs():
+    with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
+        pids = [tool.run(command, mode="background").pid for command in ("exit 5", "echo three", "echo é; sleep 600")]
+        assert tool.job(pids[2]).status == "running"
+        killed = tool.run("kill -9 $$", mode="background").pid
+        header, *rows = [line.split("\t") for line in cli("--state-dir", "state", "--jobs").stdout.decode().splitlines()]
+        assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
+        jobs = {job.pid: job for job in tool.jobs()}
+        for (pid, how, elapsed, size, path, command), (number, told, bytes_) in zip(rows, (
+                (pids[0], "failed: exit code 5", 0), (pids[1], "completed", 6), (pids[2], "running", 3),
+                (killed, "failed: exit code 137 (SIGKILL)", 0))):
+            assert (int(pid), how, size) == (number, told, "%dB" % bytes_)
+            assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file and command == jobs[number].command
+        listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
+        assert [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed] == [
+            (pids[0], 5, 0), (pids[1], 0, 6), (pids[2], None, 3), (killed, 137, 0)]
+        assert all(one["duration_s"] >= 0 and one["created"] <= time.time() for one in listed)
+        assert jobs[pids[2]].kill()
+    assert cli("--state-dir", "empty", "--jobs").stdout == b""
 
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
@@ -5518,8 +5539,7 @@ def peak_bytes(pid):
     return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
 
 
-@clause("025.1", saboteur=('result = {"resultType": "complete", **result, ',
-                           "result = {**result, "))
+@clause("025.1", saboteur=('"resultType": "complete", **result', "**result"))
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
 def test_req_bash_025_1_both_eras(method):
     params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
@@ -5538,7 +5558,7 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
-@clause("025.2", saboteur=("if stateless and version not in STATELESS_VERSIONS:", "if False:"))
+@clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
 @given(st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]), st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]))
 def test_req_bash_025_2_unknown_versions(version, method):
     error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
@@ -5546,8 +5566,7 @@ def test_req_bash_025_2_unknown_versions(version, method):
         "requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
 
 
-@clause("025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else",
-                           "HANDSHAKE_VERSIONS[0] if version in HANDSHAKE_VERSIONS else"))
+@clause("025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
 @given(st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []]) | st.text(max_size=12), st.booleans())
 def test_req_bash_025_3_handshake(version, enveloped):
     meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
@@ -5573,7 +5592,7 @@ def test_req_bash_025_4_the_same_text(name):
         assert marks == {True, False}
 
 
-@clause("025.5", saboteur=('if name != tool["name"]:', "if not name:"))
+@clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
 @given(st.text(max_size=20), json_values())
 def test_req_bash_025_5_the_client_is_wrong(word, value):
     def code(message):
@@ -5593,7 +5612,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@clause("025.6", saboteur=('{name: fields[name] for name in OUTPUT_SCHEMA["required"]}', "fields"))
+@clause("025.6", saboteur=("{name: getattr(result, name) for name in names}", "result.to_dict()"))
 def test_req_bash_025_6_structured_content(name):
     background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" else []
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
@@ -5616,7 +5635,7 @@ def test_req_bash_025_6_structured_content(name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@clause("025.19", saboteur=("    if structured:\n        fields = ", "    if True:\n        fields = "))
+@clause("025.19", saboteur=("    if structured:\n        names = ", "    if True:\n        names = "))
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
@@ -5629,7 +5648,7 @@ def test_req_bash_025_19_text_alone(name):
     assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == cli("--structured", ":").returncode == 125
 
 
-@clause("025.7", saboteur=("_thread.start_new_thread(self._work, (underway,))",
+@clause("025.7", saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()",
                            "self._work(underway)"))
 def test_req_bash_025_7_calls_run_concurrently():
     with Client(timeouts={"default": 8}) as client:
@@ -5640,7 +5659,7 @@ def test_req_bash_025_7_calls_run_concurrently():
         assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
 
 
-@clause("025.8", saboteur=("            underway.cancel.cancel()", "            pass"))
+@clause("025.8", saboteur=("self._calls[asked.id].cancel.cancel()", "pass"))
 def test_req_bash_025_8_a_withdrawn_call():
     def until(id_):
         messages = []
@@ -5667,8 +5686,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("            for _ in filter(None, signals):",
-                           "            for _ in ():"))
+@clause("025.9", saboteur=("            if self._signals:\n", "            if False:\n"))
 @needs_files
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
 def test_req_bash_025_9_goodbye(goodbye):
@@ -5693,7 +5711,7 @@ def test_req_bash_025_9_goodbye(goodbye):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.10", saboteur=("        self.told += 1", "        self.told = 1"))
+@clause("025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s"))
 @given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
 @fewer
 def test_req_bash_025_10_live_output(writes):
@@ -5710,8 +5728,7 @@ def test_req_bash_025_10_live_output(writes):
             assert "".join(note["message"] for note in told) == ("" if token is None else "".join(text for text, _ in writes))
 
 
-@clause("025.11", saboteur=("now - underway.spoke >= HEARTBEAT_S and",
-                            "now - underway.spoke >= HEARTBEAT_S * 9 and"))
+@clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
     with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
@@ -5747,8 +5764,7 @@ def hostile_messages():
         st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
 
 
-@clause("025.12", saboteur=('if message.get("jsonrpc") != "2.0" or not isinstance',
-                            "if not isinstance"))
+@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0" or ', ""))
 def test_req_bash_025_12_no_request():
     reached = set()
 
@@ -5791,8 +5807,7 @@ def test_req_bash_025_12_no_request():
         client.process.stderr.close()
 
 
-@clause("025.13", saboteur=("message if isinstance(message, list) and message else [message]",
-                            "[message]"))
+@clause("025.13", saboteur=("if isinstance(message, list) and message:", "if False:"))
 @given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
@@ -5807,7 +5822,7 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("line += first[:MAX_MESSAGE_BYTES + 1 - len(line)]", "line += first"))
+@clause("025.14", saboteur=("self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
     assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
@@ -5826,7 +5841,7 @@ def test_req_bash_025_14_endless_lines():
         assert peak_bytes(client.process.pid) - before < 8 * 2 ** 20
 
 
-@clause("025.15", saboteur=("queue.Queue(OUTBOX_MESSAGES)", "queue.Queue()"))
+@clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
 def test_req_bash_025_15_a_client_that_stops_reading():
     with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
         for n in range(4):
@@ -5844,6 +5859,25 @@ def test_req_bash_025_15_a_client_that_stops_reading():
         pid = number_in(Path("shell"))
         client.process.stdout.close()
         assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
+
+
+@given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
+@few
+@clause("025.20", saboteur=("last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text"))
+def test_req_bash_025_20_a_glimpse(count, character):
+    program = "import sys; sys.stdout.write(%r * %d); sys.stdout.flush()" % (character, count)
+    with Client() as client:
+        client.begin("%s -c %s; sleep 0.3" % (sys.executable, shlex.quote(program)), token="t")
+        told = ""
+        while "id" not in (message := client.receive()):
+            text = message["params"]["message"]
+            assert len(text.encode()) <= 8192 and "\ufffd" not in text
+            told += text
+        skipped = sum(float(size) * {"KB": 1024, "B": 1}[unit] for size, unit in
+                      re.findall(r"\n\[live output skipped: ([\d.]+)(KB|B)\]\n", told))
+        size = len(character.encode())
+        assert abs(told.count(character) * size + skipped - count * size) <= 64 * (1 + told.count("skipped"))
+        assert skipped or count * size <= 8192
 
 
 @needs_proc
@@ -10401,7 +10435,7 @@ def test_spec_environment_and_patterns():
     server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
     assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
-    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCE))
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add\("(--[a-z-]+)"', SOURCE))
 
 
 def test_readme_and_help_list_the_environment():
@@ -11931,7 +11965,7 @@ def live_text(wire, token):
 
 @asks("016.1")
 def live_output_is_the_decoded_output(q):
-    number = q.wire.begin("printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 5000", token="t")
+    number = q.wire.begin("printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 1000", token="t")
     expected = "aé\x1b[1mb\ufffd\r\n"
     until = time.monotonic() + LONGEST_WAIT_S
     while live_text(q.wire, "t") != expected and time.monotonic() < until:
@@ -11941,7 +11975,7 @@ def live_output_is_the_decoded_output(q):
     q.equal(live_text(q.wire, "t"), expected, "live output while the command runs:")
     (q.folder / "seen").touch()
     q.wire.finish(number)
-    q.equal(live_text(q.wire, "t"), expected + "".join("%d\n" % n for n in range(1, 5001)), "the messages joined:")
+    q.equal(live_text(q.wire, "t"), expected + "".join("%d\n" % n for n in range(1, 1001)), "the messages joined:")
 
 
 @asks("016.2")
@@ -11950,11 +11984,11 @@ def a_slow_reader_misses_the_oldest(q):
     q.there("finished")
     q.wire.finish(number)
     text = live_text(q.wire, "t")
-    found = re.findall(r"\n\[live output skipped: \d+(?:\.\d)?[KM]B\]\n", text)
+    found = re.findall(r"\n\[live output skipped: (?:at least )?\d+(?:\.\d)?[KM]B\]\n", text)
     q.that(found, "a line [live output skipped: …MB], for a client that reads when the command has ended", shortened(text))
     q.that(text.endswith("8000000\nthe end\n"), "the newest output at the end", shortened(text))
     sizes = [len(each.get("message", "").encode()) for each in q.wire.progress]
-    q.that(max(sizes) <= 262144 + 100, "messages of at most 262,144 bytes", "one of %d" % max(sizes))
+    q.that(max(sizes) <= 8192, "messages of at most 8,192 bytes", "one of %d" % max(sizes))
 
 
 @asks("017.6")
@@ -12275,6 +12309,16 @@ def sixty_four_calls(q):
     (q.folder / "go").touch()
     q.equal({q.wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
     q.says("echo on", "on\n")
+
+
+@asks("025.20")
+def progress_is_short(q):
+    number = q.wire.begin("seq 60000; sleep 1; echo end", token="p")
+    q.wire.finish(number)
+    told = [each.get("message", "") for each in q.wire.progress]
+    q.that(told and max(len(text.encode()) for text in told) <= 8192, "messages of at most 8,192 bytes", [len(text) for text in told])
+    q.that("60000\n" in "".join(told), "the latest output", told[-1])
+    q.match(r"(?s).*\n\[live output skipped: (at least )?[0-9.]+[KM]B\]\n.*", "".join(told))
 
 
 @asks("025.19")
@@ -13404,7 +13448,9 @@ def run_flakes(runs, arguments):
 # its function, in any process, the most specific first, in namespaces of its own, because one that takes everybody for a member
 # of its tree would kill everybody. What no test kills is explained here, or `make mutation` fails.
 
-PURE = {"2", "3", "4", "5"} | {"9." + name for name in ("_id", "error_message", "result_message", "call_message", "_handle_request", "handle")}
+PURE = {"2", "3", "4", "5"} | {"9." + name for name in (
+    "_id", "_object", "_parse", "_check_version", "_call", "_result_of", "error_message", "result_message", "call_message",
+    "_handle_request", "handle")}
 SAME = "the same in every case: "
 UNKILLED = {
     '_only_moves: .""" for letter in "{PX[\\\\]^_ => XXPX[\\\\]^_XX}": # C1: o': SAME + 'the X is one of them',
