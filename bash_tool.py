@@ -26,8 +26,8 @@ uses one that stands below it.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
-    3 Profiles           what differs between the ways of speaking to a model: rows of data
-    4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
+    3 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
+    4 Profiles           what differs between the ways of speaking to a model: rows of data
     5 Decisions          arguments, environment, what to do next with a command             (pure)
     ==== below this line the file touches the operating system ====
     6 Supervisor         files, processes, the one loop; the fork server
@@ -328,34 +328,11 @@ class Streams(Enum):
     SEPARATE = 2
 
 
-class Cleaning(Enum):
-    """What is done to a stream's text."""
-    RENDERED = "rendered"       # as a terminal would be left showing it
-    SANITISED = "sanitised"     # without escape sequences and control characters, carriage returns kept
-    PLAIN = "plain"             # decoded, NUL replaced like what is no UTF-8
-
-
-class Truncation(Enum):
-    """What of a stream that is too long is shown."""
-    ENDS = "ends"
-    TAIL = "tail"
-    HEAD_CHARS = "head, counted in characters"
-    HEAD_BYTES = "head, counted in bytes"
-
-
 class Saving(Enum):
     """When the whole output goes to a file."""
     WHEN_CUT = "when cut"
     OVER_LIMIT = "over the limit in bytes"
     NEVER = "never"
-
-
-class Format(Enum):
-    """How an answer is written."""
-    BRACKETS = "brackets"
-    SECTIONS = "sections"
-    JSON = "json"
-    LABELS = "labels"
 
 
 class Action(Enum):
@@ -426,6 +403,9 @@ class Fitted(NamedTuple):
     record: Cut | None = None
 
 
+NO_STREAM = Fitted("", 0, False)
+
+
 class Plan(NamedTuple):
     """A request to a supervisor: all that a command needs. The supervisor sees this and never a
     profile. Paths and texts are bytes: host and supervisor may have different locales."""
@@ -489,6 +469,34 @@ class Outcome(NamedTuple):
     command: str = ""
     mode: str = ""              # of the request; empty for an answer to a question about a job
 
+    @property
+    def stdout(self) -> Fitted:
+        """The first stream, or the only one."""
+        return self.streams[0] if self.streams else NO_STREAM
+
+    @property
+    def stderr(self) -> Fitted:
+        """The second stream; empty where there is none."""
+        return self.streams[1] if len(self.streams) > 1 else NO_STREAM
+
+
+class Truncation(NamedTuple):
+    """What is shown of a stream that is too long."""
+    name: str
+    fit: Callable[[Captured, "Profile"], Fitted]
+    limits: tuple[str, ...]     # the fields of a profile that `fit` looks at
+    # of the beginning and of the end of a stream, how many bytes `fit` needs, whatever they are
+    kept: Callable[["Profile"], tuple[int, int]]
+
+
+class Format(NamedTuple):
+    """How an answer is written."""
+    name: str
+    write: Callable[[Outcome, "Profile"], str]
+    details: Callable[[Outcome], dict[str, Any]]    # what a program reads beside the text
+    tells_kept: bool = False        # it can say that a command goes on after its limit
+    tells_started: bool = False     # ... and that a command was started in the background
+
 
 class JobRecord(NamedTuple):
     """What the file beside a job's output says of it."""
@@ -548,22 +556,567 @@ class Result:
         return dict(vars(self), notes=list(self.notes), details=dict(self.details))
 
 
-# ---- 3 Profiles -----------------------------------------------------------------------------------------
-# A profile is a row. It is looked at before the spawn, for what to run within, and when the answer is written.
-# Nothing compares its name. A variant is dataclasses.replace(row, ...), and so are tiny timeouts.
+# ---- 3 Text ------------------------------------------------------------------------------------
+# From bytes to what a model reads, by functions of values alone. Bytes become text once, whole:
+# cleaning each chunk by itself would split characters and escape sequences. Every function takes
+# time in proportion to its input. To that end the patterns of sequences match no newline and stop
+# at the next ESC, so that no unfinished sequence makes the scanner read characters twice.
 
-# The limits on the output that each truncation uses.
-_LIMITS_USED: Mapping[Truncation, tuple[str, ...]] = MappingProxyType({
-    Truncation.ENDS: ("max_output_bytes", "snip_size"),
-    Truncation.TAIL: ("max_output_bytes", "max_output_lines", "rolling_bytes"),
-    Truncation.HEAD_CHARS: ("max_output_chars",),
-    Truncation.HEAD_BYTES: ("max_output_bytes",)})
+def decode(data: bytes) -> str:
+    """The bytes as text; what is not UTF-8 becomes U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+# Patterns are strings, which `re` compiles and keeps at the first use: compiled here they would take
+# a fifth of the time that the import of this file takes.
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_MOVES_NOTHING = (
+    r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
+    r"\[[0-?]*[ -/]*[@-~]?"                                 # CSI: colours, modes, places
+    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"      # OSC, DCS ...: titles, links
+    r"|[ -/]*[0-~]?)")                                      # two-byte escapes, a lone ESC
+_SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
+_MOVE = (   # begins with one set for all branches: the scanner passes over text five times as fast
+    r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
+    r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
+    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                    # with the plain lines that follow
+
+
+def _only_moves(text: str) -> str:
+    """The text with nothing left in it but what shows and what moves."""
+    for letter in "PX[\\]^_":       # C1: one character for ESC and a letter
+        text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
+    text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
+    # A line that ends in \r\n is a plain line then; a run of CSI D is one move.
+    return text.replace("\r\n", "\n").replace("\x1b[D", "\b")
+
+
+def _entered(rows: list[str | io.StringIO], row: int) -> io.StringIO:
+    """The row, as a buffer with the cursor at its beginning."""
+    line = rows[row]
+    if isinstance(line, str):
+        line = rows[row] = io.StringIO(line)
+    line.seek(0)
+    return line
+
+
+def _draw(text: str) -> str:
+    """What stands on a terminal of unlimited height, whose lines end at their last character.
+
+    A line in which the cursor has been is a StringIO: that overwrites in place, in a quarter of
+    the time that a list of cells takes. A line that was only written is a string.
+    """
+    rows: list[str | io.StringIO] = [""]
+    row = 0
+    line = _entered(rows, row)
+    parts = iter(re.split(_MOVE, text))
+    line.write(next(parts))
+    for move, digits, run in zip(parts, parts, parts):
+        kind = move[-1]
+        if kind == "\r":
+            line.seek(0)
+        elif kind == "\b":
+            at = line.tell() - len(move)
+            line.seek(at if at > 0 else 0)      # max() would take a spinner half as long again
+        elif kind == "\n":
+            for plain in move[1:].split("\n"):
+                row += 1
+                if row == len(rows):
+                    rows.append(plain)
+                else:
+                    _entered(rows, row).write(plain)
+            line = _entered(rows, row)
+        elif kind == "K":
+            count = int(digits or 0)
+            if count == 2:
+                line.seek(0)
+            if count in (0, 2):
+                line.truncate()
+        elif kind == "J":
+            if int(digits or 0) == 0:
+                line.truncate()
+                del rows[row + 1:]
+        else:
+            steps = int(digits or 0) or 1
+            at = {"C": line.tell() + steps, "D": line.tell() - steps, "G": steps - 1,
+                  "E": 0, "F": 0}.get(kind, line.tell())
+            if kind in "AF":
+                row = max(0, row - steps)
+            elif kind in "BE":
+                row = min(len(rows) - 1, row + steps)
+            line = _entered(rows, row)
+            line.seek(max(0, min(at, line.seek(0, io.SEEK_END))))
+        line.write(run)
+    return "\n".join(row if isinstance(row, str) else row.getvalue() for row in rows)
+
+
+def render(text: str) -> str:
+    """What a terminal would be left showing.
+
+    Escape sequences and control characters are gone; `\\r` and `\\b` move the cursor back, so that
+    the last frame of a progress bar remains; CSI K erases to the end of the line or all of it; CSI
+    C, D and G move the cursor within the line, A, B, E and F to other lines; CSI J erases all below
+    the cursor. A cell is one code point, and a cursor beyond the end of a line stands at its end.
+    Upholds REQ-BASH-008.1, REQ-BASH-008.2, REQ-BASH-008.3 and REQ-BASH-008.6.
+
+    >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
+    '100%\\nred'
+    """
+    return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
+
+
+_BLANK_LINE = r" {79,}"                     # of 80 columns, behind the ~ of vi
+_BLANK_END = r" {20,}(?=\n|\Z)"
+_BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"   # what vi shows of an empty file
+
+
+def without_blank_screens(text: str) -> str:
+    r"""The text of a command that was ended while it drew on the screen, without what was blank:
+    79 blanks end a line, blanks at the end of a line and four empty lines say nothing.
+    Upholds REQ-BASH-008.7.
+
+    >>> without_blank_screens("a" + " " * 2000 + "b\n~\n~\n~\n~\nc")
+    'a\nb\n\nc'
+    """
+    text = re.sub(_BLANK_END, "", re.sub(_BLANK_LINE, "\n", text))
+    return re.sub(_BLANK_SCREEN, "\n\n", text)
+
+
+_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI, OSC
+_DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
+
+
+def sanitise(text: str) -> str:
+    """The text without CSI and OSC sequences and without control characters but tab, newline and
+    carriage return; `\\r\\n` becomes a newline. Upholds REQ-BASH-021.2.
+
+    >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
+    'red\\n10%\\r20%'
+    """
+    return re.sub(_SEQUENCE, "", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
+
+
+def without_nul(text: str) -> str:
+    """The text, with U+FFFD in the place of NUL too."""
+    return text.replace("\0", "\ufffd")
+
+
+def first_bytes(text: str, most: int) -> str:
+    """The longest beginning of `text`, cut between characters, of at most `most` bytes in UTF-8."""
+    return text.encode("utf-8")[:most].decode("utf-8", "ignore")
+
+
+def last_bytes(text: str, most: int) -> str:
+    """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
+    data = text.encode("utf-8")
+    return data[max(0, len(data) - most):].decode("utf-8", "ignore")
+
+
+def size_text(count: int) -> str:
+    """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
+
+    >>> size_text(131072), size_text(200000), size_text(7)
+    ('128KB', '195.3KB', '7B')
+    """
+    for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
+        if count >= scale:
+            break
+    form = "%d%s" if count % scale == 0 else "%.1f%s"
+    return form % (count / scale, unit)
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
+    return "%gs" % round(seconds, 3) if seconds < 1e6 else "%ds" % seconds
+
+
+def printable(value: object, instead: str = "\ufffd") -> str:
+    """A value from outside as one line that any wire can carry: `instead` stands for each character
+    that cannot be printed, lone surrogates included."""
+    return "".join(c if c.isprintable() else instead for c in str(value))
+
+
+def shown(value: object) -> str:
+    """A value from outside on one line, of at most ECHO_CHARS, to stand within a sentence."""
+    text = printable(value, " ")
+    return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
+
+
+def quoted(value: object) -> str:
+    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of
+    what `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
+
+    >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
+    "x); to stop: kill -9 -1" "a\u005d \"b\""
+    """
+    return json.dumps(shown(value), ensure_ascii=False).replace("]", "\\u005d")
+
+
+def is_whole(stream: Captured) -> bool:
+    """True if all of the stream was kept."""
+    return stream.total_bytes == len(stream.head) + len(stream.tail)
+
+
+def two_ends(stream: Captured) -> tuple[str, str]:
+    """The text of both ends of a stream that was not kept whole, without the halves of the
+    characters that the gap splits."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    tail = re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail)
+    return decoder.decode(stream.head), decode(tail)
+
+
+def keep_ends(stream: Captured, profile: Profile) -> Fitted:
+    """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two ends
+    around the word [snip]. Upholds REQ-BASH-001.3 and REQ-BASH-001.4."""
+    got = stream.total_bytes
+    if is_whole(stream):
+        head = tail = profile.cleaning(decode(stream.head + stream.tail))
+        got = max(got, len(head.encode("utf-8")))   # three bytes replace each invalid one
+        if got <= profile.max_output_bytes:
+            return Fitted(head, got, False)
+    else:
+        head, tail = map(profile.cleaning, two_ends(stream))
+    head, tail = first_bytes(head, profile.snip_size), last_bytes(tail, profile.snip_size)
+    return Fitted(head + SNIP + tail, got, True)
+
+
+_UNFINISHED = (rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
+               rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+
+
+def without_unfinished(stream: Captured) -> Captured:
+    """What of a stream that goes on can be shown: a character, a sequence or a line end of which
+    only a part may have come is left for the next time. Upholds REQ-BASH-021.7."""
+    end = re.search(_UNFINISHED, (stream.head[-KIB:] + stream.tail)[-KIB:])
+    held = len(end.group()) if end else 0
+    from_head = max(0, held - len(stream.tail))
+    return stream._replace(head=stream.head[:len(stream.head) - from_head],
+                           tail=stream.tail[:max(0, len(stream.tail) - held)],
+                           total_bytes=stream.total_bytes - held)
+
+
+def keep_tail(stream: Captured, profile: Profile) -> Fitted:
+    """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of what
+    that leaves out; of a last line that is longer than that its end. The newline at the end is not
+    shown and begins no line. Upholds REQ-BASH-021.3."""
+    whole = is_whole(stream)
+    text = decode(stream.head + stream.tail) if whole else two_ends(stream)[1]
+    text = profile.cleaning(text)
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    total_lines = len(lines) if whole else stream.newlines + (not text.endswith("\n"))
+    partial = not whole and len(lines) == 1
+    if not whole and not partial:
+        del lines[:1]           # its beginning is gone
+    limit = None if whole else "bytes"
+    count, size = 0, -1
+    for line in reversed(lines):
+        size += len(line.encode("utf-8")) + 1
+        if count == profile.max_output_lines or size > profile.max_output_bytes:
+            limit = "lines" if count == profile.max_output_lines else "bytes"
+            break
+        count += 1
+    text = "\n".join(lines[len(lines) - count:])
+    if lines and not count:
+        partial = True
+        text = last_bytes(lines[-1], profile.max_output_bytes)
+    record = Cut(total_lines=total_lines, total_bytes=stream.total_bytes,
+                 output_lines=max(count, int(partial)), output_bytes=len(text.encode("utf-8")),
+                 truncated=limit is not None, limit=limit, last_line_partial=partial)
+    return Fitted(text, stream.total_bytes, record.truncated, record)
+
+
+def _keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], mark: str) -> Fitted:
+    whole = is_whole(stream)
+    text = decode(stream.head + stream.tail) if whole else two_ends(stream)[0]
+    text = profile.cleaning(text)
+    kept = head(text)
+    cut = kept != text or not whole
+    return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
+
+
+def keep_first_chars(stream: Captured, profile: Profile) -> Fitted:
+    """The stream's text up to `max_output_chars`, with a line that says that it was cut. Upholds
+    REQ-BASH-022.2."""
+    return _keep_head(stream, profile, lambda text: text[:profile.max_output_chars], HEAD_CHARS_CUT)
+
+
+def keep_first_bytes(stream: Captured, profile: Profile) -> Fitted:
+    """The stream's text up to `max_output_bytes`, cut between characters, with a line that says
+    that it was cut. Upholds REQ-BASH-023.2."""
+    most = profile.max_output_bytes
+    return _keep_head(stream, profile, lambda text: first_bytes(text, most), HEAD_BYTES_CUT)
+
+
+def signal_name(outcome: Outcome) -> str | None:
+    """The signal that ended the command, also where bash passed it on as 128 + n."""
+    assert outcome.exit_code is not None
+    return outcome.signal or SIGNAL_NAMES.get(outcome.exit_code - 128)
+
+
+def status_line(outcome: Outcome) -> str:
+    """The first line of an answer; empty after success, so that the output stands alone. Upholds
+    REQ-BASH-007.1 and REQ-BASH-007.2."""
+    limit = seconds_text(outcome.limit_s)
+    if outcome.status == "running":
+        return COMMAND_KEPT.format(limit=limit) if outcome.limit_s else ""
+    if outcome.status == "timed_out":
+        return COMMAND_TIMED_OUT.format(limit=limit)
+    if outcome.status == "cancelled":
+        return COMMAND_CANCELLED
+    if outcome.status != "exited":
+        return SYSTEM_ERROR.format(reason=outcome.reason)
+    if not outcome.exit_code:
+        return ""
+    name = signal_name(outcome)
+    template = COMMAND_KILLED_HARD if name == "SIGKILL" else COMMAND_KILLED
+    return (template if name else COMMAND_FAILED).format(code=outcome.exit_code, signal=name)
+
+
+def saved_text(saved: Saved, whole: str, partly: str, lost: str) -> str:
+    """The template for what became of the file with the whole output, filled in. Upholds
+    REQ-BASH-009.1 and REQ-BASH-009.4."""
+    template = lost if saved.path is None else partly if saved.reason else whole
+    return template.format(path=printable(saved.path), reason=saved.reason)
+
+
+def job_lines(outcome: Outcome) -> list[str]:
+    """What the model needs to find a job again: its number, its file, and how to stop it if
+    anything of it runs."""
+    assert outcome.saved is not None
+    started = JOB_STARTED.format(pid=outcome.pid, path=printable(outcome.saved.path))
+    lost_or_running = outcome.error == "lost" or outcome.status == "running"
+    if lost_or_running or (outcome.status == "exited" and not outcome.exit_code):
+        return [started, JOB_REMINDER.format(pid=outcome.pid)]
+    return [started]
+
+
+def completion_note(outcome: Outcome, still: str) -> str:
+    """The note at the end of a job's output file: how the job ended, and what of it still runs.
+    Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
+    if outcome.status == "timed_out":
+        how = "failed: timed out after " + seconds_text(outcome.limit_s)
+    elif outcome.status == "cancelled":
+        how = "failed: cancelled"
+    elif outcome.status != "exited":
+        how = "error: " + outcome.reason
+    elif outcome.exit_code is None:         # of leftovers, which have one status each
+        how = "error: exit status unknown"
+    elif outcome.signal:
+        how = "failed: signal: %d (%s)" % (outcome.exit_code - 128, outcome.signal)
+    else:
+        how = "failed: exit status: %d" % outcome.exit_code if outcome.exit_code else "completed"
+    return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
+
+
+def note_lines(outcome: Outcome) -> list[str]:
+    """The notes as lines of their own."""
+    return ["[%s]" % note for note in outcome.notes]
+
+
+def format_brackets(outcome: Outcome, profile: Profile) -> str:
+    """The answer as bracketed lines around the output: what happened, notes, what was cut, the
+    output, where the rest is."""
+    stream = outcome.stdout
+    text = stream.text
+    status = status_line(outcome)
+    lines = [status] if status else []
+    if outcome.status == "timed_out":
+        text = without_blank_screens(text)
+        if outcome.mode == "default" and {"slow", "background"} <= profile.timeouts_s.keys():
+            lines.append(LONGER_MODES)
+    lines += note_lines(outcome)
+    if outcome.pid is not None:
+        lines += job_lines(outcome)
+    if stream.cut:
+        most = size_text(profile.max_output_bytes)
+        lines.append(TRUNCATED_MIDDLE.format(got=size_text(stream.got_bytes), most=most))
+    bare = outcome.status in ("failed", "rejected") or outcome.pid is not None
+    if lines and (text or not bare):
+        lines.append("")
+    text = "\n".join(lines) + text
+    if stream.cut and outcome.saved is not None:
+        text += "" if text.endswith("\n") else "\n"
+        text += saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+    return text
+
+
+def code_text(outcome: Outcome) -> str:
+    """The exit code, with the signal's name where a signal ended the command; else why there is
+    none."""
+    if outcome.exit_code is None:
+        return {"timed_out": "none (timed out after %s)" % seconds_text(outcome.limit_s),
+                "cancelled": "none (cancelled)"}.get(outcome.status, "unknown")
+    name = signal_name(outcome)
+    return "%d (%s)" % (outcome.exit_code, name) if name else str(outcome.exit_code)
+
+
+def tail_notice(name: str, stream: Fitted, saved: Saved | None) -> list[str]:
+    """The line that follows a stream that was cut to its last lines. Upholds REQ-BASH-021.4."""
+    cut = stream.record
+    if cut is None or not cut.truncated:
+        return []
+    what = "%d of %d lines" % (cut.output_lines, cut.total_lines)
+    if cut.last_line_partial:
+        what = "%d bytes of line %d" % (cut.output_bytes, cut.total_lines)
+    where = saved_text(saved, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST) if saved else ""
+    return [TAIL_NOTICE.format(stream=name, shown=what, where=where)]
+
+
+def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
+    """A stream under a heading, which says how many lines are shown exactly where not all are."""
+    lines = stream.text.split("\n")
+    if not stream.cut and len(lines) <= most:
+        return ["", name + ":", stream.text]
+    heading = "%s (last %d lines):" % (name, min(len(lines), most))
+    return ["", heading, *lines[-most:]]
+
+
+def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
+    """What became of a job. Upholds REQ-BASH-021.6 to REQ-BASH-021.8."""
+    stdout, stderr, file = outcome.stdout, outcome.stderr, [""]
+    if outcome.saved is not None:
+        saved = saved_text(outcome.saved, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
+        file.append(saved.lstrip())
+    if outcome.status == "running" and outcome.limit_s:
+        first = BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid)
+        return [first, *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
+                *_last_lines("stderr", stderr, PARTIAL_LINES[1]), *file, MANAGE]
+    if outcome.status == "running":
+        count = stdout.record.total_lines if stdout.record else 0
+        lines = [STILL_RUNNING.format(pid=outcome.pid, count=count), stdout.text,
+                 *tail_notice("output", stdout, None)]
+    else:
+        ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
+        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
+        if len(outcome.streams) == 1:       # from the job's file, which holds both as they came
+            lines += _last_lines("output", stdout, profile.max_output_lines)
+        else:
+            lines += _last_lines("stdout", stdout, profile.max_output_lines)
+            lines += _last_lines("stderr", stderr, profile.max_output_lines)
+    lines += file
+    lines[-1] += "]"
+    return lines
+
+
+def format_sections(outcome: Outcome, profile: Profile) -> str:
+    """The answer as sections for stdout, stderr and the exit code; for a job, what became of it.
+    Upholds REQ-BASH-021.5."""
+    stdout, stderr = outcome.stdout, outcome.stderr
+    sections = ["stdout:", stdout.text, *tail_notice("stdout", stdout, outcome.saved), "",
+                "stderr:", stderr.text, *tail_notice("stderr", stderr, outcome.saved)]
+    if outcome.pid is not None:
+        lines = _job_sections(outcome, profile)
+    elif outcome.status not in ("failed", "rejected"):
+        lines = [*sections, "", "exit code: " + code_text(outcome)]
+    else:
+        lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
+        if stdout.text or stderr.text:
+            lines += ["", *sections]
+    return "\n".join(lines + note_lines(outcome))
+
+
+def stream_fields(outcome: Outcome) -> dict[str, Any]:
+    """The answer as the fields stdout, stderr and exitCode, or error where the command did not end
+    by itself. Upholds REQ-BASH-022.1 and REQ-BASH-022.3."""
+    fields: dict[str, Any] = {}
+    if outcome.streams:
+        fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
+    if outcome.status == "exited":
+        fields["exitCode"] = outcome.exit_code
+    elif outcome.status == "rejected":
+        fields["error"] = outcome.reason
+    else:
+        why = {"timed_out": "timed out after " + seconds_text(outcome.limit_s),
+               "cancelled": "cancelled"}.get(outcome.status, outcome.reason)
+        fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
+    if outcome.notes:
+        fields["notes"] = list(outcome.notes)
+    return fields
+
+
+def format_json(outcome: Outcome, profile: Profile) -> str:
+    """The fields as JSON text."""
+    return json.dumps(stream_fields(outcome), ensure_ascii=False)
+
+
+def plain_code(outcome: Outcome) -> int:
+    """The exit code; -1 where there is none, a signal's included."""
+    return -1 if outcome.exit_code is None or outcome.signal else outcome.exit_code
+
+
+def format_labels(outcome: Outcome, profile: Profile) -> str:
+    """The answer as the exit code, or what came instead of it, before the labelled streams. Upholds
+    REQ-BASH-023.1 and REQ-BASH-023.3."""
+    first = {"exited": "Exit code: %d" % plain_code(outcome),
+             "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
+             "cancelled": "Cancelled",
+             "failed": "Failed to execute: " + outcome.reason}.get(outcome.status, outcome.reason)
+    body = outcome.stdout.text
+    if outcome.stderr.text:
+        body = "STDOUT:\n%s\nSTDERR:\n%s" % (body, outcome.stderr.text)
+    text = first + "\n" + body if body or outcome.status == "exited" else first
+    if outcome.notes and not text.endswith("\n"):
+        text += "\n"
+    return text + "\n".join(note_lines(outcome))
+
+
+def cut_details(outcome: Outcome) -> dict[str, Any]:
+    """The records of what was cut to its last lines, by the name of the stream."""
+    streams = {"stdout": outcome.stdout.record, "stderr": outcome.stderr.record}
+    return {name: record._asdict() for name, record in streams.items() if record is not None}
+
+
+def code_details(outcome: Outcome) -> dict[str, Any]:
+    """Upholds REQ-BASH-023.4."""
+    return {"exit_code": plain_code(outcome), "success": outcome.exit_code == 0}
+
+
+def present(outcome: Outcome, profile: Profile) -> Result:
+    """The outcome in the words of a profile. No text is empty or blank: interfaces of models refuse
+    such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
+    REQ-BASH-024.4."""
+    saved = outcome.saved
+    if saved is not None and saved.capped:
+        note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
+        outcome = outcome._replace(notes=(*outcome.notes, note))
+    text = profile.format.write(outcome, profile)
+    if not text.strip():
+        text += "\n" if text and not text.endswith("\n") else ""
+        text += NO_OUTPUT
+    failed = outcome.status not in ("exited", "running")
+    return Result(
+        text=text, is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
+        status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal,
+        stdout=outcome.stdout.text, stderr=outcome.stderr.text,
+        truncated=outcome.stdout.cut or outcome.stderr.cut, total_bytes=outcome.total_bytes,
+        pid=outcome.pid, output_file=saved.path if saved else None, duration_s=outcome.duration_s,
+        error=outcome.error, notes=outcome.notes, details=profile.format.details(outcome))
+
+
+# ---- 4 Profiles --------------------------------------------------------------------------------
+# A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
+# hold. The engine below never compares the name of a row. It looks at a row three times: before the
+# request, at the timeout, and when the answer is written.
+
+LIMITS_ON_OUTPUT = ("max_output_bytes", "max_output_chars", "max_output_lines", "rolling_bytes",
+                    "snip_size")
+
+
+def _is_number(value: object, least: float, most: float) -> bool:
+    """True for a number within the bounds; a boolean is none."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and least <= value <= most        # type: ignore[operator]  # a number by now
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and _is_number(value, least, most)
 
 
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 <= value <= LONGEST_S or (above_0 and value == 0):  # type: ignore[operator]
+    if not _is_number(value, 0, LONGEST_S) or (above_0 and value == 0):
         least = "above 0 and" if above_0 else "from 0"
         raise ValueError("%s takes seconds %s up to %d, got %r" % (name, least, LONGEST_S, value))
 
@@ -578,7 +1131,7 @@ class Profile:
     required          the arguments that must be given
     timeouts_s        the limit of each mode in seconds; `default` must be there
     streams           stdout and stderr merged in true order, or separate
-    cleaning          what is done to a stream's text
+    cleaning          the function that a stream's text goes through
     truncation        what is shown of a stream that is too long; says which limits are used
     saving            when the whole output goes to a file
     format            how an answer is written
@@ -604,7 +1157,7 @@ class Profile:
     required: Sequence[str]
     timeouts_s: Mapping[str, float]
     streams: Streams
-    cleaning: Cleaning
+    cleaning: Callable[[str], str]
     truncation: Truncation
     saving: Saving
     format: Format
@@ -632,593 +1185,114 @@ class Profile:
         for name in ("grace_s", "drain_idle_s", "drain_total_s"):
             check_seconds(name, getattr(self, name))
         self._check_limits()
-        if self.on_timeout is OnTimeout.KEEP and self.format in (Format.JSON, Format.LABELS):
+        if self.on_timeout is OnTimeout.KEEP and not self.format.tells_kept:
             raise ValueError("an answer in this format cannot say that a command goes on")
-        if "background" in self.timeouts_s and self.format is not Format.BRACKETS:
+        if "background" in self.timeouts_s and not self.format.tells_started:
             raise ValueError("an answer in this format cannot say that a command was started "
                              "in the background")
 
     def _check_limits(self) -> None:
-        used = _LIMITS_USED[self.truncation]
-        for name in sorted({name for names in _LIMITS_USED.values() for name in names}):
+        used = self.truncation.limits
+        for name in LIMITS_ON_OUTPUT:
             value = getattr(self, name)
             if name not in used and value != getattr(Profile, name):
                 raise ValueError("%s is not used where the truncation is %r, which uses %s" % (
-                    name, self.truncation.value, ", ".join(used)))
+                    name, self.truncation.name, ", ".join(used)))
             least = 0 if name == "snip_size" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not _is_whole(value, least, sys.maxsize):
                 raise ValueError(
                     "%s takes a whole number from %d up, got %r" % (name, least, value))
-        if self.truncation is Truncation.ENDS and 2 * self.snip_size > self.max_output_bytes:
+        if "snip_size" in used and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
-        if self.truncation is Truncation.TAIL and self.rolling_bytes < self.max_output_bytes:
+        if "rolling_bytes" in used and self.rolling_bytes < self.max_output_bytes:
             raise ValueError("rolling_bytes must hold max_output_bytes")
 
 
 MODES = Profile(
-    name="modes", description=DESCRIPTION_MODES,
+    name="modes",
+    description=DESCRIPTION_MODES,
     parameters=MappingProxyType({
         "command": {"type": "string", "description": "Shell command to execute via bash -c"},
         "mode": {"type": "string", "enum": ["default", "slow", "background"],
                  "description": "Execution mode: {modes}"}}),
     required=("command",),
-    timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}),
-    streams=Streams.MERGED, cleaning=Cleaning.RENDERED, truncation=Truncation.ENDS, saving=Saving.WHEN_CUT, format=Format.BRACKETS,
+    timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S,
+                                 "background": BACKGROUND_TIMEOUT_S}),
+    streams=Streams.MERGED,
+    cleaning=render,
+    truncation=Truncation(
+        name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size"),
+        kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2))),
+    saving=Saving.WHEN_CUT,
+    format=Format(name="brackets", write=format_brackets, details=lambda outcome: {},
+                  tells_kept=True, tells_started=True),
     nonzero_is_error=True)
 
 JOBS = Profile(
-    name="jobs", description=DESCRIPTION_JOBS,
+    name="jobs",
+    description=DESCRIPTION_JOBS,
     parameters=MappingProxyType({
         "command": {"type": "string", "description": "The bash command to execute"},
-        "timeout": {"type": "integer", "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
-                    "minimum": 1, "maximum": MAX_TIMEOUT_MS},
-        "check_pid": {"type": "integer", "description": "Check on a backgrounded process, return new output"},
-        "kill_pid": {"type": "integer", "description": "Kill a backgrounded process, return final output"}}),
-    required=(), timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}), on_timeout=OnTimeout.KEEP,
-    streams=Streams.SEPARATE, cleaning=Cleaning.SANITISED, truncation=Truncation.TAIL, saving=Saving.OVER_LIMIT, format=Format.SECTIONS,
-    nonzero_is_error=True, max_output_bytes=TAIL_BYTES, file_prefix="pipe-bash-", own_folder=False)
+        "timeout": {
+            "type": "integer",
+            "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
+            "minimum": 1, "maximum": MAX_TIMEOUT_MS},
+        "check_pid": {
+            "type": "integer",
+            "description": "Check on a backgrounded process, return new output"},
+        "kill_pid": {
+            "type": "integer",
+            "description": "Kill a backgrounded process, return final output"}}),
+    required=(),
+    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    on_timeout=OnTimeout.KEEP,
+    streams=Streams.SEPARATE,
+    cleaning=sanitise,
+    truncation=Truncation(
+        name="tail", fit=keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
+        kept=lambda row: (0, row.rolling_bytes)),
+    saving=Saving.OVER_LIMIT,
+    format=Format(name="sections", write=format_sections, details=cut_details, tells_kept=True),
+    nonzero_is_error=True,
+    max_output_bytes=TAIL_BYTES,
+    file_prefix="pipe-bash-",
+    own_folder=False)
 
 STREAMS = Profile(
-    name="streams", description=DESCRIPTION_STREAMS,
-    parameters=MappingProxyType({"command": {"type": "string", "description": "The bash command to execute"}}),
-    required=("command",), timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
-    streams=Streams.SEPARATE, cleaning=Cleaning.PLAIN, truncation=Truncation.HEAD_CHARS, saving=Saving.NEVER, format=Format.JSON,
+    name="streams",
+    description=DESCRIPTION_STREAMS,
+    parameters=MappingProxyType({
+        "command": {"type": "string", "description": "The bash command to execute"}}),
+    required=("command",),
+    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    streams=Streams.SEPARATE,
+    cleaning=without_nul,
+    truncation=Truncation(
+        name="head, counted in characters", fit=keep_first_chars, limits=("max_output_chars",),
+        kept=lambda row: (4 * row.max_output_chars + 4, 0)),
+    saving=Saving.NEVER,
+    format=Format(name="json", write=format_json, details=stream_fields),
     nonzero_is_error=False)
 
 GUARDED = Profile(
-    name="guarded", description=DESCRIPTION_GUARDED,
-    parameters=MappingProxyType({"command": {"type": "string", "description": "The shell command to execute"}}),
-    required=("command",), timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
-    streams=Streams.SEPARATE, cleaning=Cleaning.PLAIN, truncation=Truncation.HEAD_BYTES, saving=Saving.NEVER, format=Format.LABELS,
-    nonzero_is_error=False, max_output_bytes=HEAD_BYTES)
-
-PROFILES: Mapping[str, Profile] = MappingProxyType({row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)})
-
-
-# ---- 4 Text ---------------------------------------------------------------------------------------------
-# Bytes become text once, whole: cleaning each chunk by itself splits characters and escape sequences.
-# Every function here is linear in its input. The patterns of sequences match no newline and end at the next ESC, so no
-# unfinished sequence makes the scanner read the same characters again and again.
-
-def decode(data: bytes) -> str:
-    """The bytes as text; what is not UTF-8 becomes U+FFFD."""
-    return data.decode("utf-8", "replace")
-
-
-# Patterns are strings, compiled and kept by `re` when one is first used: together they would be a fifth of what this file's own import takes.
-_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-_MOVES_NOTHING = (
-    r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
-    r"\[[0-?]*[ -/]*[@-~]?"                                 # CSI: colours, modes, places
-    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"      # OSC, DCS ...: titles, links
-    r"|[ -/]*[0-~]?)")                                      # two-byte escapes, a lone ESC
-_SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
-_MOVE = (   # begins with one set for all branches: the scanner passes over text five times as fast
-    r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
-    r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
-    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                    # with the plain lines that follow
-
-
-def _only_moves(text: str) -> str:
-    """The text with nothing left in it but what shows and what moves."""
-    for letter in "PX[\\]^_":       # C1: one character for ESC and a letter
-        text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
-    text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
-    # A line that ends in \r\n is a plain line then; a run of CSI D is one move.
-    return text.replace("\r\n", "\n").replace("\x1b[D", "\b")
-
-
-class _Screen:
-    """A terminal of unlimited height, and of lines that end where their last character stands.
-
-    A line in which a cursor moves is a StringIO: that overwrites in place, in a quarter of the
-    time that a list of cells takes. A line that was only written is a string.
-    """
-
-    def __init__(self) -> None:
-        self.rows: list[str | io.StringIO] = [""]
-        self._row = 0
-        self.line = self._entered(0)
-
-    def _entered(self, row: int) -> io.StringIO:
-        self._row = min(max(row, 0), len(self.rows) - 1)
-        line = self.rows[self._row]
-        if isinstance(line, str):
-            line = self.rows[self._row] = io.StringIO(line)
-        return line
-
-    def lines(self, plain: Sequence[str]) -> None:
-        """Writes whole lines below the cursor, and puts it at the beginning of the next line."""
-        if self._row + 1 == len(self.rows):
-            self.line = io.StringIO()
-            self.rows += (*plain, self.line)
-            self._row = len(self.rows) - 1
-            return
-        for text in (*plain, ""):
-            self._row += 1
-            if self._row == len(self.rows):
-                self.rows.append(text)
-            else:
-                line = self._entered(self._row)
-                line.seek(0)
-                line.write(text)
-        self.line = self._entered(self._row)
-        self.line.seek(0)
-
-    def move(self, kind: str, count: int) -> None:
-        """Does what the CSI sequence with this last letter and first number does."""
-        line = self.line
-        step = count or 1
-        at = line.tell()
-        if kind == "K":
-            if count == 2:
-                line.seek(0)
-            if count in (0, 2):
-                line.truncate()
-        elif kind == "J":
-            if count == 0:
-                line.truncate()
-                del self.rows[self._row + 1:]
-        else:
-            if kind in "AF":
-                line = self.line = self._entered(self._row - step)
-            elif kind in "BE":
-                line = self.line = self._entered(self._row + step)
-            at = {"C": at + step, "D": at - step, "G": step - 1, "E": 0, "F": 0}.get(kind, at)
-            line.seek(max(0, min(at, line.seek(0, io.SEEK_END))))
-
-
-def _draw(text: str) -> str:
-    screen = _Screen()
-    parts = iter(re.split(_MOVE, text))
-    screen.line.write(next(parts))
-    for move, digits, run in zip(parts, parts, parts):
-        kind = move[-1]
-        if kind == "\r":
-            screen.line.seek(0)
-        elif kind == "\b":
-            at = screen.line.tell() - len(move)
-            screen.line.seek(at if at > 0 else 0)   # max() would take a spinner half as long again
-        elif kind == "\n":
-            screen.lines(move[1:].split("\n")[:-1])
-        else:
-            screen.move(kind, int(digits) if digits else 0)
-        screen.line.write(run)
-    return "\n".join(row if isinstance(row, str) else row.getvalue() for row in screen.rows)
-
-
-def render(text: str) -> str:
-    """What a terminal would be left showing, line by line.
-
-    Escape sequences and control characters are gone; `\\r` and `\\b` move the cursor back, so that the last frame of a
-    progress bar remains; CSI K erases to the end of the line or all of it; CSI C, D and G move the cursor within the
-    line. A cell is one code point, and a cursor beyond the end of a line stands at its end.
-    CSI A, B, E and F move it to other lines, CSI J erases from the cursor on.
-    Upholds REQ-BASH-008.1, REQ-BASH-008.2, REQ-BASH-008.3 and REQ-BASH-008.6.
-
-    >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
-    '100%\\nred'
-    """
-    return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
-
-
-_BLANK_LINE = r" {79,}"                         # of 80 columns, behind the ~ of vi
-_BLANK_END = r" {20,}(?=\n|\Z)"
-_BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"      # what vi shows of an empty file
-
-
-def without_blank_screens(text: str) -> str:
-    r"""The text of a command that was ended while it drew on the screen, without what was blank:
-    79 blanks end a line, blanks at the end of a line and four empty lines say nothing.
-    Upholds REQ-BASH-008.7.
-
-    >>> without_blank_screens("a" + " " * 2000 + "b\n~\n~\n~\n~\nc")
-    'a\nb\n\nc'
-    """
-    text = re.sub(_BLANK_END, "", re.sub(_BLANK_LINE, "\n", text))
-    return re.sub(_BLANK_SCREEN, "\n\n", text)
-
-
-def first_bytes(text: str, most: int) -> str:
-    """The longest beginning of `text` that takes at most `most` bytes as UTF-8, cut between characters."""
-    return text.encode("utf-8")[:most].decode("utf-8", "ignore")
-
-
-def last_bytes(text: str, most: int) -> str:
-    """The longest end of `text` that takes at most `most` bytes as UTF-8, cut between characters."""
-    data = text.encode("utf-8")
-    return data[max(0, len(data) - most):].decode("utf-8", "ignore") if most else ""
-
-
-def size_text(count: int) -> str:
-    """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
-
-    >>> size_text(131072), size_text(200000), size_text(7)
-    ('128KB', '195.3KB', '7B')
-    """
-    for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
-        if count >= scale:
-            break
-    return "%d%s" % (count // scale, unit) if count % scale == 0 else "%.1f%s" % (count / scale, unit)
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
-    return "%gs" % round(seconds, 3) if seconds < 1e6 else "%ds" % seconds
-
-
-def printable(value: object, instead: str = "\ufffd") -> str:
-    """A value from outside as one line that any wire can carry: what cannot be printed, lone surrogates too, is replaced."""
-    return "".join(c if c.isprintable() else instead for c in str(value))
-
-
-def shown(value: object) -> str:
-    """The same, short, fit to stand within a sentence."""
-    text = printable(value, " ")
-    return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
-
-
-def quoted(value: object) -> str:
-    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of
-    what `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
-
-    >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
-    "x); to stop: kill -9 -1" "a\u005d \"b\""
-    """
-    return json.dumps(shown(value), ensure_ascii=False).replace("]", "\\u005d")
-
-
-_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI, OSC
-_DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
-
-
-def sanitise(text: str) -> str:
-    """The text without CSI and OSC sequences and without control characters but tab, newline and carriage return;
-    `\\r\\n` becomes a newline. Upholds REQ-BASH-021.2.
-
-    >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
-    'red\\n10%\\r20%'
-    """
-    return re.sub(_SEQUENCE, "", text).translate(_DROPPED_CONTROLS).replace("\r\n", "\n")
-
-
-_CLEAN: Mapping[Cleaning, Callable[[str], str]] = MappingProxyType({
-    Cleaning.RENDERED: render, Cleaning.SANITISED: sanitise, Cleaning.PLAIN: lambda text: text.replace("\0", "\ufffd")})
-
-
-def is_whole(stream: Captured) -> bool:
-    """True if all of the stream was kept."""
-    return stream.total_bytes == len(stream.head) + len(stream.tail)
-
-
-def two_ends(stream: Captured) -> tuple[str, str]:
-    """The text of both ends of a stream that was not kept whole, without the halves of the characters that the gap splits."""
-    held = codecs.getincrementaldecoder("utf-8")("replace")
-    return held.decode(stream.head), decode(re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail))
-
-
-def keep_ends(stream: Captured, profile: Profile) -> Fitted:
-    """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two ends around the word [snip].
-    Upholds REQ-BASH-001.3 and REQ-BASH-001.4."""
-    got, clean = stream.total_bytes, _CLEAN[profile.cleaning]
-    if is_whole(stream):
-        head = tail = clean(decode(stream.head + stream.tail))
-        got = max(got, len(head.encode("utf-8")))   # three bytes replace each invalid one
-        if got <= profile.max_output_bytes:
-            return Fitted(head, got, False)
-    else:
-        head, tail = map(clean, two_ends(stream))
-    return Fitted(first_bytes(head, profile.snip_size) + SNIP + last_bytes(tail, profile.snip_size), got, True)
-
-
-_UNFINISHED = (rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
-               rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
-
-
-def without_unfinished(stream: Captured) -> Captured:
-    """What of a stream that goes on can be shown: a character, a sequence or a line end that may be half there is left for
-    the next time. Upholds REQ-BASH-021.7."""
-    half = re.search(_UNFINISHED, (stream.head[-KIB:] + stream.tail)[-KIB:])
-    held = len(half.group()) if half else 0
-    from_head = max(0, held - len(stream.tail))
-    return Captured(stream.head[:len(stream.head) - from_head], stream.tail[:max(0, len(stream.tail) - held)],
-                    stream.total_bytes - held, stream.newlines)
-
-
-def keep_tail(stream: Captured, profile: Profile) -> Fitted:
-    """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of what that leaves out; of a
-    last line that is longer than that its end. The newline at the end is not shown and begins no line. Upholds REQ-BASH-021.3."""
-    whole = is_whole(stream)
-    text = _CLEAN[profile.cleaning](decode(stream.head + stream.tail) if whole else two_ends(stream)[1])
-    lines = (text[:-1] if text.endswith("\n") else text).split("\n") if text else []
-    total_lines = len(lines) if whole else stream.newlines + (not text.endswith("\n"))
-    broken = not whole and len(lines) == 1
-    if not whole and len(lines) > 1:
-        del lines[0]            # its beginning is gone
-    kept: list[str] = []
-    size, limit = -1, None if whole else "bytes"
-    for line in reversed(lines):
-        size += len(line.encode("utf-8")) + 1
-        if len(kept) == profile.max_output_lines or size > profile.max_output_bytes:
-            limit = "lines" if len(kept) == profile.max_output_lines else "bytes"
-            break
-        kept.append(line)
-    partial = bool(lines) and (not kept or broken)
-    text = "\n".join(reversed(kept)) if kept else last_bytes(lines[-1], profile.max_output_bytes) if lines else ""
-    record = Cut(total_lines, stream.total_bytes, max(len(kept), int(partial)), len(text.encode("utf-8")), limit is not None, limit, partial)
-    return Fitted(text, stream.total_bytes, record.truncated, record)
-
-
-def keep_head(stream: Captured, profile: Profile) -> Fitted:
-    """The stream's text up to `max_output_chars` or `max_output_bytes`, cut between characters, with a line that says so.
-    Upholds REQ-BASH-022.2 and REQ-BASH-023.2."""
-    text = _CLEAN[profile.cleaning](decode(stream.head + stream.tail) if is_whole(stream) else two_ends(stream)[0])
-    if profile.truncation is Truncation.HEAD_CHARS:
-        head, mark = text[:profile.max_output_chars], HEAD_CHARS_CUT
-    else:
-        head, mark = first_bytes(text, profile.max_output_bytes), HEAD_BYTES_CUT
-    cut = head != text or not is_whole(stream)
-    return Fitted(head + mark if cut else head, stream.total_bytes, cut)
-
-
-def kept_bytes(profile: Profile) -> tuple[int, int]:
-    """How many bytes of a stream's beginning and of its end are needed, whatever they turn out to be, to fill what is shown."""
-    most = profile.max_output_bytes
-    return {Truncation.ENDS: (most // 2, most - most // 2), Truncation.TAIL: (0, profile.rolling_bytes),
-            Truncation.HEAD_CHARS: (4 * profile.max_output_chars + 4, 0), Truncation.HEAD_BYTES: (most + 4, 0)}[profile.truncation]
-
-
-def fit(stream: Captured, profile: Profile) -> Fitted:
-    """A stream's text as the profile cleans it and cuts it to size."""
-    return {Truncation.ENDS: keep_ends, Truncation.TAIL: keep_tail}.get(profile.truncation, keep_head)(stream, profile)
-
-
-def exit_line(code: int, signal_name: str | None) -> str:
-    """The line that says how a command failed. 128 + n is how bash reports that a signal ended its child.
-    Upholds REQ-BASH-007.1 and REQ-BASH-007.2."""
-    name = signal_name or SIGNAL_NAMES.get(code - 128)
-    if name is None:
-        return COMMAND_FAILED.format(code=code)
-    return (COMMAND_KILLED_HARD if name == "SIGKILL" else COMMAND_KILLED).format(code=code, signal=name)
-
-
-def status_line(outcome: Outcome) -> str:
-    """The first line of an answer; empty after success, so that the output stands alone."""
-    if outcome.status == "running":         # a background command was meant to
-        return COMMAND_KEPT.format(limit=seconds_text(outcome.limit_s)) if outcome.limit_s else ""
-    if outcome.status == "timed_out":
-        return COMMAND_TIMED_OUT.format(limit=seconds_text(outcome.limit_s))
-    if outcome.status == "cancelled":
-        return COMMAND_CANCELLED
-    if outcome.status != "exited":
-        return SYSTEM_ERROR.format(reason=outcome.reason)
-    return exit_line(outcome.exit_code, outcome.signal) if outcome.exit_code else ""
-
-
-def saved_line(saved: Saved) -> str:
-    """The line that says where the whole output is, or why it is nowhere. Upholds REQ-BASH-009.1 and REQ-BASH-009.4."""
-    if saved.path is None:
-        return FULL_OUTPUT_LOST.format(reason=saved.reason)
-    template = FULL_OUTPUT_PARTLY if saved.reason else FULL_OUTPUT
-    return template.format(path=printable(saved.path), reason=saved.reason)
-
-
-def job_lines(outcome: Outcome) -> list[str]:
-    """What the model needs to find a job again: its number, its file, and how to stop it if anything of it runs."""
-    assert outcome.pid is not None and outcome.saved is not None
-    started = JOB_STARTED.format(pid=outcome.pid, path=printable(outcome.saved.path))
-    failed = outcome.error != "lost" and (outcome.status not in ("running", "exited") or outcome.exit_code)
-    return [started] if failed else [started, JOB_REMINDER.format(pid=outcome.pid)]
-
-
-def completion_note(outcome: Outcome, still: str) -> str:
-    """The note at the end of a job's output file: how the job ended, and what of it runs on.
-    Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
-    if outcome.status == "timed_out":
-        how = "failed: timed out after " + seconds_text(outcome.limit_s)
-    elif outcome.status == "cancelled":
-        how = "failed: cancelled"
-    elif outcome.status != "exited":
-        how = "error: " + outcome.reason
-    elif outcome.exit_code is None:         # of leftovers, which have one status each
-        how = "error: exit status unknown"
-    elif outcome.signal:
-        how = "failed: signal: %d (%s)" % (outcome.exit_code - 128, outcome.signal)
-    else:
-        how = "failed: exit status: %d" % outcome.exit_code if outcome.exit_code else "completed"
-    return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
-
-
-_NOTHING = Fitted("", 0, False)
-
-
-def both(outcome: Outcome) -> tuple[Fitted, Fitted]:
-    """The outcome's streams; one that there is not is empty."""
-    stdout, stderr = (*outcome.streams, _NOTHING, _NOTHING)[:2]
-    return stdout, stderr
-
-
-def note_lines(outcome: Outcome) -> list[str]:
-    """The notes as lines of their own."""
-    return ["[%s]" % note for note in outcome.notes]
-
-
-def format_brackets(outcome: Outcome, profile: Profile) -> str:
-    """The answer as bracketed lines around the output: what happened, notes, what was cut, the output, where the rest is."""
-    fitted = both(outcome)[0]
-    lines = [line for line in (status_line(outcome), *note_lines(outcome)) if line]
-    if outcome.status == "timed_out":
-        fitted = fitted._replace(text=without_blank_screens(fitted.text))
-        if outcome.mode == "default" and {"slow", "background"} <= profile.timeouts_s.keys():
-            lines.insert(1, LONGER_MODES)
-    lines += job_lines(outcome) if outcome.pid is not None else []
-    if fitted.cut:
-        lines.append(TRUNCATED_MIDDLE.format(got=size_text(fitted.got_bytes), most=size_text(profile.max_output_bytes)))
-    bare = not fitted.text and (outcome.status in ("failed", "rejected") or outcome.pid is not None)
-    text = "\n".join(lines) + ("\n" if lines and not bare else "") + fitted.text
-    if fitted.cut and outcome.saved is not None:
-        text += ("" if text.endswith("\n") else "\n") + saved_line(outcome.saved)
-    return text
-
-
-def code_text(outcome: Outcome) -> str:
-    """The exit code, with the signal's name where one ended the command; else why there is none."""
-    code = outcome.exit_code
-    if code is None:
-        return {"timed_out": "none (timed out after %s)" % seconds_text(outcome.limit_s), "cancelled": "none (cancelled)"}.get(
-            outcome.status, "unknown")
-    name = outcome.signal or SIGNAL_NAMES.get(code - 128)
-    return "%d (%s)" % (code, name) if name else str(code)
-
-
-def saved_text(saved: Saved) -> str:
-    """Where the full output is, as the end of a sentence."""
-    template = TAIL_FILE_LOST if saved.path is None else TAIL_FILE_PARTLY if saved.reason else TAIL_FILE
-    return template.format(path=printable(saved.path), reason=saved.reason)
-
-
-def tail_notice(name: str, fitted: Fitted, saved: Saved | None) -> list[str]:
-    """The line that follows a stream that was cut to its last lines. Upholds REQ-BASH-021.4."""
-    cut = fitted.record
-    if cut is None or not cut.truncated:
-        return []
-    shown_lines = "%d of %d lines" % (cut.output_lines, cut.total_lines)
-    if cut.last_line_partial:
-        shown_lines = "%d bytes of line %d" % (cut.output_bytes, cut.total_lines)
-    return [TAIL_NOTICE.format(stream=name, shown=shown_lines, where=saved_text(saved) if saved is not None else "")]
-
-
-def _last_lines(name: str, fitted: Fitted, most: int) -> list[str]:
-    """A stream under a heading that says how many lines it shows exactly where that is not all."""
-    lines = fitted.text.split("\n")
-    if not fitted.cut and len(lines) <= most:
-        return ["", name + ":", fitted.text]
-    return ["", "%s (last %d lines):" % (name, min(len(lines), most)), "\n".join(lines[-most:])]
-
-
-def format_sections(outcome: Outcome, profile: Profile) -> str:
-    """The answer as sections for stdout, stderr and the exit code; for a job, what became of it. Upholds REQ-BASH-021.5
-    to REQ-BASH-021.8."""
-    stdout, stderr = both(outcome)
-    sections = ["stdout:", stdout.text, *tail_notice("stdout", stdout, outcome.saved), "",
-                "stderr:", stderr.text, *tail_notice("stderr", stderr, outcome.saved), ""]
-    file = ["", saved_text(outcome.saved).lstrip()] if outcome.saved is not None else [""]
-    if outcome.status == "running" and outcome.limit_s:
-        lines = [BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid), *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
-                 *_last_lines("stderr", stderr, PARTIAL_LINES[1]), *file, MANAGE]
-    elif outcome.status == "running":
-        count = stdout.record.total_lines if stdout.record else 0
-        lines = [STILL_RUNNING.format(pid=outcome.pid, count=count), stdout.text, *tail_notice("output", stdout, None), *file]
-        lines[-1] += "]"
-    elif outcome.pid is not None:
-        ended = "exited with code " + code_text(outcome) if outcome.exit_code is not None else "ended, exit code " + code_text(outcome)
-        lines = ["[Process %d %s." % (outcome.pid, ended)]
-        names = ("output",) if len(outcome.streams) == 1 else ("stdout", "stderr")      # one: from its file, which holds both as they came
-        for name, stream in zip(names, (stdout, stderr)):
-            lines += _last_lines(name, stream, profile.max_output_lines)
-        lines += file
-        lines[-1] += "]"
-    elif outcome.status in ("failed", "rejected"):
-        lines = [SYSTEM_ERROR.format(reason=outcome.reason), *(["", *sections[:-1]] if stdout.text or stderr.text else [])]
-    else:
-        lines = [*sections, "exit code: " + code_text(outcome)]
-    return "\n".join([*lines, *note_lines(outcome)])
-
-
-def stream_fields(outcome: Outcome) -> dict[str, Any]:
-    """The answer as the fields stdout, stderr and exitCode, or error where the command did not end by itself.
-    Upholds REQ-BASH-022.1 and REQ-BASH-022.3."""
-    stdout, stderr = both(outcome)
-    fields: dict[str, Any] = {"stdout": stdout.text, "stderr": stderr.text} if outcome.streams else {}
-    if outcome.status == "exited":
-        fields["exitCode"] = outcome.exit_code
-    elif outcome.status == "rejected":
-        fields["error"] = outcome.reason
-    else:
-        why = {"timed_out": "timed out after " + seconds_text(outcome.limit_s), "cancelled": "cancelled"}.get(outcome.status, outcome.reason)
-        fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
-    return {**fields, "notes": list(outcome.notes)} if outcome.notes else fields
-
-
-def format_json(outcome: Outcome, profile: Profile) -> str:
-    """The fields as JSON text."""
-    return json.dumps(stream_fields(outcome), ensure_ascii=False)
-
-
-def plain_code(outcome: Outcome) -> int:
-    """The exit code; -1 where there is none, a signal's included."""
-    return -1 if outcome.exit_code is None or outcome.signal else outcome.exit_code
-
-
-def format_labels(outcome: Outcome, profile: Profile) -> str:
-    """The answer as the exit code, or what came instead of one, before the labelled streams. Upholds REQ-BASH-023.1 and
-    REQ-BASH-023.3."""
-    stdout, stderr = both(outcome)
-    first = {"exited": "Exit code: %d" % plain_code(outcome), "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
-             "cancelled": "Cancelled", "failed": "Failed to execute: " + outcome.reason}.get(outcome.status, outcome.reason)
-    body = "STDOUT:\n%s\nSTDERR:\n%s" % (stdout.text, stderr.text) if stderr.text else stdout.text
-    text = first + "\n" + body if body or outcome.status == "exited" else first
-    notes = note_lines(outcome)
-    return text + ("" if not notes or text.endswith("\n") else "\n") + "\n".join(notes)
-
-
-def details_of(outcome: Outcome, profile: Profile) -> dict[str, Any]:
-    """What a profile says to programs beside the text."""
-    if profile.format is Format.LABELS:
-        return {"exit_code": plain_code(outcome), "success": outcome.exit_code == 0}
-    if profile.format is Format.JSON:
-        return stream_fields(outcome)
-    records = [fitted.record for fitted in both(outcome)]
-    return {name: record._asdict() for name, record in zip(("stdout", "stderr"), records) if record is not None}
-
-
-_FORMATS: Mapping[Format, Callable[[Outcome, Profile], str]] = MappingProxyType({
-    Format.BRACKETS: format_brackets, Format.SECTIONS: format_sections, Format.JSON: format_json, Format.LABELS: format_labels})
-
-
-def without_blank(text: str) -> str:
-    r"""The text; one that is empty, or white space alone, says that there is no output. Upholds REQ-BASH-024.4.
-
-    >>> without_blank(""), without_blank(" "), without_blank("a\n")
-    ('[no output]', ' \n[no output]', 'a\n')
-    """
-    if text and not text.isspace():
-        return text
-    return text + ("\n" if text and not text.endswith("\n") else "") + NO_OUTPUT
-
-
-def present(outcome: Outcome, profile: Profile) -> Result:
-    """The outcome in the words of a profile."""
-    stdout, stderr = both(outcome)
-    saved = outcome.saved
-    if saved is not None and saved.capped:
-        outcome = outcome._replace(notes=(*outcome.notes, NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))))
-    failed = outcome.status not in ("exited", "running") or (profile.nonzero_is_error and bool(outcome.exit_code))
-    return Result(text=without_blank(_FORMATS[profile.format](outcome, profile)), is_error=failed, status=outcome.status,
-                  exit_code=outcome.exit_code, signal=outcome.signal, stdout=stdout.text, stderr=stderr.text,
-                  truncated=stdout.cut or stderr.cut, total_bytes=outcome.total_bytes, pid=outcome.pid,
-                  output_file=saved.path if saved else None, duration_s=outcome.duration_s, error=outcome.error,
-                  notes=outcome.notes, details=details_of(outcome, profile))
+    name="guarded",
+    description=DESCRIPTION_GUARDED,
+    parameters=MappingProxyType({
+        "command": {"type": "string", "description": "The shell command to execute"}}),
+    required=("command",),
+    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
+    streams=Streams.SEPARATE,
+    cleaning=without_nul,
+    truncation=Truncation(
+        name="head, counted in bytes", fit=keep_first_bytes, limits=("max_output_bytes",),
+        kept=lambda row: (row.max_output_bytes + 4, 0)),
+    saving=Saving.NEVER,
+    format=Format(name="labels", write=format_labels, details=code_details),
+    nonzero_is_error=False,
+    max_output_bytes=HEAD_BYTES)
+
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)})
 
 
 # ---- 5 Decisions ----------------------------------------------------------------------------------------
@@ -1449,15 +1523,6 @@ def check_env(environ: Mapping[str, str]) -> None:
     """Raises ValueError for what no environment can hold."""
     if not all(isinstance(part, str) for pair in environ.items() for part in pair):
         raise ValueError("env maps strings to strings")
-
-
-def _is_number(value: object, least: float, most: float) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and least <= value <= most        # type: ignore[operator]  # a number by now
-
-
-def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and _is_number(value, least, most)
 
 
 def _is_text(value: object) -> bool:
@@ -4331,6 +4396,7 @@ class KnownJob:
         if known.status != "running" and self._final is not None:
             final = self._final
             if final.streams:
+                fit = profile.truncation.fit
                 streams = tuple(fit(stream, profile) for stream in final.streams)
                 return final.outcome._replace(streams=streams, pid=self.job.pid)
         with self._showing:
@@ -4340,7 +4406,8 @@ class KnownJob:
                 stream = Captured(b"", b"", 0)
         return Outcome(
             known.status, exit_code=known.exit_code, signal=known.signal, error=known.error,
-            reason=known.reason, limit_s=known.limit_s, streams=(fit(stream, profile),),
+            reason=known.reason, limit_s=known.limit_s,
+            streams=(profile.truncation.fit(stream, profile),),
             total_bytes=stream.total_bytes, pid=self.job.pid, notes=tuple(known.notes),
             saved=Saved(self.job.output_file, "", False))
 
@@ -4642,6 +4709,7 @@ class BashTool:
             streams = [without_unfinished(stream) for stream in streams]
         if answer.runs_on and answer.outcome.limit_s == 0.0:
             streams = ()                # a background command that runs: its file has the output
+        fit = self.profile.truncation.fit
         return answer.outcome._replace(streams=tuple(fit(one, self.profile) for one in streams))
 
     def _plan(self, request: Request, watched: bool) -> Plan:
@@ -4656,7 +4724,7 @@ class BashTool:
         elif profile.on_timeout is OnTimeout.KEEP:
             kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
             limits = limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
-        head_bytes, tail_bytes = kept_bytes(profile)
+        head_bytes, tail_bytes = profile.truncation.kept(profile)
         env = self._env     # the same object from call to call: it is sent once
         if request.env:
             env = {**env, **_encoded(request.env)}
@@ -4667,7 +4735,7 @@ class BashTool:
             watched=watched, saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
             limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
-            count_lines=profile.truncation is Truncation.TAIL,
+            count_lines="max_output_lines" in profile.truncation.limits,
             state_dir=tuple(self._state_dir))
 
     def _take_note_of_job(self, outcome: Outcome, exchange: Exchange | None, place: object) -> None:

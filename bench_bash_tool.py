@@ -1064,7 +1064,7 @@ DENSE = (b"\x1b[31ma\x1b[0m", b"\x1b[m", b"\x1b", b"\x1b[111111", b"a\r", b"\xff
 def _() -> Iterator[float]:
     def _to_text(piece: bytes) -> float:
         data = (piece * 131072)[:131072]
-        return statistics.median(1000 * took(lambda: bash_tool.fit(bash_tool.Captured(data, b"", len(data)), MODES)) for _ in range(3))
+        return statistics.median(1000 * took(lambda: MODES.truncation.fit(bash_tool.Captured(data, b"", len(data)), MODES)) for _ in range(3))
 
     for _ in range(7):
         yield max(map(_to_text, DENSE))
