@@ -2021,6 +2021,9 @@ class Spool:
             self._room -= len(chunk)
         except OSError as problem:
             self.saved = self.saved._replace(reason=_reason(problem))
+            if os.fstat(self._fd).st_size == 0:     # on a full disk: no answer names an empty file
+                self.discard()
+                self.saved = self.saved._replace(path=None)
 
     def discard(self) -> None:
         """Removes the file, which no answer will name."""
@@ -3057,9 +3060,9 @@ def _listen_for_signals() -> int:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with suppress(OSError, ValueError):
-            signal.signal(number, lambda *_: None)
+            signal.signal(signum, lambda *_: None)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return reader
