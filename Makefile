@@ -58,9 +58,9 @@ mutation: $(VENV)-mutation/ready    ## the pure sections mutated; what survives 
 	$(VENV)-mutation/bin/python test_bash_tool.py mutation $(SECTIONS) $(ARGS)
 
 .PHONY: fallbacks
-fallbacks: $(VENV)/ready    ## the suite without each gift of the platform, by the words of GIFTS in test_bash_tool.py
-	@set -e; for gift in pidfd proc children subreaper memfd files python; do echo "== without $$gift"; \
-	  BASH_TOOL_WITHOUT=$$gift $(IN_VENV) test_bash_tool.py suite -k 'not spec and not example and not soak' $(ARGS); done
+fallbacks: $(VENV)/ready    ## the suite without each optional feature of the platform: pidfd, /proc, memfd, …
+	@set -e; for feature in pidfd proc children subreaper memfd files python; do echo "== without $$feature"; \
+	  BASH_TOOL_WITHOUT=$$feature $(IN_VENV) test_bash_tool.py suite -k 'not spec and not example and not soak' $(ARGS); done
 
 .PHONY: attack
 attack: $(VENV)/ready   ## the rows of the attack on 0.1.0, and every kind of escapee at every ending; as root also as another user
@@ -116,7 +116,7 @@ judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a c
 	$(IN_VENV) test_bash_tool.py judge-the-judge $(ARGS)
 
 .PHONY: matrix
-matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv, under each of FLAVOURS, as nobody, and without each gift
+matrix:     ## the suite on every Python of MATRIX that is on the PATH or in pyenv, under each of FLAVOURS, as nobody, and without each optional feature
 	@set -e; for v in $(MATRIX); do \
 	  py=$$(command -v python$$v || true); "$$py" -c '' 2>/dev/null || \
 	  py=$$(ls -d "$$(pyenv root 2>/dev/null)"/versions/$$v.*/bin/python 2>/dev/null | tail -n 1); \

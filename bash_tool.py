@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The shell that an LLM agent works through: a command goes in, one honest answer comes out.
+"""A shell tool for LLM agents: a command goes in, an answer that a model can act on comes out.
 
     from bash_tool import BashTool
 

@@ -1199,7 +1199,7 @@ def judged(one: Figure) -> dict[str, Any]:
 
     verdict = "" if one.target is None else "met" if not _missed(one.target, 0) else "met within the noise" if not _missed(one.target, noise) else "MISSED"
     if verdict == "MISSED" and one.instead is not None and not _missed(one.instead, 0):
-        verdict = "not to be had"
+        verdict = "out of reach"
     return {"figure": one.name, "value": value, "noise": noise, "unit": one.unit, "target": one.target, "at_least": one.at_least,
             "verdict": verdict, "instead": one.instead, "because": one.because, "values": values}
 
@@ -1210,7 +1210,7 @@ def line(row: dict[str, Any]) -> str:
         return "%.1f %s" % (value, row["unit"]) if row["unit"] else "%.2f" % value
 
     target = "" if row["target"] is None else "%s %s" % ("≥" if row["at_least"] else "≤", _number(row["target"]))
-    because = " (%s); %s holds" % (row["because"], _number(row["instead"])) if row["verdict"] == "not to be had" else ""
+    because = " (%s); %s holds" % (row["because"], _number(row["instead"])) if row["verdict"] == "out of reach" else ""
     return "%-74s %9s ± %-5s %-10s %s%s" % (row["figure"], _number(row["value"]), _number(row["noise"]).split()[0], target, row["verdict"], because)
 
 

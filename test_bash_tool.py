@@ -5,7 +5,7 @@
     make flakes N=30           the suite again and again, disturbed in six ways; prints what was ever red
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
-    BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that gift of the platform
+    BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that feature of the platform
 
 A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))` or `@fault("t07", …)`. The module
 under test runs in three kinds of process: to patch it in this one changes nothing of a supervisor. `variant_module`
@@ -9944,7 +9944,7 @@ def test_the_benchmark_judges():
         assert row(1.0, 0.5, 1.0, 9.0) == row(1.0, 1.0) == row(1.0, 1.0, at_least=True) == "met" and row(None, 7.0) == ""
         assert row(1.0, 1.0, 1.1, 1.3) == row(1.0, 0.7, 0.9, 1.0, at_least=True) == "met within the noise"
         assert row(1.0, 1.1) == row(1.0, 1.1, 1.11, 1.12) == row(1.0, 0.9, at_least=True) == row(1.0, 1.3, instead=1.2) == "MISSED"
-        assert row(1.0, 1.1, instead=1.2, because="of this") == "not to be had" and bench.main() == 0
+        assert row(1.0, 1.1, instead=1.2, because="of this") == "out of reach" and bench.main() == 0
         row(1.0, 1.1)
         sys.exit(10 * bench.main())
         """)
@@ -9971,10 +9971,14 @@ def test_readme_is_true(tmp_path):
             conversation.run(transcript, marks=False)
     for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
         server = json.loads(configuration)["mcpServers"]["bash"]
-        words = [{"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL)}.get(word, word) for word in (server["command"], *server["args"])]
-        with Client(command=words, env=dict(os.environ, **server["env"])) as client:
-            assert client.call("pwd; echo $GH_TOKEN")["content"][0]["text"] == "/\nfor commands\n" and client.call("mkfs --help")["isError"]
-            assert "default (1min timeout)" in json.dumps(client.ask("tools/list"))
+        here = {"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}
+        words = [here.get(word, word) for word in (server["command"], *server["args"])]
+        given = server.get("env", {})
+        with Client(command=words, env=dict(os.environ, **given)) as client:
+            assert client.call("pwd")["content"][0]["text"] == "/\n"
+            if given:
+                assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
+                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(client.ask("tools/list"))
 
 
 def test_spec_numbers_exist():
