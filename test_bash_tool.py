@@ -10346,6 +10346,31 @@ def test_spec_for_levels(levels):
     assert not re.search(r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", ""))
 
 
+def test_spec_small_decisions():
+    """What 4.4, 4.8 and 4.12 to 4.14 decide in one sentence each, since a blind implementation had read it otherwise."""
+    env = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LC_CTYPE", "LANG")}
+    with Client("--mode", "default", env=dict(env, LC_ALL="", LC_CTYPE="", LANG="", BASH_TOOL_TIMEOUTS="")) as client:
+        def answer(params, method="tools/call"):
+            said = client.ask(method, **params)
+            return said["result"] if "result" in said else said["error"]["code"]
+
+        def text(**arguments):
+            return answer({"name": "bash", "arguments": arguments})["content"][0]["text"]
+
+        assert text(command=1.0) == '[system error: invalid arguments: "command" must be a string, got number]'
+        assert text(cmd=None, command=":").startswith('[system error: invalid arguments: unknown key "cmd"')
+        assert text(command="echo ${LC_CTYPE:-$LANG}") == "C.UTF-8\n"
+        version = "io.modelcontextprotocol/protocolVersion"
+        assert "resultType" not in answer({"_meta": {version: None}}, "tools/list")
+        assert "resultType" not in answer({"protocolVersion": "2025-06-18", "_meta": {version: "2026-07-28"}}, "initialize")
+        assert "resultType" in answer({}, "server/discover") and answer({"_meta": {version: 7}}, "tools/list") == -32602
+        for value, taken in (("0." + "1" * 1001, True), ("1" * 1000, True), ("1" * 1001, False), ("[" * 500 + "]" * 500, True)):
+            client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
+            assert client.receive()["id"] == (7 if taken else None), value[:9]
+    for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
+        assert cli("--mcp", env=dict(os.environ, **{"BASH_TOOL_" + name: value})).returncode == 125, (name, value)
+
+
 def test_spec_levels():
     """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
     assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
