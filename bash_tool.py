@@ -2878,7 +2878,9 @@ class Run(Command):
         if action is Action.WAIT:
             self._wait(until - now)
         elif action is Action.ANSWER:
-            self._go_on_as_job()
+            self._wait(0.0)     # a cancel or an exit that has come already goes before the answer
+            if not self.stops and self.exited_s is None:
+                self._go_on_as_job()
         elif action is Action.TERM:
             self.term_s = now
             if not self.stops:
