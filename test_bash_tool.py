@@ -2316,7 +2316,7 @@ WORST = ["x\r", "\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP",
 
 @clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), line.getvalue()\n"))
 def test_req_bash_008_5_linear_time():
-    length = 40000 if THOROUGH else 12000
+    length = 40000 if THOROUGH or CHANGED else 12000
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (length, 8 * length))
         most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2       # for eight times the text; quadratic is sixty-four
