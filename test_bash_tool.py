@@ -2254,7 +2254,7 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
     assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
 
 
-@clause("008.7", saboteur=('_BLANK_LINE = r" {79,}"', '_BLANK_LINE = r" {79}"'))
+@clause("008.7", saboteur=('_BLANK_END = r" {20,}', '_BLANK_END = r" {400,}'))
 @given(st.lists(st.sampled_from(["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]), max_size=12).map("".join))
 @settings(max_examples=300)
 def test_req_bash_008_7_blank_screens(text):
@@ -3669,8 +3669,7 @@ def test_t31_what_execve_cannot_carry():
     no_leak(lambda: BashTool(env=environment).run("echo hi"))
 
 
-@fault("t32", saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:",
-                        "except KeyError as failed:"))
+@fault("t32", saboteur=("                problem = _reason(failed)\n", "                problem = \"\"\n"))
 def test_t32_no_descriptor_no_process(tmp_path):
     """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is room."""
     answers = in_host("""
@@ -5483,7 +5482,7 @@ TOUR = [    # once everything, so that no luck is needed
                                     "        while self.status == \"running\" and self._is_supervised():\n"
                                     "            passed_s"))
 @fault("jobs_machine-9", saboteur=("        if self.plan.background:\n            self.detach()\n",
-                                   "        self.detach()\n"))
+                                   "        if True:\n            self.detach()\n"))
 @fault("jobs_machine-8", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
                                    "if PROC is None or known.pid < 2:\n        return []"))
 @fault("jobs_machine-7", saboteur=("self._shown_bytes = self._shown_up_to(shown_bytes)", "self._shown_bytes = 0"))
