@@ -76,7 +76,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import (
-    Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence, Union)
+    Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence, Union, overload)
 
 __version__ = "0.1.0"
 
@@ -114,6 +114,7 @@ HOST_SLACK_S = 0.5          # what a supervisor may answer late before the host 
 LOOK_AROUND_S = 1.0         # how often a caller that waits looks at its clock
 CANCEL_EVERY_S = 0.05       # how often a second cancel of the same token is looked for
 ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
+SLOW_PYTHON_S = 600.0       # ... and its interpreter is not started again before this
 REQUESTS_MOST = 8           # tries: up to IDLE_MOST idle supervisors, two fork servers, a fork
 IDLE_MOST = 4               # idle supervisors that the host holds on to
 IDLE_S = 10.0               # ... each of which ends by itself after this
@@ -192,6 +193,7 @@ JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
+NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
 
 JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
@@ -895,19 +897,41 @@ def job_lines(outcome: Outcome) -> list[str]:
 def completion_note(outcome: Outcome, still: str) -> str:
     """The note at the end of a job's output file: how the job ended, and what of it still runs.
     Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
-    if outcome.status == "timed_out":
-        how = "failed: timed out after " + seconds_text(outcome.limit_s)
-    elif outcome.status == "cancelled":
-        how = "failed: cancelled"
-    elif outcome.status != "exited":
-        how = "error: " + outcome.reason
-    elif outcome.exit_code is None:         # of leftovers, which have one status each
-        how = "error: exit status unknown"
-    elif outcome.signal:
-        how = "failed: signal: %d (%s)" % (outcome.exit_code - 128, outcome.signal)
-    else:
-        how = "failed: exit status: %d" % outcome.exit_code if outcome.exit_code else "completed"
+    how = _how_it_ended(outcome, ":")
     return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
+
+
+def _how_it_ended(outcome: Outcome, colon: str) -> str:
+    if outcome.status == "timed_out":
+        return "failed: timed out after " + seconds_text(outcome.limit_s)
+    if outcome.status == "cancelled":
+        return "failed: cancelled"
+    if outcome.status != "exited":
+        return "error: " + ("lost" if outcome.error == "lost" else outcome.reason)
+    if outcome.exit_code is None:           # of leftovers, which have one status each
+        return "error: exit status unknown"
+    if outcome.signal:
+        return "failed: signal%s %d (%s)" % (colon, outcome.exit_code - 128, outcome.signal)
+    if outcome.exit_code:
+        return "failed: exit status%s %d" % (colon, outcome.exit_code)
+    return "completed"
+
+
+def ended_note(pid: int, command: str, path: str, outcome: Outcome,
+               streams: Sequence[Captured]) -> str:
+    """The note with which the next answer of a tool tells that a job has ended. Upholds
+    REQ-BASH-027.1."""
+    how = _how_it_ended(outcome, "")
+    if outcome.status != "timed_out":
+        passed_s = outcome.duration_s
+        how += " after " + seconds_text(round(passed_s) if passed_s >= 1 else round(passed_s, 1))
+    last = ""
+    for stream in streams:      # of standard error, if there is any
+        end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
+        lines = [line for line in end.split("\n") if line.strip()]
+        last = "; last line: " + quoted(lines[-1].strip()) if lines else last
+    return NOTE_ENDED.format(
+        pid=pid, how=how, command=quoted(command), last=last, path=printable(path))
 
 
 def note_lines(outcome: Outcome) -> list[str]:
@@ -2679,6 +2703,7 @@ class Command(RunState):
         self.is_job = plan.background           # what a command leaves behind is another job
         self.is_attached = True
         self.stop_reason: Stop | None = None
+        self.cancels = 0                        # that the host has told
         self.notes: list[str] = []
         self.scratch: str | None = None
         self.remaining: list[Member] = []       # what goes on after the last event
@@ -2775,9 +2800,10 @@ class Command(RunState):
             path, reason, capped = outcome.saved
             fields["saved"] = (None if path is None else os.fsencode(path), reason, capped)
         idle = (self.alone and self.at_eof) or self.shell.pid == 0
+        record = self.record.read() if self.record is not None else None
         self.supervisor.line.send({
             "event": event, "run": self.run_id, "outcome": fields, "idle": idle,
-            "job": self.record is not None})
+            "record": None if record is None else record._asdict()})
 
     def _clear_scratch(self) -> None:
         """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
@@ -2905,7 +2931,9 @@ class Run(Command):
             wait_s = min(wait_s, LOOK_AROUND_S if self.reported else REAP_EVERY_S)
         self.supervisor.turn(wait_s)
         for message in self.supervisor.take_messages():
-            if message.get("cancel") == self.run_id:
+            wanted = message["count"] if message.get("cancel") == self.run_id else 0
+            while self.cancels < wanted:
+                self.cancels += 1
                 self._stop_for(Stop.CANCELLED)
         if self.supervisor.host_left() and self.is_attached:
             self.is_attached = False
@@ -3001,14 +3029,14 @@ class Run(Command):
             named = _named(self.remaining)
             self.notes.append(NOTE_SURVIVED.format(named=named) if named else NOTE_BLIND)
             self.detach()
-        if not self.reported:
-            self.tell_end()
-        elif not self.is_job:
-            self.settle(Outcome("exited"), "")
         if self.remaining and self.record is not None:
             survivors = [(member.pid, member.start) for member in self.remaining]
             with suppress(OSError):
                 self.record.add(survivors=survivors)
+        if not self.reported:
+            self.tell_end()
+        elif not self.is_job:
+            self.settle(Outcome("exited"), "")
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -3691,7 +3719,8 @@ class Engine:
     def __init__(self, pythons: Sequence[str] | None = None) -> None:
         self.owner = os.getpid()
         self._lock = threading.RLock()      # a signal handler may run a command in its thread
-        self._pythons = list(_pythons() if pythons is None else pythons)
+        found = _pythons() if pythons is None else pythons
+        self._pythons = dict.fromkeys(found, 0.0)       # and the moment from which to try each
         self._servers: dict[Inherited, ForkServerHandle] = {}
         self._idle: list[Line] = []
         self._orphans: list[tuple[int, int]] = []
@@ -3723,7 +3752,9 @@ class Engine:
         if server is not None:
             self.replace(server)
         # Looked at now: after a setuid(2) of the host an interpreter may be out of reach.
-        usable = [path for path in self._pythons if os.access(path, os.X_OK)]
+        now = time.monotonic()
+        usable = [path for path, from_s in self._pythons.items()
+                  if now >= from_s and os.access(path, os.X_OK)]
         python = usable[0] if usable else None
         try:
             server = self._servers[inherited] = ForkServerHandle(inherited, python)
@@ -3731,7 +3762,7 @@ class Engine:
         except (LineLost, OSError) as problem:
             shortage = isinstance(problem, OSError) and problem.errno in _SHORTAGES
             if python is not None and not shortage:
-                self._pythons.remove(python)        # it is no interpreter
+                self._pythons[python] = math.inf    # it is no interpreter
             raise
 
     def give_back(self, line: Line) -> None:
@@ -3742,12 +3773,14 @@ class Engine:
 
     def replace(self, server: ForkServerHandle) -> None:
         """Gives up a fork server that brings no supervisors: the next call starts another, with
-        the next interpreter if this one has never brought any."""
+        the next interpreter if this one has never brought any. One that was only slow is tried
+        again later: the machine may have been busy."""
         with self._lock:
             if self._servers.get(server.inherited) is server:
                 del self._servers[server.inherited]
-                if not server.proved and server.python in self._pythons:
-                    self._pythons.remove(server.python)
+                if not server.proved and server.python is not None:
+                    slow_until_s = time.monotonic() + SLOW_PYTHON_S
+                    self._pythons[server.python] = slow_until_s if server.is_usable() else math.inf
             server.close()
             if server.identity:
                 self._orphans.append(server.identity)
@@ -3856,7 +3889,7 @@ class Answer(NamedTuple):
     outcome: Outcome
     streams: Sequence[Captured] = ()
     runs_on: bool = False       # the command is a job now
-    is_job: bool = False        # a record of it stands beside its output
+    record: JobRecord | None = None     # of a job, or of what a command has left behind
 
 
 def _answer(event: Mapping[str, Any]) -> Answer:
@@ -3865,7 +3898,8 @@ def _answer(event: Mapping[str, Any]) -> Answer:
     if fields["saved"] is not None:
         path, reason, capped = fields["saved"]
         fields["saved"] = Saved(None if path is None else os.fsdecode(path), reason, capped)
-    return Answer(Outcome(**fields), streams, event["event"] == "running", event["job"])
+    record = None if event["record"] is None else JobRecord(**event["record"])
+    return Answer(Outcome(**fields), streams, event["event"] == "running", record)
 
 
 class Exchange:
@@ -3877,14 +3911,15 @@ class Exchange:
     def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
         self._plan, self._inherited, self._token = plan, inherited, token
         self._number = next(self._numbers)
+        self._begun_s = time.monotonic()
         self._line: Line | None = None
-        self._cancels: list[None] = []
         self._accepted = False              # a supervisor has the request
+        self._cancels: list[None] = []      # its length is the count: list.append is one step
         self._told = 0                      # cancels that the supervisor knows of
         self._gives_up_s = math.inf         # the moment after which no answer is expected
-        self.over = threading.Event()       # no event will come any more
         self._last: Answer | None = None
-        self._thread = threading.get_ident()    # the caller's
+        self._waiter: int | None = threading.get_ident()    # the thread that waits for events
+        self.over = threading.Event()       # no event will come any more
 
     def cancel(self) -> None:
         """Asks the command to end; once more means KILL now."""
@@ -3895,12 +3930,14 @@ class Exchange:
         return len(self._cancels) + (self._token.count if self._token is not None else 0)
 
     def _tell_cancels(self) -> None:
-        line = self._line
-        while line is not None and self._accepted and self._told < self._wanted():
-            self._told += 1
+        """Sends how often a stop was asked for. Two threads may send the same count: it is a
+        count, so that the supervisor does not take it for two stops."""
+        line, wanted = self._line, self._wanted()
+        if line is not None and self._accepted and self._told < wanted:
+            self._told = wanted
             self._expect_within(0.0)
             with suppress(LineLost):
-                line.send(pack({"cancel": self._number}), within_s=0.0)
+                line.send(pack({"cancel": self._number, "count": wanted}), within_s=0.0)
 
     def _expect_within(self, seconds: float) -> None:
         """A supervisor that does not answer by then hangs: a file system below it does not answer,
@@ -3913,7 +3950,7 @@ class Exchange:
         """How the command ended, or that it goes on. An exception in the caller ends the command,
         waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
         try:
-            return self._begin(stdin) or self._wait(on_output)
+            return self._begin(stdin) or self.wait(on_output)
         except BaseException:
             try:
                 if self._accepted:
@@ -3943,51 +3980,56 @@ class Exchange:
         for _ in range(REQUESTS_MOST):
             if self._wanted():
                 return Answer(Outcome("cancelled"))
-            engine, line = _own_engine(), None
+            engine = _own_engine()
             try:
-                line = engine.borrow(self._inherited)
-                event = self._request(line, fds)
+                self._line = line = engine.borrow(self._inherited)
             except LineLost:
-                event = None
+                continue
             except (OSError, RuntimeError, subprocess.SubprocessError) as failed:
                 problem = _reason(failed)
                 continue
-            if event is not None and event["event"] == "accepted":
+            event = self._request(line, fds)
+            kind = event["event"] if event is not None else None
+            if event is not None and kind == "accepted":
+                self._take_acceptance(line, event)
                 return None
-            if event is not None and event["event"] == "bug":
+            if event is not None and kind == "bug":
                 return self._bug(event)
-            if line is not None and line.was_accepted():
+            if line.was_accepted():
                 return self._lost()         # in the last moment: not to be run twice
-            self._leave()
+            self._drop_line()
             if event is not None:
                 problem = event["reason"]
-            elif line is not None and not line.supervisor:      # not one that was idle
+            elif not line.supervisor:       # not one that was idle
                 engine.replace(line.server)
         reason = "no supervisor could be started: " + problem
         return Answer(Outcome("failed", error="spawn_failed", reason=reason))
 
     def _request(self, line: Line, fds: Sequence[int]) -> Mapping[str, Any] | None:
         """Sends the request; returns the first event, or None if none comes in time."""
-        self._line = line
         plan = dict(self._plan._asdict(), limits=tuple(self._plan.limits))
         if line.sent_env is self._plan.env:
             plan["env"] = None
         line.sent_env = self._plan.env
-        line.send(pack({"request": self._number, "plan": plan}), fds)
         until = time.monotonic() + ACCEPT_S
         event = None
-        while event is None and time.monotonic() < until:
-            event = line.next(until - time.monotonic())
-        if event is not None and event["event"] == "accepted":
-            self._accepted = True
-            line.supervisor = event["supervisor"]
-            line.server.prove(tuple(event["server"]))
-            limits = self._plan.limits
-            waits_s = limits.answer_after_s
-            self._expect_within(limits.limit_s if waits_s is None else waits_s)
+        with suppress(LineLost):
+            line.send(pack({"request": self._number, "plan": plan}), fds)
+            while event is None and time.monotonic() < until:
+                event = line.next(until - time.monotonic())
         return event
 
-    def _wait(self, on_output: Callable[[str], object] | None) -> Answer:
+    def _take_acceptance(self, line: Line, event: Mapping[str, Any]) -> None:
+        self._accepted = True
+        line.supervisor = event["supervisor"]
+        line.server.prove(tuple(event["server"]))
+        limits = self._plan.limits
+        waits_s = limits.answer_after_s
+        self._expect_within(limits.limit_s if waits_s is None else waits_s)
+
+    def wait(self, on_output: Callable[[str], object] | None = None) -> Answer:
+        """The next answer: that the command goes on, or how it ended."""
+        self._waiter = threading.get_ident()
         live = LiveText(on_output) if on_output is not None else None
         while True:
             try:
@@ -4011,49 +4053,51 @@ class Exchange:
 
     def _next(self) -> Mapping[str, Any] | None:
         """The next event, or None after a while."""
-        if self._line is None:
+        line = self._line
+        if line is None:
             raise LineLost          # `close`, in another thread, has given the command up
         self._tell_cancels()
         wait_s = min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S)
         token = self._token
         if token is None:
-            return self._line.next(wait_s)
+            return line.next(wait_s)
         if token.count:         # its descriptor stays readable: the next cancel is looked for
-            return self._line.next(min(wait_s, CANCEL_EVERY_S))
+            return line.next(min(wait_s, CANCEL_EVERY_S))
         also = token.listen()
-        return self._line.next(0.0 if token.count else wait_s, also)
+        return line.next(0.0 if token.count else wait_s, also)
 
     def _accept(self, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
-        line = self._line
         answer = self._last = _answer(event)
         if answer.runs_on:
             self._gives_up_s = math.inf
             self._token = None              # it was for the call
-            self._told = min(self._told, len(self._cancels))
-            self._thread = 0                # the monitor thread's from now on
-            return answer
-        self._line = None
-        self.over.set()
-        if line is not None and event["idle"]:
+            self._waiter = None
+        elif event["idle"] and self._line is not None:
+            line, self._line = self._line, None
+            self.over.set()
             _own_engine().give_back(line)
-        elif line is not None:
-            line.close()
+        else:
+            self._leave()
         return answer
 
-    def _leave(self) -> None:
+    def _drop_line(self) -> None:
         line, self._line = self._line, None
-        self.over.set()
         if line is not None:
             line.close()
+
+    def _leave(self) -> None:
+        self._drop_line()
+        self.over.set()
 
     def _lost(self) -> Answer:
         """The supervisor was killed; its fork server ends what it leaves."""
         self._leave()
-        if self._last is not None:      # of a job, whose number and file are known
-            job = self._last.outcome._replace(status="failed", error="lost", reason=JOB_LOST)
-            return Answer(job)
-        return Answer(Outcome("failed", error="status_unknown", reason=SUPERVISOR_KILLED))
+        if self._last is None:
+            return Answer(Outcome("failed", error="status_unknown", reason=SUPERVISOR_KILLED))
+        return Answer(self._last.outcome._replace(      # of a job, whose number and file are known
+            status="failed", error="lost", reason=JOB_LOST,
+            duration_s=time.monotonic() - self._begun_s))
 
     def _bug(self, event: Mapping[str, Any]) -> Answer:
         """The supervisor has failed; its fork server ends what it leaves."""
@@ -4076,16 +4120,12 @@ class Exchange:
         runs_on = True
         while runs_on:
             self.cancel()
-            runs_on = self._wait(None).runs_on
-
-    def wait_for_end(self) -> Answer:
-        """How a job ended. For its monitor thread, which holds nothing but the line."""
-        return self._wait(None)
+            runs_on = self.wait().runs_on
 
     def wait_until_over(self) -> None:
         """Waits until no event will come any more, or none can be expected. In a signal handler,
         which has interrupted the very thread that waits for the events, returns at once."""
-        while self._thread != threading.get_ident() and not self.over.wait(LOOK_AROUND_S):
+        while self._waiter != threading.get_ident() and not self.over.wait(LOOK_AROUND_S):
             if time.monotonic() > self._gives_up_s + LOOK_AROUND_S:
                 self._leave()
 
@@ -4169,18 +4209,53 @@ class Job:
     since the epoch. Raises OSError where no sound record stands beside `output_file`.
     """
 
-    def __init__(self, output_file: str, grace_s: float = GRACE_S) -> None:
+    def __init__(self, output_file: str, grace_s: float = GRACE_S,
+                 known: JobRecord | None = None) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
-        with closing(Record.open(output_file)) as record:
-            known = record.read()
+        if known is None:
+            with closing(Record.open(output_file)) as record:
+                known = record.read()
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "the record of the job is damaged", output_file)
         self._known = known
         self.pid, self.command, self.created = known.pid, known.command, known.created
+        self._ended_s: float | None = None      # when the end was first seen
+        self._monitor_of = 0        # the process in which a thread waits for the end
+        self._final: Answer | None = None       # what that thread received
+        self._note = ""             # what the next answer of the tool says of it
+        self._bells: list[threading.Event] = []     # of the threads that wait for the end
 
     def __repr__(self) -> str:
         return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
+
+    def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
+        """What the monitor thread does: receives the end, and tells the threads that wait."""
+        self._monitor_of = os.getpid()
+        final = exchange.wait()
+        self._believe(final.record)
+        streams = final.streams
+        if final.record is None:    # the supervisor was killed: this writes what it could not
+            size = self.total_bytes
+            streams = [Captured(b"", self._output_from(max(0, size - SNIP_SIZE)), size)]
+        self._note = ended_note(self.pid, self.command, self.output_file, final.outcome, streams)
+        self._final = final
+        for bell in list(self._bells):
+            bell.set()
+        if on_end is not None:
+            on_end(self)            # an exception goes to threading.excepthook, and harms nothing
+
+    def _has_ended(self) -> bool:
+        """True once the job has ended and its note is written, or a second after its end if that
+        cannot be."""
+        if self._monitor_of == os.getpid():
+            return self._final is not None
+        known = self._look()
+        if known.status == "running":
+            return False
+        if self._ended_s is None:
+            self._ended_s = time.monotonic()
+        return known.noted or time.monotonic() > self._ended_s + LOOK_AROUND_S
 
     def _look(self) -> JobRecord:
         """What is known by now. Where the supervisor died before it had said all, this says the
@@ -4255,21 +4330,56 @@ class Job:
             return max(0.0, time.time() - known.created)
         return known.duration_s
 
-    def wait(self, timeout_s: float | None = None) -> bool:
+    @overload
+    def wait(self, timeout_s: float | None = None) -> bool: ...
+
+    @overload
+    def wait(self, timeout_s: float | None = None, *,
+             until: str | re.Pattern[str]) -> str | None: ...
+
+    def wait(self, timeout_s: float | None = None, *,
+             until: str | re.Pattern[str] | None = None) -> bool | str | None:
         """True once the job has ended and its note is written, or a second after its end if that
-        cannot be; False if it has not ended within `timeout_s` seconds."""
+        cannot be; False if it has not ended within `timeout_s` seconds.
+
+        `until`: a text, or a compiled pattern to search for, in the lines of the output, also in
+        those that came before; a line counts once its newline has come, or the job has ended.
+        Returns the first line that has it, or None when the job has ended without one or the time
+        is over. Upholds REQ-BASH-027.4."""
+        if until is None:
+            return bool(_await_ends([self], 1, timeout_s))
+        wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
         begun = time.monotonic()
         deadline = begun + (math.inf if timeout_s is None else timeout_s)
+        offset, part = 0, bytearray()
         while True:
-            known = self._look()
-            if known.status != "running" and known.noted:
-                return True
+            ended = self.status != "running"
+            data = self._output_from(offset)
+            offset += len(data)
+            part += data
+            complete = len(part) if ended and not data else part.rfind(b"\n") + 1
+            for line in bytes(part[:complete]).split(b"\n"):
+                text = render(decode(line))
+                if wanted.search(text) and text:
+                    return text
+            del part[:complete]
             left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                return known.status != "running"
-            time.sleep(min(_pause_s(begun), left_s))
-            if known.status != "running":       # the note follows at once, unless the disk is full
-                deadline = min(deadline, time.monotonic() + 1.0)
+            if not data and (ended or left_s <= 0):
+                return None
+            if not data:        # a job of another process has nothing but its file to tell by
+                time.sleep(min(_pause_s(begun), left_s))
+
+    def _output_from(self, offset: int) -> bytes:
+        """The next part of the output, without the completion note, whose place is recorded before
+        it is written."""
+        try:
+            with open(_open_own(self.output_file, os.O_RDONLY), "rb") as file:
+                file.seek(offset)
+                data = file.read(MIB)
+        except OSError:
+            return b""
+        at = self._look().at if data else -1
+        return data[:max(0, at - offset)] if at >= 0 else data
 
     def read(self, offset: int = 0) -> tuple[str, int]:
         """The output from byte `offset` on, and the offset to go on from: no character is split,
@@ -4303,6 +4413,7 @@ class Job:
             if asked < wanted:
                 asked += self._ask_to_stop()
             time.sleep(_pause_s(begun))
+        _await_ends([self], 1, LOOK_AROUND_S)       # the event of the end may be on its way
         known = self._look()
         if known.status in ("running", "lost"):     # no supervisor has told the end
             return _end_remains(known, self._grace_s, stops)
@@ -4336,30 +4447,35 @@ class Job:
             os.close(fd)
 
 
-class KnownJob:
-    """A job that a model may ask about: with its events where it is of this tool, and up to where
-    its output was shown."""
+def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
+    """Those of the jobs that have ended, as soon as `enough` have, or the time is over. The monitor
+    thread of a job rings; of a job of another process the record is looked at, 20 times a second
+    at most: a file is all that this process shares with it."""
+    bell = threading.Event()
+    begun = time.monotonic()
+    deadline = begun + (math.inf if timeout_s is None else timeout_s)
+    for job in jobs:
+        job._bells.append(bell)
+    try:
+        while True:
+            ended = [job for job in jobs if job._has_ended()]
+            left_s = deadline - time.monotonic()
+            if len(ended) >= enough or left_s <= 0:
+                return ended
+            rings = all(job._monitor_of == os.getpid() for job in jobs)
+            bell.wait(min(left_s, LOOK_AROUND_S if rings else _pause_s(begun)))
+    finally:
+        for job in jobs:
+            job._bells.remove(bell)
 
-    def __init__(self, job: Job, exchange: Exchange | None, shown_bytes: int) -> None:
-        self.job, self._exchange = job, exchange
+
+class ShownJob:
+    """A job that a model may ask about, and up to where its output was shown."""
+
+    def __init__(self, job: Job, shown_bytes: int) -> None:
+        self.job = job
         self._shown_bytes = self._shown_up_to(shown_bytes)
-        self._final: Answer | None = None
         self._showing = threading.Lock()        # two that ask at once get each line once
-
-    def monitor(self) -> None:
-        """Receives the end of the job; what the monitor thread does."""
-        if self._exchange is not None:
-            self._final = self._exchange.wait_for_end()
-            self._exchange.over.set()
-
-    def ended(self) -> bool:
-        """True once nothing more will come."""
-        over = self._exchange is None or self._exchange.over.is_set()
-        return over and self.job.status != "running"
-
-    def kill(self, stops: Callable[[], int]) -> bool:
-        """Ends the job. True if nothing of it lives."""
-        return self.job._end(stops)
 
     def _shown_up_to(self, offset: int) -> int:
         """The place up to which an answer that ended at byte `offset` has shown the output: what
@@ -4397,14 +4513,12 @@ class KnownJob:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said."""
         known = self.job._look()
-        if known.status != "running" and self._exchange is not None:
-            self._exchange.over.wait(UNKILLABLE_S)
-        if known.status != "running" and self._final is not None:
-            final = self._final
-            if final.streams:
-                fit = profile.truncation.fit
-                streams = tuple(fit(stream, profile) for stream in final.streams)
-                return final.outcome._replace(streams=streams, pid=self.job.pid)
+        if known.status != "running":
+            self.job.wait(UNKILLABLE_S)     # for both streams, if they come to this process
+        final, fit = self.job._final, profile.truncation.fit
+        if known.status != "running" and final is not None and final.streams:
+            streams = tuple(fit(stream, profile) for stream in final.streams)
+            return final.outcome._replace(streams=streams, pid=self.job.pid)
         with self._showing:
             try:
                 stream = self._captured(known, profile.rolling_bytes)
@@ -4413,8 +4527,7 @@ class KnownJob:
         return Outcome(
             known.status, exit_code=known.exit_code, signal=known.signal, error=known.error,
             reason=known.reason, limit_s=known.limit_s,
-            streams=(profile.truncation.fit(stream, profile),),
-            total_bytes=stream.total_bytes, pid=self.job.pid, notes=tuple(known.notes),
+            streams=(fit(stream, profile),), total_bytes=stream.total_bytes, pid=self.job.pid, notes=tuple(known.notes),
             saved=Saved(self.job.output_file, "", False))
 
 
@@ -4462,6 +4575,115 @@ def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
+def _job_names(jobs: Iterable[Job]) -> str:
+    return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
+
+
+class Draft(NamedTuple):
+    """An answer without the notes that are told once: a call that is withdrawn takes none."""
+    outcome: Outcome
+    job: Job | None = None      # that the answer is about
+    starts_job: bool = False    # whose end is to be told
+    is_error: bool | None = None    # in the place of what the outcome says
+
+
+class JobTable:
+    """The jobs of one tool: how many live, which a model may ask about, and whose end the model has
+    yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
+    step is one operation on a dict."""
+
+    def __init__(self, most: int, grace_s: float,
+                 on_end: Callable[[Job], object] | None) -> None:
+        self.most, self._grace_s, self._on_end = most, grace_s, on_end
+        self._numbers = itertools.count()
+        self._live: dict[int, Job | None] = {}      # None: about to start
+        self._shown: dict[int, ShownJob] = {}       # what may be asked about, by number
+        self._untold: dict[str, Job] = {}           # by output file
+        self._held: list[Exchange] = []             # of jobs that no thread could be had for
+
+    def live(self) -> list[Job]:
+        """The jobs that have not ended."""
+        jobs = list(self._live.values())
+        return [job for job in jobs if job is not None and not job._has_ended()]
+
+    def enter(self, background: bool) -> tuple[int, Outcome | None]:
+        """The number of a place for a job, and the answer where there is no room for one that is
+        to start. First come, first served. Upholds REQ-BASH-003.16."""
+        place = next(self._numbers)
+        if not background:
+            return place, None
+        self._live[place] = None
+        for other, job in list(self._live.items()):
+            if job is not None and job._has_ended():
+                self._live.pop(other, None)
+        before = [job for other, job in list(self._live.items()) if other < place]
+        if len(before) < self.most:
+            return place, None
+        named = _job_names([job for job in before[:MAX_JOBS] if job is not None])
+        return place, Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
+            count=len(before), most=self.most, named=named or "none has a number yet"))
+
+    def leave(self, place: int) -> None:
+        """Gives back a place that no job has taken."""
+        if place in self._live and self._live[place] is None:
+            self._live.pop(place, None)
+
+    def add(self, answer: Answer, exchange: Exchange, command: str, place: int) -> Job | None:
+        """Takes in the job of an answer. What a command left behind is a job too, without a place
+        and without a monitor thread."""
+        outcome, record = answer.outcome, answer.record
+        path = outcome.saved.path if outcome.saved is not None else None
+        if record is None and answer.runs_on:       # damaged already: the command is a job still
+            record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)
+        if path is None or record is None or not record.pid:
+            return None
+        job = Job(path, self._grace_s, record)
+        self._shown[job.pid] = ShownJob(job, outcome.total_bytes)
+        ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
+        for pid in ended[:-MAX_JOBS]:
+            self._shown.pop(pid, None)
+        if answer.runs_on:
+            self._live[place] = job
+            try:
+                threading.Thread(
+                    target=job._monitor, args=(exchange, self._on_end), daemon=True).start()
+                job._monitor_of = os.getpid()
+            except RuntimeError:        # no thread to be had: the job goes on all the same
+                self._held.append(exchange)
+        return job
+
+    def find(self, pid: int, jobs: Callable[[], list[Job]]) -> ShownJob | None:
+        """The job with this number in its latest use, or None. Of a job that is known the files
+        may be gone."""
+        known = self._shown.get(pid)
+        if known is None or known.job._has_ended():     # the number may have been given again
+            same = [job for job in jobs() if job.pid == pid]
+            if same and (known is None or known.job.output_file != same[-1].output_file):
+                known = self._shown[pid] = ShownJob(same[-1], 0)
+        return known
+
+    def own(self, path: str) -> Job | None:
+        """The job with this output file, if its end is still to come to this tool."""
+        for job in self.live():
+            if job.output_file == path:
+                return job
+        return None
+
+    def told(self, draft: Draft) -> tuple[str, ...]:
+        """The notes on jobs that have ended and whose end no answer has told: taken out of the
+        table, so that each is told once. An answer that tells an end itself counts. Upholds
+        REQ-BASH-027.1 and REQ-BASH-027.2."""
+        if draft.job is not None and draft.outcome.status != "running":
+            self._untold.pop(draft.job.output_file, None)
+        notes = []
+        for path, job in list(self._untold.items()):
+            if job._final is not None and self._untold.pop(path, None) is not None:
+                notes.append(job._note)
+        if draft.starts_job and draft.job is not None:
+            self._untold[draft.job.output_file] = draft.job
+        return tuple(notes)
+
+
 class BashTool:
     """A shell for a model. Thread-safe; a context manager that closes.
 
@@ -4479,6 +4701,8 @@ class BashTool:
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
     state_dir   where files go (default: a private temporary folder)
     max_jobs    how many background jobs may live at once
+    on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread;
+                leftovers have none
 
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
     and the resource limits that this process had when the tool was made. Raises ValueError for a
@@ -4491,7 +4715,8 @@ class BashTool:
                  deny: str | Sequence[str] = (), confirm: Callable[[str], object] | None = None,
                  shell: str | Sequence[str] = ("bash",),
                  state_dir: str | os.PathLike[str] | None = None,
-                 max_jobs: int = MAX_JOBS) -> None:
+                 max_jobs: int = MAX_JOBS,
+                 on_job_end: Callable[[Job], object] | None = None) -> None:
         self.cwd = _directory(cwd)
         self.profile = _row(profile, timeout_s)
         self.withheld: tuple[str, ...] = ()
@@ -4502,7 +4727,6 @@ class BashTool:
         self._env = _encoded(passed)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         self._shell = [os.fsencode(word) for word in _strings(shell, "shell")]
-        self.max_jobs = max_jobs
         if not self._shell:
             raise ValueError("shell takes at least the name of a shell")
         if not isinstance(max_jobs, int) or isinstance(max_jobs, bool) or max_jobs < 0:
@@ -4516,11 +4740,15 @@ class BashTool:
         self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()   # what `close` ends
         self._closed = False
         self._owner = os.getpid()
-        self._known: dict[int, KnownJob] = {}       # what may be asked about, by number
-        self._places: dict[object, KnownJob | None] = {}    # live jobs; None: about to start
+        self._jobs = JobTable(max_jobs, self.profile.grace_s, on_job_end)
         self._files: list[str] = []                 # output files of this tool's jobs
         self._unnamed: list[str] = []               # output files of calls that had no answer
         self._untold = dict.fromkeys(self.withheld)     # names that no answer has told yet
+
+    @property
+    def max_jobs(self) -> int:
+        """How many background jobs may live at once."""
+        return self._jobs.most
 
     def __repr__(self) -> str:
         return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
@@ -4548,7 +4776,7 @@ class BashTool:
         one out of `on_output`, stops the command, waits until it is gone, and goes on; a second
         one does not wait. `on_output` gets live output as text, in the caller's thread.
         """
-        return self._answer(parse_arguments(arguments, self.profile), cancel, on_output)
+        return self._finish(self._draft(arguments, cancel, on_output))
 
     def run(self, command: str, *, mode: str = "default", timeout_s: float | None = None,
             cwd: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None,
@@ -4576,7 +4804,7 @@ class BashTool:
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Request):
             request = request._replace(cwd=cwd, env=env, stdin=stdin)
-        return self._answer(request, cancel, on_output)
+        return self._finish(self._serve(request, cancel, on_output))
 
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other
@@ -4584,7 +4812,7 @@ class BashTool:
         jobs = []
         for path in self._records():
             try:
-                job = Job(path, self.profile.grace_s)
+                job = self._jobs.own(path) or Job(path, self.profile.grace_s)
             except OSError:             # removed to make room, damaged, or another user's
                 continue
             if job.pid:
@@ -4602,6 +4830,14 @@ class BashTool:
                 return job
         live = ", ".join(str(job.pid) for job in jobs if job.status == "running")
         raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
+
+    def wait(self, jobs: Iterable[Job] | None = None, *, any: bool = False,
+             timeout_s: float | None = None) -> list[Job]:
+        """The jobs that have ended, once all of them have, or with `any` one of them, or after
+        `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
+        tool. The model is told all the same. Upholds REQ-BASH-027.4."""
+        waited = self._jobs.live() if jobs is None else list(jobs)
+        return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
 
     def close(self) -> None:
         """Ends every call that is still under way, and every job that is attached to this process;
@@ -4655,26 +4891,38 @@ class BashTool:
                 return Rejected("not_confirmed", NOT_CONFIRMED)
         return None
 
-    def _answer(self, request: Request | Inquiry | Rejected, cancel: Cancel | None,
-                on_output: Callable[[str], object] | None) -> Result:
+    def _draft(self, arguments: object, cancel: Cancel | None,
+               on_output: Callable[[str], object] | None) -> Draft:
+        """The answer to what a model sent, but for what `_finish` adds."""
+        return self._serve(parse_arguments(arguments, self.profile), cancel, on_output)
+
+    def _serve(self, request: Request | Inquiry | Rejected, cancel: Cancel | None,
+               on_output: Callable[[str], object] | None) -> Draft:
         if isinstance(request, Inquiry):
             return self._inquire(request, cancel)
-        if isinstance(request, Request):
-            refusal = self._admit(request)
-            if refusal is None:
-                outcome = self._run(request, cancel, on_output)
-                return present(outcome._replace(command=request.command, mode=request.mode), self.profile)
-            request = refusal
-        return present(Outcome("rejected", error=request.error, reason=request.reason), self.profile)
+        refusal = request if isinstance(request, Rejected) else self._admit(request)
+        if refusal is not None:
+            return Draft(Outcome("rejected", error=refusal.error, reason=refusal.reason))
+        assert isinstance(request, Request)
+        return self._run(request, cancel, on_output)
+
+    def _finish(self, draft: Draft) -> Result:
+        """The result, with the notes that are told once. Nothing comes between this and the
+        sending of the answer."""
+        outcome = draft.outcome
+        if outcome.status != "rejected":
+            outcome = self._with_withheld(outcome)
+        notes = (*self._jobs.told(draft), *outcome.notes)
+        result = present(outcome._replace(notes=notes), self.profile)
+        return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
     def _run(self, request: Request, cancel: Cancel | None,
-             on_output: Callable[[str], object] | None) -> Outcome:
-        place = object()
+             on_output: Callable[[str], object] | None) -> Draft:
         background = request.mode == "background"
+        place, refusal = self._jobs.enter(background)
         try:
-            refusal = self._no_room(place) if background else None
             if refusal is not None:
-                return refusal
+                return Draft(refusal)
             plan = self._plan(request, on_output is not None)
             users, groups = _own_users()
             inherited = self._inherited._replace(users=users, groups=groups)
@@ -4689,18 +4937,19 @@ class BashTool:
                 raise
             if background:
                 self._attached.discard(exchange)
-            outcome = self._fitted(answer)
-            if answer.is_job:
-                self._take_note_of_job(outcome, exchange if answer.runs_on else None, place)
+            job = self._jobs.add(answer, exchange, request.command, place)
+            if job is not None:
+                here = [file for file in self._files if os.path.exists(file)]
+                self._files = [*here, job.output_file]
+            outcome = self._fitted(answer)._replace(command=request.command, mode=request.mode)
+            return Draft(outcome, job, starts_job=answer.runs_on)
         finally:
-            if self._places.get(place) is None:
-                self._places.pop(place, None)
-        return self._with_withheld(outcome, request.command)
+            self._jobs.leave(place)
 
-    def _with_withheld(self, outcome: Outcome, command: str) -> Outcome:
+    def _with_withheld(self, outcome: Outcome) -> Outcome:
         """The outcome, with a note of the withheld names that it has to tell: each of them once."""
         told = []
-        for name in names_to_tell(tuple(self._untold), command, outcome):
+        for name in names_to_tell(tuple(self._untold), outcome.command, outcome):
             if name in self._untold:        # another thread may tell it
                 self._untold.pop(name, None)
                 told.append(shown(name))
@@ -4744,84 +4993,24 @@ class BashTool:
             count_lines="max_output_lines" in profile.truncation.limits,
             state_dir=tuple(self._state_dir))
 
-    def _take_note_of_job(self, outcome: Outcome, exchange: Exchange | None, place: object) -> None:
-        """Holds on to a job, for a model may ask about it; of those that ended, to the last few.
-        What a command left behind is a job too."""
-        path = outcome.saved.path if outcome.saved is not None else None
-        try:
-            job = Job(path or "", self.profile.grace_s)
-        except OSError:                 # removed already
-            return
-        if path is None or not job.pid:
-            return
-        known = KnownJob(job, exchange, outcome.total_bytes)
-        self._files = [file for file in self._files if os.path.exists(file)] + [path]
-        self._known[job.pid] = known
-        for pid in [pid for pid, other in list(self._known.items()) if other.ended()][:-MAX_JOBS]:
-            self._known.pop(pid, None)
-        if exchange is not None:
-            for other, held in list(self._places.items()):
-                if held is not None and held.job.status != "running":
-                    self._places.pop(other, None)
-            self._places[place] = known
-            with suppress(RuntimeError):        # no thread to be had: the job goes on all the same
-                threading.Thread(target=known.monitor, daemon=True).start()
-
-    def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Result:
+    def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
         """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
         REQ-BASH-021.9."""
-        known = self._known.get(inquiry.pid)
-        if known is None or known.ended():      # the number of one that ended may be given again
-            known = self._find(inquiry.pid, known)
+        known = self._jobs.find(inquiry.pid, self.jobs)
         if known is None:
             live = [job for job in self.jobs() if job.status == "running"]
             named = _job_names(live[-MAX_JOBS:]) or "none"
             reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return present(Outcome("rejected", error="no_such_job", reason=reason), self.profile)
-        self._known[inquiry.pid] = known
+            return Draft(Outcome("rejected", error="no_such_job", reason=reason))
         gone = True
         if inquiry.kill:
-            gone = known.kill(lambda: 1 + (cancel.count if cancel is not None else 0))
-        outcome = self._with_withheld(known.tell(self.profile), "")
+            gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+        outcome = known.tell(self.profile)
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
         # The question was answered, whatever the answer is.
-        return replace(present(outcome, self.profile), is_error=not gone)
-
-    def _find(self, pid: int, known: KnownJob | None) -> KnownJob | None:
-        """The job with this number, in its latest use; of one that is known the files may be
-        gone."""
-        try:
-            job = self.job(pid)
-        except LookupError:
-            return known
-        if known is not None and known.job.output_file == job.output_file:
-            return known
-        return KnownJob(job, None, 0)
-
-    def _no_room(self, place: object) -> Outcome | None:
-        """Takes a place among the live jobs of this tool; the answer where there is none. First
-        come, first served, and no lock, which a fork of the host or a signal handler could meet
-        held. Upholds REQ-BASH-003.16."""
-        self._places[place] = None
-        live: list[KnownJob | None] = []
-        for other, known in list(self._places.items()):
-            if other is place:
-                break
-            if known is None or known.job.status == "running":
-                live.append(known)
-            else:
-                self._places.pop(other, None)
-        if len(live) < self.max_jobs:
-            return None
-        named = _job_names([known.job for known in live[:MAX_JOBS] if known is not None])
-        return Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
-            count=len(live), most=self.max_jobs, named=named or "none has a number yet"))
-
-
-def _job_names(jobs: Iterable[Job]) -> str:
-    return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
+        return Draft(outcome, known.job, is_error=not gone)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -5073,7 +5262,7 @@ class Server:
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()                # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()    # lines, as bytes, and messages of a batch
-        self._outbox: deque[tuple[CallUnderway | None, dict[str, Any]]] = deque()
+        self._outbox: deque[tuple[CallUnderway | None, Draft | dict[str, Any]]] = deque()
         self._unsent = memoryview(b"")          # of the message that is being written
         self._at_end = False                    # nothing more is read
         self._has_reader = True                 # of the answers
@@ -5161,12 +5350,21 @@ class Server:
             if underway is not None:
                 del self._calls[underway.call.id]
             if underway is None or not underway.cancel.count:
-                return message
+                return self._final_message(underway, message)
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
             if progress is not None:
                 return progress
         return None
+
+    def _final_message(self, underway: CallUnderway | None,
+                       message: Draft | dict[str, Any]) -> dict[str, Any]:
+        """The message itself, or the answer to a call, with the notes that are told once. Upholds
+        REQ-BASH-027.6."""
+        if isinstance(message, dict):
+            return message
+        assert underway is not None
+        return call_message(underway.call, self._tool._finish(message), self._structured)
 
     def _take(self, message: object) -> None:
         """Does what a line, or a message of a batch, asks for."""
@@ -5188,7 +5386,8 @@ class Server:
         elif asked is not None:
             self._answer(asked)
 
-    def _answer(self, message: dict[str, Any], underway: CallUnderway | None = None) -> None:
+    def _answer(self, message: Draft | dict[str, Any],
+                underway: CallUnderway | None = None) -> None:
         """Has a message written, from any thread. That of a call is its last."""
         self._outbox.append((underway, message))
         self._wake_up()
@@ -5216,15 +5415,15 @@ class Server:
     def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does."""
         call = underway.call
+        answer: Draft | dict[str, Any]
 
         def tell(text: str) -> None:
             underway.add(text)
             self._wake_up()
 
         try:
-            result = self._tool.call(call.arguments, cancel=underway.cancel,
-                                     on_output=None if call.token is None else tell)
-            answer = call_message(call, result, self._structured)
+            answer = self._tool._draft(
+                call.arguments, underway.cancel, None if call.token is None else tell)
         except BaseException as bug:
             answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
         self._answer(answer, underway)

@@ -660,9 +660,23 @@ def notes_in(path):
     return NOTE.findall(Path(path).read_text())
 
 
+def news_in(result):
+    """The notes of a result that tell of jobs that have ended."""
+    return [note for note in result.notes if re.match(r"background process \d+ (completed|failed|error)", note)]
+
+
+def without_news(result):
+    """The result as it would be if no job had ended before."""
+    text = result.text
+    for note in news_in(result):
+        line = "[%s]\n" % note
+        text = text.replace(line, "", 1) if line in text else text.replace("\n[%s]" % note, "", 1)
+    return dataclasses.replace(result, text=text, notes=tuple(n for n in result.notes if n not in news_in(result)))
+
+
 def background(tool, command, **options):
     """The job of a command that is still running when it is answered."""
-    result = tool.run(command, mode="background", **options)
+    result = without_news(tool.run(command, mode="background", **options))
     assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
     assert result.text == ("<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (
         result.pid, result.output_file, result.pid))
@@ -773,7 +787,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
-@clause("003.5", saboteur=('else "completed"', 'else "succeeded"'))
+@clause("003.5", saboteur=('    return "completed"\n\n\ndef ended_note', '    return "succeeded"\n\n\ndef ended_note'))
 def test_req_bash_003_5_completed():
     with BashTool() as tool:
         for command, output in (("sleep 0.5", ""), ("sleep 0.5; printf x", "x"), ("echo a; sleep 0.5; (exit 3); echo b", "a\nb\n")):
@@ -782,8 +796,8 @@ def test_req_bash_003_5_completed():
             assert Path(job.output_file).read_text() == output + "\n\n[background process completed]\n"
 
 
-@clause("003.6", saboteur=("(outcome.exit_code - 128, outcome.signal)",
-                           "(outcome.exit_code, outcome.signal)"))
+@clause("003.6", saboteur=("(colon, outcome.exit_code - 128, outcome.signal)",
+                           "(colon, outcome.exit_code, outcome.signal)"))
 @needs_proc
 def test_req_bash_003_6_failed():
     with BashTool() as tool:
@@ -1045,7 +1059,7 @@ def test_req_bash_003_15_a_leftover_becomes_a_job():
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("if len(live) < self.max_jobs:", "if len(live) <= self.max_jobs:"))
+@clause("003.16", saboteur=("if len(before) < self.most:", "if len(before) <= self.most:"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -1284,7 +1298,7 @@ def test_t18_the_agent_dies_while_it_starts_a_job(moment):
     assert moment != "before the request" or not Path("me").exists() and tool.jobs() == []
 
 
-@fault("t19", saboteur=("elif outcome.signal:", "elif not outcome.signal:"))
+@fault("t19", saboteur=("    if outcome.signal:\n", "    if not outcome.signal:\n"))
 @needs_proc
 def test_t19_killed_from_a_shell_and_without_the_agent():
     """`kill -9 -PID` and `kill -TERM -PID`, with the agent and after its death, leave one note with the signal."""
@@ -1362,7 +1376,7 @@ def test_many_jobs_at_once():
         def calls():
             with ThreadPoolExecutor(10) as pool:
                 results = list(pool.map(lambda n: tool.run("echo job %d; sleep 600" % n, mode="background"), range(30)))
-                assert all(result.pid and not result.notes for result in results), results
+                assert all(result.pid and not without_news(result).notes for result in results), results
                 jobs = [tool.job(result.pid) for result in results]
                 assert {job.status for job in jobs} == {"running"}
                 assert all(pool.map(lambda job: job.kill(), jobs))
@@ -2826,10 +2840,8 @@ def cancelled_when(path, times=1):
     return cancel
 
 
-@clause("015.1", saboteur=("            if message.get(\"cancel\") == self.run_id:\n"
-                           "                self._stop_for(Stop.CANCELLED)",
-                           "            if message.get(\"cancel\") == self.run_id:\n"
-                           "                self._stop_for(Stop.TIMED_OUT)"))
+@clause("015.1", saboteur=("                self.cancels += 1\n                self._stop_for(Stop.CANCELLED)",
+                           "                self.cancels += 1\n                self._stop_for(Stop.TIMED_OUT)"))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -5019,6 +5031,25 @@ def holders(folder):
     return found
 
 
+class Hearing(BashTool):
+    """A tool whose answers come without the notes on jobs that have ended: those are counted, by output file."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.heard = collections.Counter()
+
+    def _heard(self, result):
+        """The result without what it tells of ended jobs, which is counted."""
+        self.heard.update(re.search(r"; output: (.*)$", note).group(1) for note in news_in(result))
+        return without_news(result)
+
+    def call(self, *arguments, **options):
+        return self._heard(super().call(*arguments, **options))
+
+    def run(self, *arguments, **options):
+        return self._heard(super().run(*arguments, **options))
+
+
 class Puppet:
     """A job that does what it is told through a FIFO, and what the model says of it."""
 
@@ -5153,7 +5184,7 @@ class JobsMachine(RuleBasedStateMachine):
     def tool(self, n):
         changes = {"drain_idle_s": 0.05, "drain_total_s": 0.1, "on_timeout": bash_tool.OnTimeout.KEEP}
         profile = tiny(default=20.0, grace=0.3, **changes) if n == 0 else keeping(20.0, **changes)
-        return BashTool(self.folder, state_dir=self.state, profile=dataclasses.replace(profile, grace_s=0.3), max_jobs=2)
+        return Hearing(self.folder, state_dir=self.state, profile=dataclasses.replace(profile, grace_s=0.3), max_jobs=2)
 
     def puppet(self, kind, trap, child, owner=None):
         child = ESCAPED if kind == "leftover" and child == IN_GROUP else child   # who held the output would be the job
@@ -5422,6 +5453,9 @@ class JobsMachine(RuleBasedStateMachine):
             found.append("a stranger was signalled")
         if os.path.exists(self.folder + "/never"):
             found.append("a closed tool ran a command")
+        for tool in self.tools:
+            running = {puppet.path for puppet in self.puppets if puppet.status == "running"}
+            found += [(path, "told", n) for path, n in tool.heard.items() if n != 1 or path in running]
         return found
 
     @invariant()
@@ -5486,8 +5520,7 @@ TOUR = [    # once everything, so that no luck is needed
 @fault("jobs_machine-8", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
                                    "if PROC is None or known.pid < 2:\n        return []"))
 @fault("jobs_machine-7", saboteur=("self._shown_bytes = self._shown_up_to(shown_bytes)", "self._shown_bytes = 0"))
-@fault("jobs_machine-6", saboteur=("if known is None or known.job.status == \"running\":\n                live",
-                                   "if known is None:\n                live"))
+@fault("jobs_machine-6", saboteur=("if other < place]", "if other < place and job is None]"))
 @fault("jobs_machine-4", saboteur=("            self._attached.add(exchange)\n",
                                    "            self._attached.discard(exchange)\n"))
 @fault("jobs_machine-2", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
@@ -5904,9 +5937,9 @@ def test_what_is_said_of_a_job():
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
         job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
         assert eventually(lambda: os.path.getsize(job.output_file) == 6)
-        told = [bash_tool.KnownJob(job, None, n)._shown_bytes for n in range(7)]
+        told = [bash_tool.ShownJob(job, n)._shown_bytes for n in range(7)]
         assert told == [0, 1, 2, 3, 3, 5, 6]
-        captured = [bash_tool.KnownJob(job, None, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
+        captured = [bash_tool.ShownJob(job, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
         assert captured == [bash_tool.Captured(b"", "é\n".encode(), 6, 2), bash_tool.Captured(b"", "é\n".encode(), 3, 1)]
         assert job.kill() and (record_of(job).at, record_of(job).noted) == (6, True)
         job = background(tool, "sleep 600")
@@ -6358,6 +6391,217 @@ def test_a_large_standard_input(shell):
     *large, (output, took_s), (seen) = json.loads(printed)
     assert all(right and more < 8 for right, more in large), large
     assert output == "no\n" and took_s < 20 and seen == "0\n0\n", printed
+
+
+# ---- 027 Jobs that tell ------------------------------------------------------------------------------------------------
+
+NEWS = re.compile(r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
+                  r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]")
+
+
+def told_in(text):
+    """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
+    return [(int(pid), how, json.loads(command), json.loads(last or "null")) for pid, how, command, last, _ in NEWS.findall(text)]
+
+
+def in_profile(name, **changes):
+    """A row with tiny limits that can have jobs of its own: JOBS keeps them, MODES starts them in the background."""
+    row = dataclasses.replace(PROFILES[name], grace_s=0.5, drain_idle_s=0.1, **changes)
+    return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
+
+
+@clause("027.1", saboteur=("        notes = (*self._jobs.told(draft), *outcome.notes)\n",
+                           "        notes = (*self._jobs.told(draft)[:1], *outcome.notes)\n"))
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_req_bash_027_1_the_next_answer_tells(name):
+    cases = [("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
+             ("sleep 1.2", "completed", None), ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
+             ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
+             ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost")]
+    with BashTool(profile=in_profile(name)) as tool:
+        mode = {"mode": "background"} if name == "modes" else {}
+        for next_call, marks in (({"command": "false"}, "exit code"), ({"command": "true"}, ""), ({"nonsense": 1}, "nonsense"),
+                                 ({"command": "kill -9 $PPID"}, "")):
+            with ThreadPoolExecutor(len(cases)) as pool:
+                started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
+            assert not any(told_in(result.text) for result in started), started
+            assert len(tool.wait(timeout_s=20)) in (len(cases), 0)
+            assert eventually(lambda: all(job._final is not None for job in tool._jobs._untold.values()))
+            result = tool.call(next_call)
+            told = told_in(result.text)
+            wanted = [(job.pid, how, command, last) for job, (command, how, last) in zip(started, cases)]
+            assert sorted(told) == sorted(wanted) and marks in result.text, (told, wanted, result.text)
+            lines = result.text.splitlines()
+            places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
+            first = int(name == "modes" and lines[0].startswith(("[command ", "[system error")))
+            assert places == (list(range(first, first + 5)) if name == "modes" else list(range(len(lines) - 5, len(lines)))), lines
+            assert all(note[0] != "[" for note in result.notes) and len(result.notes) >= 5
+            assert not told_in(tool.call({"command": "true"}).text)
+
+
+@clause("027.2", saboteur=('if draft.job is not None and draft.outcome.status != "running":', "if False:"))
+@needs_proc
+def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
+    with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
+        for verb in ("check_pid", "kill_pid"):
+            job = tool.run("echo x; sleep 0.7; exit 5" if verb == "check_pid" else "sleep 600")
+            if verb == "check_pid":
+                assert tool.wait(timeout_s=20) and not told_in(tool.call({"check_pid": job.pid}).text)
+            else:
+                assert tool.call({"kill_pid": job.pid}).status == "exited"
+            assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
+        assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
+        assert "still running" in modes.run("sleep 0.6 >/dev/null 2>&1 &").text       # leftovers are not told
+        assert eventually(lambda: all(job.status != "running" for job in modes.jobs()))
+        assert told_in(modes.run("true").text) == []
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_twenty_jobs_end_while_four_threads_call(name):
+    """Jobs that end at random are told each once, to some answer, and never before their end."""
+    ended, rows = [], random.Random(7)
+    with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
+        mode = {"mode": "background"} if name == "modes" else {}
+        started, texts, over = [], [], threading.Event()
+
+        def calls(n):
+            while not over.is_set():
+                arguments = [{"command": "true"}, {"command": "exit 3"}, {"oops": n}, {"command": "echo $$"}][n]
+                texts.append((time.monotonic(), tool.call(arguments).text))
+
+        def starts(seconds):
+            begun = time.monotonic()
+            command = "sleep %.2f; echo bye %d; exit %d" % (seconds, seconds * 100, seconds * 100 % 2)
+            result = tool.call({"command": command, **mode})
+            started.append((result.pid, command, begun + seconds))
+            texts.append((time.monotonic(), result.text))
+
+        callers = [threading.Thread(target=calls, args=(n,)) for n in range(4)]
+        for caller in callers:
+            caller.start()
+        with ThreadPoolExecutor(5) as pool:
+            list(pool.map(starts, [rows.uniform(0.6, 2.5) for _ in range(20)]))
+        assert eventually(lambda: len(ended) == 20, 30), (started, ended)
+        time.sleep(0.2)
+        over.set()
+        for caller in callers:
+            caller.join()
+        told = [(when, *one) for when, text in texts for one in told_in(text)]
+        told += [(time.monotonic(), *one) for one in told_in(tool.call({"command": "true"}).text)]
+        assert sorted(pid for _, pid, *_ in told) == sorted(pid for pid, _, _ in started) == sorted(job.pid for job in ended)
+        for when, pid, how, command, last in told:
+            ((_, text, due),) = [one for one in started if one[0] == pid]
+            code = int(text.rpartition(" ")[2])
+            assert when >= due and command == text and last.startswith("bye "), (when, due, command, last)
+            assert how == ("failed: exit status 1" if code else "completed")
+
+
+@clause("027.3", saboteur=("        if on_end is not None:\n            on_end(self) ", "        if False:\n            on_end(self) "))
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@needs_proc
+def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
+    seen = []
+
+    def ends(job):
+        seen.append((job.pid, job.status, job.exit_code, job.read()[0], threading.current_thread() is not threading.main_thread()))
+        raise RuntimeError("of the host")
+
+    with BashTool(on_job_end=ends) as tool:
+        started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
+        pids = [result.pid for result in started]
+        results = [tool.run("exit 1", mode="background"),       # it was over before the answer
+                   tool.run("sleep 0.4 >/dev/null 2>&1 &")]     # leftovers
+        assert eventually(lambda: len(seen) == 3)
+        note = lambda n: "failed: exit status: %d" % n if n else "completed"
+        assert sorted(seen, key=lambda one: one[2]) == [
+            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)]
+        told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
+        assert sorted(one[0] for one in told) == sorted(pids) and tool.run("echo hi").text == "hi\n"
+    assert not eventually(lambda: len(seen) > 3, 0.3)
+
+
+@clause("027.4", saboteur=("min(1, len(waited)) if any else len(waited)", "len(waited)"))
+@needs_proc
+def test_req_bash_027_4_waiting_for_jobs():
+    with BashTool(state_dir="state") as tool:
+        with ThreadPoolExecutor(3) as pool:
+            started = list(pool.map(lambda s: tool.run("sleep %s" % s, mode="background"), (600, 1.0, 1.6)))
+        jobs = [tool.job(result.pid) for result in started]
+        begun = time.monotonic()
+        assert tool.wait(timeout_s=0) == [] and tool.wait(jobs[:1], timeout_s=0.1) == []
+        assert tool.wait(jobs, any=True, timeout_s=20) == jobs[1:2] and tool.wait(jobs[1:], timeout_s=20) == jobs[1:]
+        assert time.monotonic() - begun < 10 and tool.wait(any=True, timeout_s=0.1) == []
+        others = BashTool(state_dir="state").jobs()         # the same jobs, of another tool: by their records
+        assert {job.pid for job in tool.wait(others, any=True, timeout_s=20)} == {job.pid for job in jobs[1:]}
+        threading.Timer(0.3, jobs[0].kill).start()
+        assert tool.wait(timeout_s=20) == jobs[:1] and tool.wait() == []
+        assert tool.wait([]) == [] and tool.wait([], any=True) == []
+        assert len(told_in(tool.run("true").text)) == 3     # to wait is not to be told
+
+
+@clause("027.5", saboteur=("complete = len(part) if ended and not data else", "complete = len(part) if not data else"))
+@needs_proc
+def test_req_bash_027_5_waiting_for_a_line():
+    with BashTool(state_dir="state") as tool:
+        command = "echo first; printf 'half '; sleep 0.7; echo line; printf '\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
+        for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
+            if job.status == "running" and not Path("later").exists():
+                assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
+                Path("later").write_text("")
+            assert job.wait(20, until="first") == "first" and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
+            assert job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"   # the note is no output
+            assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
+        running = background(tool, "seq 30000; echo x; sleep 600")
+        assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
+        assert running.kill() and running.wait(20, until="x") == "x"
+
+
+@clause("027.6", saboteur=("            if underway is not None:\n                del self._calls[underway.call.id]\n",
+                           "            if underway is not None:\n                del self._calls[underway.call.id]\n"
+                           "                message = self._final_message(underway, message)\n"))
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
+    slow = {"default": 20} if name == "modes" else {"default": 0.3}
+    with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
+        mode = {"mode": "background"} if name == "modes" else {}
+        pids, told = [], []
+        for n in range(20):
+            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 5 / 5, n % 2), **mode)["content"][0]["text"]
+            pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
+            told += told_in(text)
+        for _ in range(60):
+            if name == "modes":     # withdrawn: its answer is never sent
+                number = client.begin("sleep 0.2")
+                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+            told += told_in(client.call("true")["content"][0]["text"])
+            if len(told) >= 20:
+                break
+            time.sleep(0.05)
+        told += told_in(client.call("true")["content"][0]["text"])
+        assert sorted(one[0] for one in told) == sorted(pids), (told, pids)
+
+
+@needs_proc
+def test_a_server_is_started_asked_and_stopped():
+    """A real server in the background: wait for its line, ask it, stop it, be told."""
+    with BashTool() as tool:
+        server = "exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
+        job = tool.job(tool.run(server, mode="background").pid)
+        line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
+        port = re.search(r"port (\d+)", line).group(1)
+        asked = tool.run("%s -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).status)' http://127.0.0.1:%s/" % (
+            shlex.quote(sys.executable), port), env={"no_proxy": "*"})
+        assert asked.stdout == "200\n" and not asked.notes, asked
+        assert job.wait(5, until="GET / HTTP") and tool.run("kill -9 -%d; sleep 0.5" % job.pid).exit_code == 0
+        assert job.wait(20)
+        told = told_in(asked.text) + told_in(tool.run("true").text)
+        assert not told or told[0][:2] == (job.pid, "failed: signal 9 (SIGKILL)")
 
 
 def test_help_is_short_enough_to_read():
