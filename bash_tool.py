@@ -283,8 +283,8 @@ DROPPED_NAMES = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split())
 DROPPED_PREFIX = "BASH_FUNC_"
 
-# What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word of
-# API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
+# What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
+# of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
 SECRET_WORDS = frozenset(
     "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT PWD".split())
 SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
@@ -308,9 +308,9 @@ REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
 # ---- 2 Types -----------------------------------------------------------------------------------
-# The records that one part of the tool hands to another. What comes from outside (arguments, records
-# of jobs) is checked and becomes one of these at once; behind that there is no dict of unknown
-# content. What travels as JSON is a plain string, a choice that stays inside is an enum.
+# The records that one part of the tool hands to another. What comes from outside, arguments and
+# records of jobs, is checked and becomes one of these at once; behind that there is no dict of
+# unknown content. What travels as JSON is a plain string, a choice that stays inside is an enum.
 
 class Stop(Enum):
     """Why a run was ended before its time; the values are statuses."""
@@ -569,8 +569,8 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-# Patterns are strings, which `re` compiles and keeps at the first use: compiled here they would take
-# a fifth of the time that the import of this file takes.
+# Patterns are strings, which `re` compiles and keeps at the first use: compiled here they would
+# take a fifth of the time that the import of this file takes.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MOVES_NOTHING = (
     r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
@@ -1273,7 +1273,8 @@ JOBS = Profile(
     streams=Streams.SEPARATE,
     cleaning=sanitise,
     truncation=Truncation(
-        name="tail", fit=keep_tail, limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
+        name="tail", fit=keep_tail,
+        limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
         kept=lambda row: (0, row.rolling_bytes)),
     saving=Saving.OVER_LIMIT,
     format=Format(name="sections", write=format_sections, details=cut_details, tells_kept=True),
@@ -1319,8 +1320,10 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
     {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)})
 
 
-# ---- 5 Decisions ----------------------------------------------------------------------------------------
-# What to admit, what to hand on, what to do next: functions of values, with the time passed in.
+# ---- 5 Decisions -------------------------------------------------------------------------------
+# What the model is told of the tool, what is admitted, what environment a command gets, what a
+# record of a job says, and what to do next with a command: functions of values, with the time
+# passed in.
 
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     nullable = dict(schema, type=[schema["type"], "null"])
@@ -1328,36 +1331,47 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mode(name: str, limit_s: float) -> str:
-    limit = "%gmin" % (limit_s / 60) if limit_s >= 60 and limit_s % 60 == 0 else seconds_text(limit_s)
-    return "%s (%s)" % (name, "detached" if name == "background" else limit + " timeout")
+    """A mode as the schema describes it: `default (30s timeout)`."""
+    if name == "background":
+        return "background (detached)"
+    minutes, rest = divmod(limit_s, 60)
+    limit = "%dmin" % minutes if minutes and not rest else seconds_text(limit_s)
+    return "%s (%s timeout)" % (name, limit)
 
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
-    """What a model, or its client, is told of the tool. Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to 006.9."""
-    limits = {"{modes}": ", ".join(_mode(*item) for item in profile.timeouts_s.items()), "{default_ms}": "%d" % (1000 * profile.timeouts_s["default"])}
-    properties = {name: dict(schema) for name, schema in profile.parameters.items()}
-    for schema, (word, text) in itertools.product(properties.values(), limits.items()):
-        schema["description"] = schema["description"].replace(word, text)
+    """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
+    Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to REQ-BASH-006.9."""
+    modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
+    default_ms = "%d" % (1000 * profile.timeouts_s["default"])
+    properties = {}
+    for name, schema in profile.parameters.items():
+        text = schema["description"].replace("{modes}", modes).replace("{default_ms}", default_ms)
+        properties[name] = dict(schema, description=text)
     if "mode" in properties:
         properties["mode"]["enum"] = list(profile.timeouts_s)
-    arguments: dict[str, Any] = {"type": "object", **({"required": list(profile.required)} if profile.required else {}),
-                                 "properties": properties, "additionalProperties": False}
+    arguments: dict[str, Any] = {"type": "object"}
+    if profile.required:
+        arguments["required"] = list(profile.required)
+    arguments.update(properties=properties, additionalProperties=False)
     told = {"name": "bash", "description": profile.description.replace("{cwd}", printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
     if style == "openai":       # its strict form knows no key that may be left out
-        arguments.update(required=list(properties), properties={
-            name: value if name in profile.required else _or_null(value) for name, value in properties.items()})
+        for name in set(properties) - set(profile.required):
+            properties[name] = _or_null(properties[name])
+        arguments["required"] = list(properties)
         return {"type": "function", **told, "parameters": arguments, "strict": True}
     if style == "mcp":
-        return {**told, "title": "Bash", "inputSchema": arguments,
-                "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False,
-                                "openWorldHint": True}}
+        hints = {"title": "Bash", "readOnlyHint": False, "destructiveHint": True,
+                 "idempotentHint": False, "openWorldHint": True}
+        return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
     raise ValueError('style must be "anthropic", "openai" or "mcp", got %r' % (style,))
 
 
 def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text, UTF-8. Raises ValueError for what is none, nesting and numbers beyond reason included."""
+    """The value of a JSON text, as bytes in UTF-8. Raises ValueError for what is none, and for
+    nesting and numbers beyond reason."""
     def _no_number(name: str) -> NoReturn:
         raise ValueError("%s is no JSON" % name)
 
@@ -1366,24 +1380,33 @@ def load_json(text: str | bytes) -> Any:
             raise ValueError("a number of %d digits" % len(digits))
         return int(digits)
 
+    if isinstance(text, bytes):
+        text = text.decode("utf-8")
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8"), parse_constant=_no_number, parse_int=_integer)
+        return json.loads(text, parse_constant=_no_number, parse_int=_integer)
     except RecursionError:
         raise ValueError("too deeply nested") from None
 
 
+_TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer",
+               float: "number", type(None): "null"}
+
+
 def _type_name(value: object) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return "null" if value is None else names.get(type(value), type(value).__name__)
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
 def _quoted(names: Iterable[object]) -> str:
     return ", ".join('"%s"' % shown(name) for name in names)
 
 
-_JSON_TYPES: Mapping[str, Callable[[object], bool]] = MappingProxyType({
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))})
+def _is_integer(value: object) -> bool:
+    """True for an integer of JSON: 1000.0 is an integer, true is none."""
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 _VERBS = ("command", "check_pid", "kill_pid")
 
 
@@ -1400,45 +1423,62 @@ def parse_command(command: object, mode: object, timeout_s: float | None,
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
     if "\0" in command:
-        return _wrong('"command" holds a NUL character (at index %d), which no shell can take' % command.index("\0"))
+        return _wrong('"command" holds a NUL character (at index %d), which no shell can take'
+                      % command.index("\0"))
     lone = re.search("[\ud800-\udfff]", command)
     if lone is not None:
-        return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text' % (ord(lone.group()), lone.start()))
+        return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text'
+                      % (ord(lone.group()), lone.start()))
     return Request(command, mode, timeout_s)
 
 
+def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
+    """Why the value does not fit the schema; empty if it does."""
+    if schema["type"] == "string":
+        right = isinstance(value, str) or key == "mode"     # parse_command says more of a mode
+        return "" if right else '"%s" must be a string, got %s' % (key, _type_name(value))
+    if not _is_integer(value):
+        return '"%s" must be an integer, got %s' % (key, _type_name(value))
+    if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
+        return ""
+    got = "%d" % value if abs(value) < 1e15 else "a number of another size"
+    return '"%s" must be from %d to %d milliseconds, got %s' % (
+        key, schema["minimum"], schema["maximum"], got)
+
+
 def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Rejected:
-    """What a model sent, as a request; or why not, naming the key and what is allowed. Null means "not given".
-    Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and REQ-BASH-021.1."""
+    """What a model sent, as a request; or why not, naming the key and what is allowed. A key whose
+    value is null was not given. Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and
+    REQ-BASH-021.1."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
         except ValueError as problem:
             return _wrong("not a JSON object (%s)" % shown(problem))
     if not isinstance(arguments, Mapping):
-        return _wrong('expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments))
+        return _wrong('expected a JSON object such as {"command": "ls"}, got %s'
+                      % _type_name(arguments))
     unknown = [key for key in arguments if key not in profile.parameters]
     if unknown:
-        return _wrong('unknown key %s; allowed: %s' % (_quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters)))
+        return _wrong("unknown key %s; allowed: %s" % (
+            _quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters)))
     given = {key: value for key, value in arguments.items() if value is not None}
     for key, value in given.items():
-        schema = profile.parameters[key]
-        kind = schema["type"]
-        if not _JSON_TYPES[kind](value) and key != "mode":
-            return _wrong('"%s" must be %s %s, got %s' % (key, "an" if kind == "integer" else "a", kind, _type_name(value)))
-        if kind == "integer" and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-            got = "%d" % value if abs(value) < 1e15 else "a number of another size"     # a thousand digits say no more
-            return _wrong('"%s" must be from %s to %s milliseconds, got %s' % (key, schema.get("minimum"), schema.get("maximum"), got))
+        wrong = _wrong_argument(key, value, profile.parameters[key])
+        if wrong:
+            return _wrong(wrong)
     verbs = [verb for verb in _VERBS if verb in profile.parameters]
     chosen = [verb for verb in verbs if verb in given]
     if len(verbs) > 1 and len(chosen) != 1:
-        return _wrong("exactly one of %s is required, got %s" % (_quoted(verbs), _quoted(chosen) or "none"))
+        return _wrong("exactly one of %s is required, got %s" % (
+            _quoted(verbs), _quoted(chosen) or "none"))
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
-    if chosen != ["command"]:
-        if not -2 ** 31 < given[chosen[0]] < 2 ** 31:
-            return _wrong('"%s" must be a process ID, got a number of another size' % chosen[0])
-        return Inquiry(int(given[chosen[0]]), chosen == ["kill_pid"])
+    verb = chosen[0]
+    if verb != "command":
+        if not -2 ** 31 < given[verb] < 2 ** 31:
+            return _wrong('"%s" must be a process ID, got a number of another size' % verb)
+        return Inquiry(int(given[verb]), verb == "kill_pid")
     timeout_s = given["timeout"] / 1000 if "timeout" in given else None
     return parse_command(given["command"], given.get("mode", "default"), timeout_s, profile)
 
@@ -1477,9 +1517,9 @@ def looks_secret(name: str, value: str) -> bool:
     """True for a variable whose value has a secret's shape, or whose name says that it is secret,
     word by word, where the value is no plain setting.
 
-    >>> looks_secret("MY_API_KEY", "x"), looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("URL", "db://me:pw@host/")
-    (True, False, True)
-    >>> looks_secret("MAX_TOKENS", "4096"), looks_secret("DB_AUTH_METHOD", "trust")
+    >>> looks_secret("MY_API_KEY", "x"), looks_secret("URL", "db://me:pw@host/")
+    (True, True)
+    >>> looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("MAX_TOKENS", "4096")
     (False, False)
     """
     if re.search(_SECRET_VALUE, value):
@@ -1501,9 +1541,10 @@ def looks_secret(name: str, value: str) -> bool:
     return any(word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling)
 
 
-def scrub_env(environ: Mapping[str, str], keep: Sequence[str] = ()) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment without secrets and without what bends bash, with the non-interactive defaults forced; and the
-    names of what it withholds.
+def scrub_env(environ: Mapping[str, str],
+              keep: Sequence[str] = ()) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The environment without secrets and without what changes how bash reads a command, with the
+    non-interactive defaults over what is there; and the names that were withheld.
 
     `keep` are names, or globs of names, that pass although they look secret. A group of which one
     variable is withheld is withheld whole.
@@ -1549,38 +1590,65 @@ def check_env(environ: Mapping[str, str]) -> None:
         raise ValueError("env maps strings to strings")
 
 
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str) or len(value) > RECORD_ROOM:
-        return False
-    return not re.search("[\ud800-\udfff]", value)
+# What a record may say, by checks that stand for one kind of value each.
+_Check = Callable[[Any], bool]
 
 
-def _is_process(value: object) -> bool:
+def _text(most: int = RECORD_ROOM) -> _Check:
+    return lambda value: (isinstance(value, str) and len(value) <= most
+                          and not re.search("[\ud800-\udfff]", value))
+
+
+def _number(most: float) -> _Check:
+    return lambda value: _is_number(value, 0, most)
+
+
+def _whole(least: int, most: int = 2 ** 63 - 1) -> _Check:
+    return lambda value: _is_whole(value, least, most)
+
+
+def _list(is_right: _Check, most: int = sys.maxsize) -> _Check:
+    return lambda value: (isinstance(value, list) and len(value) <= most
+                          and all(map(is_right, value)))
+
+
+def _is_process(value: Any) -> bool:
     """A number and a start time."""
-    return (isinstance(value, list) and len(value) == 2
-            and _is_whole(value[0], 1, 2 ** 31 - 1) and _is_whole(value[1], 0, 2 ** 63 - 1))
+    return (_list(_whole(0))(value) and len(value) == 2 and 1 <= value[0] < 2 ** 31)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_pid(value: Any) -> bool:
+    """0 stands for a number that is not known yet."""
+    return _is_whole(value, 0, 2 ** 31 - 1) and value != 1
 
 
 _JOB_STATUSES = ("running", "exited", "timed_out", "cancelled", "failed", "lost")
-_RECORD_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType({
-    "command": _is_text, "boot": _is_text, "reason": _is_text, "note": _is_text,
-    "created": lambda value: _is_number(value, 0, 1e11),
-    "pid": lambda value: value == 0 or _is_whole(value, 2, 2 ** 31 - 1),
-    "session": lambda value: value == 0 or _is_whole(value, 2, 2 ** 31 - 1),
-    "start": lambda value: _is_whole(value, 0, 2 ** 63 - 1),
+_RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType({
+    "command": _text(),
+    "created": _number(1e11),
+    "pid": _is_pid,
+    "session": _is_pid,
+    "start": _whole(0),
+    "boot": _text(),
     "supervisor": lambda value: value == [] or _is_process(value),
-    "leftover": lambda value: isinstance(value, bool),
+    "leftover": _is_flag,
     "status": lambda value: value in _JOB_STATUSES,
-    "limit_s": lambda value: _is_number(value, 0, 1e9),
-    "exit_code": lambda value: _is_whole(value, 0, 255),
-    "total_bytes": lambda value: _is_whole(value, 0, 2 ** 63 - 1),
-    "duration_s": lambda value: _is_number(value, 0, 1e9),
-    "signal": lambda value: _is_text(value) and len(value) < ECHO_CHARS,
-    "error": lambda value: _is_text(value) and len(value) < ECHO_CHARS,
-    "notes": lambda value: isinstance(value, list) and len(value) < 20 and all(map(_is_text, value)),
-    "survivors": lambda value: isinstance(value, list) and all(map(_is_process, value)),
-    "at": lambda value: _is_whole(value, -1, 2 ** 63 - 1),
-    "noted": lambda value: isinstance(value, bool)})
+    "limit_s": _number(1e9),
+    "exit_code": _whole(0, 255),
+    "signal": _text(ECHO_CHARS - 1),
+    "error": _text(ECHO_CHARS - 1),
+    "reason": _text(),
+    "notes": _list(_text(), 19),
+    "total_bytes": _whole(0),
+    "duration_s": _number(1e9),
+    "survivors": _list(_is_process),
+    "note": _text(),
+    "at": _whole(-1),
+    "noted": _is_flag})
 
 
 def job_record(data: bytes) -> JobRecord | None:
@@ -1608,7 +1676,8 @@ def next_action(state: RunState, limits: Limits, now: float) -> tuple[Action, fl
     It looks at what is true, not at how it came about, so that no order of events is special:
 
         stop due?   shell?     last signal   then
-        no          runs       -             WAIT; ANSWER once the caller has waited; TERM at the limit
+        no          runs       -             WAIT; ANSWER once the caller has waited; TERM at the
+                                             limit
         no          ended      -             WAIT for the output and for what is ending; then REPORT
         no          reported   -             FINISH when nothing is left; TERM at the limit
         yes         any        none          TERM (with CONT, so that the stopped hear it)
@@ -1659,9 +1728,8 @@ def _after_exit(state: RunState, limits: Limits, now: float) -> tuple[Action, fl
 
 
 def status_of(returncode: int) -> tuple[int, str | None]:
-    """The exit code and the name of the signal, from subprocess's return code: signal n reads as 128 + n, as in any shell.
-
-    Upholds REQ-BASH-007.2.
+    """The exit code and the name of the signal, from subprocess's return code: signal n reads as
+    128 + n, as in any shell. Upholds REQ-BASH-007.2.
 
     >>> status_of(3), status_of(-9)
     ((3, None), (137, 'SIGKILL'))

@@ -1858,7 +1858,7 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 
 # ---- 006 Definition and arguments ------------------------------------------------------------------------------
 
-@clause("006.1", saboteur=('"required": list(profile.required)}', '"required": []}'))
+@clause("006.1", saboteur=("arguments[\"required\"] = list(profile.required)", "arguments[\"required\"] = []"))
 def test_req_bash_006_1_schema():
     definition = BashTool().definition()
     assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
@@ -2059,7 +2059,7 @@ def agreement(validates):
     assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
 
 
-@clause("006.9", saboteur=('<= value <= schema.get("maximum", value):', "<= value:"))
+@clause("006.9", saboteur=("<= value <= schema[\"maximum\"]:", "<= value:"))
 def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
@@ -2328,7 +2328,7 @@ WORST = ["x\r", "\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP",
          "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r", "\x1b[A", "\n\x1b[A", "x\n\x1b[2Ay", "\n\n\x1b[A\x1b[J", "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B"]
 
 
-@clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), line.getvalue()\n"))
+@clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), list(line.getvalue())\n"))
 def test_req_bash_008_5_linear_time():
     length = 40000 if THOROUGH or CHANGED else 12000
     for worst in WORST:
@@ -4616,7 +4616,8 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-@clause("021.10", saboteur=('not schema.get("minimum", value) <= value <= ', "not value <= "))
+@clause("021.10", saboteur=("\"minimum\" not in schema or schema[\"minimum\"] <= value",
+                           "\"minimum\" not in schema or -1 <= value"))
 @given(st.one_of(st.integers(-5, 5), st.sampled_from([86_400_000, 86_400_001, 10 ** 30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])))
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
