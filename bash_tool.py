@@ -1749,14 +1749,14 @@ def status_of(returncode: int) -> tuple[int, str | None]:
 # descendant of the command is left; then the supervisor can take the next command. Supervisors are
 # forked by the fork server, which executes this section and those above it, and nothing below.
 #
-# EOF is not exit and exit is not EOF: a leftover holds the pipe after the exit, `exec >&-` closes
-# it before. Output goes through a pipe, not straight into a file: `echo x > /dev/stderr` would
-# truncate the file.
+# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
+# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
+# file, because `echo x > /dev/stderr` would truncate the file.
 
 _WALL = 0x40000000          # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
 
-OWN_NAME = b"bash-tool"     # of fork servers and supervisors: `pkill python` does not mean them
+OWN_NAME = b"bash-tool"     # of fork servers and supervisors: `pkill python` does not match it
 
 # The line that the shell is told in its arguments. The shell reads its directory and enters it
 # (a directory whose file system hangs then holds the shell, which can be killed, and not the
@@ -2154,7 +2154,7 @@ class Record:
             stop_pipe = _beside(output, ".stop")
             os.mkfifo(stop_pipe, 0o600)
             os.chmod(stop_pipe, 0o600)
-            # Open for writing too: else poll(2) would report the end of each writer for ever.
+            # For writing too: without a writer poll(2) would report POLLHUP for ever (fifo(7)).
             flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             record.stop_pipe = os.open(stop_pipe, flags)
             os.rename(path + ".new", path)
@@ -2240,7 +2240,7 @@ class Record:
 # -- Processes
 
 class Member(NamedTuple):
-    """A process as the kernel lists it. The start time tells it from a later owner of its number."""
+    """A process as the kernel lists it. No later owner of its number has its start time."""
     pid: int
     dead: bool                  # it only waits to be reaped
     parent: int
@@ -2250,13 +2250,14 @@ class Member(NamedTuple):
 
 
 def _member(pid: int) -> Member | None:
-    """The kernel's line about a process (proc_pid_stat(5)); None if it is gone, or without /proc."""
+    """The kernel's line on a process (proc_pid_stat(5)); None if it is gone, or without /proc."""
     try:
         line = _read_file("%s/%d/stat" % (PROC, pid))
     except OSError:
         return None
     fields = line[line.rindex(b")") + 2:].split()   # the name before it may hold brackets
-    # A process whose first thread has exited reads as a zombie while its other threads run.
+    # While other threads run, a process whose first thread has exited has state Z too; the field
+    # num_threads tells (proc_pid_stat(5)).
     dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
     numbers = [int(field) for field in (*fields[1:4], fields[19])]
     return Member(pid, dead, *numbers)
@@ -2330,9 +2331,10 @@ def _signal(pid: int, signum: int) -> None:
 
 
 def _kill_below(spared: Iterable[int] = ()) -> None:
-    """One pass of KILL over what is below this process. A process that forks and exits all the
-    time is this process's child for a moment after each fork, so the children come first, many
-    times. Sending STOP first takes far longer: the stopped are listed again and again."""
+    """One pass of KILL over the processes below this process. A process that forks and exits all
+    the time is this process's child for a moment after each fork, so the children are killed first,
+    many times. STOP before KILL was measured to take 10 to 500 times as long: each pass lists the
+    stopped processes again."""
     left_out = set(spared)
     for _ in range(KILLS_OF_CHILDREN):
         pids = [pid for pid in _lister()(os.getpid()) if pid not in left_out]
@@ -2485,7 +2487,8 @@ class SpawnError(Exception):
 
 
 class Output:
-    """The output of one command: reads its pipes, and hands on what comes."""
+    """The pipes of one command's output: what is read goes to the buffers, to the spool and, as
+    live output, to the host."""
 
     def __init__(self, supervisor: "Supervisor", plan: Plan, state: RunState,
                  spool: Spool) -> None:
@@ -2644,8 +2647,8 @@ class ShellInput:
             self._feeder = None
 
     def unread(self) -> int:
-        """How many bytes of the text the shell has not read; not above 0 if it has read all. The
-        shell's place in a file is ours too."""
+        """How many bytes of the text the shell has not read; not above 0 if it has read all. Shell
+        and supervisor share the position in a file (open(2), open file descriptions)."""
         if self.fd is None:
             return 0
         try:
@@ -2662,8 +2665,8 @@ class ShellInput:
 
 
 class Shell:
-    """The shell of one command, and the group that it leads. Until the shell is reaped, its number
-    is no other process's and no other group's."""
+    """The shell of one command, and the process group that it leads. Until the supervisor reaps the
+    shell, the kernel gives its number to no other process and no other group."""
 
     def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
         self._plan = plan
@@ -2701,7 +2704,7 @@ class Shell:
         popen.returncode = 0        # the loop reaps the shell, not subprocess
 
     def signal_group(self, signum: int) -> bool:
-        """Signals the group as one, atomically against forks; False if that is not possible. Once
+        """Signals the group in one system call, which no fork escapes; False if that fails. Once
         the shell is reaped its number may be given again, but where the rest of the command cannot
         be looked for, the group is all that is known of it."""
         if self.returncode is not None and IS_SUBREAPER and PROC is not None:
@@ -2892,7 +2895,7 @@ class Command(RunState):
 
 
 class CannotEnter(Exception):
-    """The shell could not enter the directory of a command that nothing is known of yet."""
+    """The shell could not enter its directory, and the host has not been told of a job yet."""
 
 
 class Run(Command):
@@ -2921,7 +2924,7 @@ class Run(Command):
         except SpawnError as problem:
             _kill_below()
             self.spool.discard()
-            self.output.buffers.clear()     # the shell's words on a directory, if anything
+            self.output.buffers.clear()     # what bash said of a directory is in `reason`
             error, reason = problem.args
             self.send("ended", Outcome(
                 "failed", error=error, reason=reason, notes=tuple(self.notes)))
@@ -3040,7 +3043,8 @@ class Run(Command):
         if self.stops:
             return
         if self.answered:
-            # A stranger killed the shell of a job: so ends the rest.
+            # A signal that the supervisor did not send killed the shell: the rest of the job is
+            # ended too.
             self.stops = int(returncode < 0)
         elif is_unread and returncode == CWD_EXIT_CODE:
             if not self.plan.cwd_required and self.scratch is None:
