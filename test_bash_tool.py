@@ -7066,7 +7066,7 @@ def test_interop_definitions(profile):
     assert admitted(ChatCompletionFunctionToolParam, nested) and admitted(FunctionDefinition, nested["function"])
     dumped = mcp.types.Tool.model_validate(tool).model_dump(by_alias=True, exclude_none=True, mode="json")
     assert dumped == json.loads(json.dumps(tool))
-    for schema in (one["input_schema"], flat["parameters"], tool["inputSchema"], bash_tool.OUTPUT_SCHEMA):
+    for schema in (one["input_schema"], flat["parameters"], tool["inputSchema"], dict(bash_tool.OUTPUT_SCHEMA)):
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
     strict = flat["parameters"]
