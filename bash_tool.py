@@ -2918,7 +2918,6 @@ class Run(Command):
         CannotEnter."""
         try:
             self._begin()
-            self._wait(0.0)     # a cancel that came while the shell was made goes before an answer
             while self._step():
                 pass
         except SpawnError as problem:
