@@ -11820,7 +11820,7 @@ def a_character_in_pieces(q):
 
 @asks("008.5", "024.3")
 def text_takes_linear_time(q):
-    for piece in ("a\\033[m", "\\033]", "\\r", "\\033[", "\\b", "\\033P\\033", "ab\\033[1000D", "\\302\\233", "x\\r\\033[K", "\\033]8;;"):
+    for piece in ("a\\033[C", "\\033]", "\\r", "\\033[", "\\b", "\\033P\\033", "ab\\033[1000D", "\\302\\233", "x\\r\\033[K", "\\033]8;;"):
         begun = time.monotonic()
         reply = q.run("yes \"$(printf '%s')\" | tr -d '\\n' | head -c 131000; echo; echo end" % piece)
         took = time.monotonic() - begun
@@ -12953,7 +12953,7 @@ def what_is_kept_ends_with_the_server(q):
             r"Use check_pid or kill_pid to manage\.\]" % q.number("job"), reply.text)
     (q.folder / "go").touch()
     q.there("late")
-    q.alive("job")
+    q.alive("job", for_s=2)
     q.equal(wire.end(), 0, "exit code of the server:")
     q.dead("job")
 
@@ -13259,7 +13259,7 @@ def judge(arguments):
 # ---- The judge is judged: a panel of broken servers
 
 # Stands between the judge and a server, and changes what goes through as a row of JSON says: `options` are added, those of `without`
-# are dropped, `env` is set, and of a pair of a pattern and what takes its place `command` changes the commands of calls, `heard` and
+# are dropped, `env` is set, `at_end` is a last command, and of a pair of a pattern and what takes its place `command` changes the commands of calls, `heard` and
 # `said` the lines to and from the server.
 MIDDLEMAN = r"""
 import json, os, re, signal, subprocess, sys, threading
@@ -13296,23 +13296,51 @@ threading.Thread(target=hear, daemon=True).start()
 for line in server.stdout:
     sys.stdout.buffer.write(changed("said", line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
-sys.exit(server.wait())
+code = server.wait()
+subprocess.run(row.get("at_end", ":"), shell=True)
+sys.exit(code)
 """
 
 
-# Of each clause the servers that break it: a change of the source, (old, new), or a row of the middleman. A clause that is not
-# here has the saboteur of its property.
+# Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the saboteur's new one, a
+# pair is a change of the source, a dict a row of the middleman. A clause that is not here has its saboteur alone.
 BROKEN = {
+    "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
+    "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
+    "003.9": [{"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}],     # two notes
+    "003.12": [{"said": [[r"\\u20ac", r"\\ufffd"]]}],
+    "003.13": [{"heard": [['"kill_pid"', '"check_pid"']]}],
+    "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
+    "004.2": ["saboteur", {"options": ["--keep-env", "REFRESH_*"]}],
+    "004.5": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}}],
+    "006.1": ["saboteur", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}],
+    "006.3": ["saboteur", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
+    "008.2": ["saboteur", {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]}],          # CSI G does nothing
+    "008.5": ["line.write(run), sum(map(ord, 9 * line.getvalue()))"],
+    "009.7": [{"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"}, {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"}],
+    "011.1": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}}],
+    "011.2": ["saboteur", {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]}],        # what closed its output is not named
+    "011.4": [{"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
+    "014.2": ["saboteur", *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))],
+    "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
+    "017.7": ["saboteur", {"without": ["--deny"]}],
+    "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
+    "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
+    "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
+    "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
 }
 
 
 def broken_servers(number):
     """The servers that break a clause: a name and the words of each."""
-    for n, way in enumerate(BROKEN.get(number) or [SABOTEURS[number]]):
+    for way in BROKEN.get(number, ["saboteur"]):
         if isinstance(way, dict):
-            yield "%s with %s" % (number, json.dumps(way)), [sys.executable, "-I", "-S", str(written(MIDDLEMAN, "middleman-")), json.dumps(way), sys.executable, str(TOOL), "--mcp"]
-        else:
-            yield "%s with %r" % (number, way[1][:60]), [sys.executable, str(written(changed(SOURCE, way), "broken-")), "--mcp"]
+            yield "%s with %s" % (number, json.dumps(way)), [
+                sys.executable, "-I", "-S", str(written(MIDDLEMAN, "middleman-")), json.dumps(way), sys.executable, str(TOOL), "--mcp"]
+            continue
+        if isinstance(way, str):
+            way = SABOTEURS[number] if way == "saboteur" else (SABOTEURS[number][0].strip(), way)
+        yield "%s with %r" % (number, way[1][:60]), [sys.executable, str(written(changed(SOURCE, way), "broken-")), "--mcp"]
 
 
 def catches(number, words):
