@@ -4627,6 +4627,14 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     return os.path.normpath(os.path.join(base, os.fspath(cwd or "")))
 
 
+def _path(what: str, path: str | os.PathLike[str]) -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    absolute = os.path.abspath(os.fspath(path))
+    if "\0" in absolute:
+        raise ValueError("%s holds a NUL character" % what)
+    return absolute
+
+
 def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
@@ -4642,12 +4650,72 @@ def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
     return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
 
 
+def _environment(env: Mapping[str, str] | None,
+                 keep_env: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The environment of a tool's commands, and the names that are withheld."""
+    if env is None:
+        return scrub_env(dict(os.environ), keep_env)
+    return complete_env(env), ()
+
+
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
+
+
+def _limits(request: Request, profile: Profile) -> Limits:
+    """The waits of a command in its mode."""
+    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
+    limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
+    if request.mode == "background":    # the output of late writers is in the file
+        return limits._replace(
+            answer_after_s=LOOK_S, drain_idle_s=min(LEAVING_S, profile.drain_idle_s),
+            drain_total_s=min(2 * LEAVING_S, profile.drain_total_s))
+    if profile.on_timeout is OnTimeout.KEEP:
+        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+        return limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
+    return limits
+
+
+def _fitted(answer: Answer, profile: Profile) -> Outcome:
+    """The outcome with the texts of its streams."""
+    streams = answer.streams
+    if answer.runs_on:
+        streams = [without_unfinished(stream) for stream in streams]
+    if answer.runs_on and answer.outcome.limit_s == 0.0:
+        streams = ()                # a background command that runs: its file has the output
+    fit = profile.truncation.fit
+    return answer.outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
+
+
+def _refusal(request: Request, deny: Sequence[str],
+             confirm: Callable[[str], object] | None) -> Rejected | None:
+    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
+    REQ-BASH-018.2."""
+    for pattern in deny:
+        if pattern in request.command:
+            return Rejected("denied", DENIED.format(pattern=printable(pattern)))
+    if confirm is not None:
+        try:
+            confirmed = bool(confirm(request.command))
+        except Exception:
+            confirmed = False
+        if not confirmed:
+            return Rejected("not_confirmed", NOT_CONFIRMED)
+    return None
+
+
+def _withheld_notes(untold: dict[str, None], outcome: Outcome) -> tuple[str, ...]:
+    """The note of the withheld names that an answer has to tell: each of them once, by the call
+    that takes it out of the table."""
+    told = []
+    for name in names_to_tell(tuple(untold), outcome.command, outcome):
+        if untold.pop(name, "told by another thread") is None:
+            told.append(shown(name))
+    return (NOTE_WITHHELD.format(names=", ".join(told)),) if told else ()
 
 
 class Draft(NamedTuple):
@@ -4665,6 +4733,8 @@ class JobTable:
 
     def __init__(self, most: int, grace_s: float,
                  on_end: Callable[[Job], object] | None) -> None:
+        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
+            raise ValueError("max_jobs takes a whole number from 0 up, got %r" % (most,))
         self.most, self._grace_s, self._on_end = most, grace_s, on_end
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}      # None: about to start
@@ -4673,9 +4743,11 @@ class JobTable:
         self._held: list[Exchange] = []             # of jobs that no thread could be had for
 
     def live(self) -> list[Job]:
-        """The jobs that have not ended."""
-        jobs = list(self._live.values())
-        return [job for job in jobs if job is not None and not job._has_ended()]
+        """The jobs that have not ended; forgets the places of the others."""
+        for place, job in list(self._live.items()):
+            if job is not None and job._has_ended():
+                self._live.pop(place, None)
+        return [job for job in list(self._live.values()) if job is not None]
 
     def enter(self, background: bool) -> tuple[int, Outcome | None]:
         """The number of a place for a job, and the answer where there is no room for one that is
@@ -4684,9 +4756,7 @@ class JobTable:
         if not background:
             return place, None
         self._live[place] = None
-        for other, job in list(self._live.items()):
-            if job is not None and job._has_ended():
-                self._live.pop(other, None)
+        self.live()
         before = [job for other, job in list(self._live.items()) if other < place]
         if len(before) < self.most:
             return place, None
@@ -4709,6 +4779,7 @@ class JobTable:
         if path is None or record is None or not record.pid:
             return None
         job = Job(path, self._grace_s, record)
+        self.live()
         self._shown[job.pid] = ShownJob(job, outcome.total_bytes)
         ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
         for pid in ended[:-MAX_JOBS]:
@@ -4790,36 +4861,24 @@ class BashTool:
                  on_job_end: Callable[[Job], object] | None = None) -> None:
         self.cwd = _directory(cwd)
         self.profile = _row(profile, timeout_s)
-        self.withheld: tuple[str, ...] = ()
-        if env is None:
-            passed, self.withheld = scrub_env(dict(os.environ), _strings(keep_env, "keep_env"))
-        else:
-            passed = complete_env(env)
+        passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
         self._env = _encoded(passed)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         self._shell = [os.fsencode(word) for word in _strings(shell, "shell")]
         if not self._shell:
             raise ValueError("shell takes at least the name of a shell")
-        if not isinstance(max_jobs, int) or isinstance(max_jobs, bool) or max_jobs < 0:
-            raise ValueError("max_jobs takes a whole number from 0 up, got %r" % (max_jobs,))
-        given = None if state_dir is None else os.path.abspath(os.fspath(state_dir))
-        if given is not None and "\0" in given:
-            raise ValueError("state_dir holds a NUL character")
+        given = None if state_dir is None else _path("state_dir", state_dir)
         self._state_dir = StateDir.choose(
             given, self.profile.file_prefix, not self.profile.own_folder)
         self._inherited = Inherited.of_host()
         self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()   # what `close` ends
         self._closed = False
         self._owner = os.getpid()
+        self.max_jobs = max_jobs
         self._jobs = JobTable(max_jobs, self.profile.grace_s, on_job_end)
-        self._files: list[str] = []                 # output files of this tool's jobs
+        self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)    # output files of its jobs
         self._unnamed: list[str] = []               # output files of calls that had no answer
         self._untold = dict.fromkeys(self.withheld)     # names that no answer has told yet
-
-    @property
-    def max_jobs(self) -> int:
-        """How many background jobs may live at once."""
-        return self._jobs.most
 
     def __repr__(self) -> str:
         return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
@@ -4847,7 +4906,8 @@ class BashTool:
         one out of `on_output`, stops the command, waits until it is gone, and goes on; a second
         one does not wait. `on_output` gets live output as text, in the caller's thread.
         """
-        return self._finish(self._draft(arguments, cancel, on_output))
+        request = parse_arguments(arguments, self.profile)
+        return self._finish(self._draft(request, cancel, on_output))
 
     def run(self, command: str, *, mode: str = "default", timeout_s: float | None = None,
             cwd: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None,
@@ -4869,19 +4929,20 @@ class BashTool:
         if stdin is not None and not isinstance(stdin, (str, bytes)):
             raise ValueError("stdin takes str or bytes, got %s" % type(stdin).__name__)
         if cwd is not None:
-            cwd = os.path.normpath(os.path.join(self.cwd, os.fspath(cwd)))
-            if "\0" in cwd:
-                raise ValueError("cwd holds a NUL character")
+            cwd = _path("cwd", os.path.join(self.cwd, os.fspath(cwd)))
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Request):
             request = request._replace(cwd=cwd, env=env, stdin=stdin)
-        return self._finish(self._serve(request, cancel, on_output))
+        return self._finish(self._draft(request, cancel, on_output))
 
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other
         tools and of earlier processes. Upholds REQ-BASH-003.11."""
+        paths = self._state_dir.records()
+        if self._state_dir.shared:      # with other users: only what this tool has put there
+            paths = [path for path in list(self._files) if os.path.exists(_beside(path, ".job"))]
         jobs = []
-        for path in self._records():
+        for path in paths:
             try:
                 job = self._jobs.own(path) or Job(path, self.profile.grace_s)
             except OSError:             # removed to make room, damaged, or another user's
@@ -4921,8 +4982,7 @@ class BashTool:
         waiting = list(self._attached)
         while waiting:
             try:
-                for exchange in waiting:
-                    exchange.cancel()
+                self._stop_all()
                 for exchange in waiting:
                     exchange.wait_until_over()
                 waiting = []
@@ -4939,51 +4999,27 @@ class BashTool:
         for exchange in list(self._attached):
             exchange.cancel()
 
-    def _records(self) -> list[str]:
-        """The output files that a record stands beside."""
-        if self._state_dir.shared:
-            return [path for path in self._files if os.path.exists(_beside(path, ".job"))]
-        return self._state_dir.records()
-
-    def _admit(self, request: Request) -> Rejected | None:
-        """Why this tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
-        REQ-BASH-018.2."""
-        if self._closed:
-            return Rejected("closed", "this tool is closed")
-        for pattern in self._deny:
-            if pattern in request.command:
-                return Rejected("denied", DENIED.format(pattern=printable(pattern)))
-        if self._confirm is not None:
-            try:
-                confirmed = bool(self._confirm(request.command))
-            except Exception:
-                confirmed = False
-            if not confirmed:
-                return Rejected("not_confirmed", NOT_CONFIRMED)
-        return None
-
-    def _draft(self, arguments: object, cancel: Cancel | None,
+    def _draft(self, request: Request | Inquiry | Rejected, cancel: Cancel | None,
                on_output: Callable[[str], object] | None) -> Draft:
-        """The answer to what a model sent, but for what `_finish` adds."""
-        return self._serve(parse_arguments(arguments, self.profile), cancel, on_output)
-
-    def _serve(self, request: Request | Inquiry | Rejected, cancel: Cancel | None,
-               on_output: Callable[[str], object] | None) -> Draft:
+        """The answer to a request, but for what `_finish` adds."""
         if isinstance(request, Inquiry):
             return self._inquire(request, cancel)
-        refusal = request if isinstance(request, Rejected) else self._admit(request)
-        if refusal is not None:
-            return Draft(Outcome("rejected", error=refusal.error, reason=refusal.reason))
-        assert isinstance(request, Request)
-        return self._run(request, cancel, on_output)
+        if isinstance(request, Request):
+            refusal: Rejected | None = Rejected("closed", "this tool is closed")
+            if not self._closed:
+                refusal = _refusal(request, self._deny, self._confirm)
+            if refusal is None:
+                return self._run(request, cancel, on_output)
+            request = refusal
+        return Draft(Outcome("rejected", error=request.error, reason=request.reason))
 
     def _finish(self, draft: Draft) -> Result:
         """The result, with the notes that are told once. Nothing comes between this and the
         sending of the answer."""
         outcome = draft.outcome
-        if outcome.status != "rejected":
-            outcome = self._with_withheld(outcome)
         notes = (*self._jobs.told(draft), *outcome.notes)
+        if outcome.status != "rejected":
+            notes += _withheld_notes(self._untold, outcome)
         result = present(outcome._replace(notes=notes), self.profile)
         return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
@@ -5010,46 +5046,15 @@ class BashTool:
                 self._attached.discard(exchange)
             job = self._jobs.add(answer, exchange, request.command, place)
             if job is not None:
-                here = [file for file in self._files if os.path.exists(file)]
-                self._files = [*here, job.output_file]
-            outcome = self._fitted(answer)._replace(command=request.command, mode=request.mode)
+                self._files.append(job.output_file)
+            outcome = _fitted(answer, self.profile)
+            outcome = outcome._replace(command=request.command, mode=request.mode)
             return Draft(outcome, job, starts_job=answer.runs_on)
         finally:
             self._jobs.leave(place)
 
-    def _with_withheld(self, outcome: Outcome) -> Outcome:
-        """The outcome, with a note of the withheld names that it has to tell: each of them once."""
-        told = []
-        for name in names_to_tell(tuple(self._untold), outcome.command, outcome):
-            if name in self._untold:        # another thread may tell it
-                self._untold.pop(name, None)
-                told.append(shown(name))
-        if not told:
-            return outcome
-        note = NOTE_WITHHELD.format(names=", ".join(told))
-        return outcome._replace(notes=(*outcome.notes, note))
-
-    def _fitted(self, answer: Answer) -> Outcome:
-        streams = answer.streams
-        if answer.runs_on:
-            streams = [without_unfinished(stream) for stream in streams]
-        if answer.runs_on and answer.outcome.limit_s == 0.0:
-            streams = ()                # a background command that runs: its file has the output
-        fit = self.profile.truncation.fit
-        return answer.outcome._replace(streams=tuple(fit(one, self.profile) for one in streams))
-
     def _plan(self, request: Request, watched: bool) -> Plan:
         profile = self.profile
-        timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
-        limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
-        background = request.mode == "background"
-        if background:      # the answer does not wait for late writers; their output is in the file
-            limits = limits._replace(
-                answer_after_s=LOOK_S, drain_idle_s=min(LEAVING_S, profile.drain_idle_s),
-                drain_total_s=min(2 * LEAVING_S, profile.drain_total_s))
-        elif profile.on_timeout is OnTimeout.KEEP:
-            kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
-            limits = limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
         head_bytes, tail_bytes = profile.truncation.kept(profile)
         env = self._env     # the same object from call to call: it is sent once
         if request.env:
@@ -5057,8 +5062,8 @@ class BashTool:
         return Plan(
             text=request.command.encode("utf-8"), shell=self._shell,
             has_input=request.stdin is not None, cwd=os.fsencode(request.cwd or self.cwd),
-            cwd_required=request.cwd is not None, env=env, limits=limits, streams=profile.streams.value, background=background,
-            watched=watched, saves=profile.saving is not Saving.NEVER,
+            cwd_required=request.cwd is not None, env=env, limits=_limits(request, profile),
+            streams=profile.streams.value, background=request.mode == "background", watched=watched, saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
             limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
             count_lines="max_output_lines" in profile.truncation.limits,
@@ -5494,7 +5499,8 @@ class Server:
 
         try:
             answer = self._tool._draft(
-                call.arguments, underway.cancel, None if call.token is None else tell)
+                parse_arguments(call.arguments, self._tool.profile), underway.cancel,
+                None if call.token is None else tell)
         except BaseException as bug:
             answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
         self._answer(answer, underway)

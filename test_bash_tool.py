@@ -604,8 +604,8 @@ def in_group(pid, group):
     return False
 
 
-@clause("002.4", saboteur=("        streams = answer.streams\n",
-                           "        streams = answer.streams if answer.outcome.status != "
+@clause("002.4", saboteur=("    streams = answer.streams\n",
+                           "    streams = answer.streams if answer.outcome.status != "
                            "\"timed_out\" else ()\n"))
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
@@ -931,7 +931,8 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert job.wait(10) and eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
-@clause("003.11", saboteur=("        return self._state_dir.records()\n", "        return list(self._files)\n"))
+@clause("003.11", saboteur=("        paths = self._state_dir.records()\n",
+                            "        paths = list(self._files)\n"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
@@ -2939,7 +2940,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     assert not Path("made").exists()
 
 
-@clause("015.5", saboteur=("                for exchange in waiting:\n                    exchange.cancel()\n", ""))
+@clause("015.5", saboteur=("                self._stop_all()\n", ""))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -3103,8 +3104,8 @@ def test_req_bash_018_1_denied_substrings(deny, command):
         assert not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
 
 
-@clause("018.2", saboteur=("except Exception:\n                confirmed = False",
-                           "except Exception:\n                confirmed = True"))
+@clause("018.2", saboteur=("except Exception:\n            confirmed = False",
+                           "except Exception:\n            confirmed = True"))
 def test_req_bash_018_2_unconfirmed():
     def broken(_):
         raise RuntimeError("no answer")
