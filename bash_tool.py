@@ -99,32 +99,32 @@ DEFAULT_TIMEOUT_S = 30.0
 SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
 LOOK_S = 0.3                # a background command that fails within it is answered as failed
-GRACE_S = 15.0              # the most that passes between TERM and KILL (REQ-BASH-004)
-DRAIN_IDLE_S = 0.5          # after the shell's exit: `> >(sort)` wrote 86 ms late at worst
-DRAIN_TOTAL_S = 2.0         # ... and a leftover that never falls silent is not waited for longer
-LEAVING_S = 0.1             # what is just ending when the shell has ended is gone by then
-UNKILLABLE_S = 5.0          # after KILL: a process in an uninterruptible wait, or another user's
+GRACE_S = 15.0              # the most between TERM and KILL (REQ-BASH-004)
+DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms late at worst
+DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
+LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
+UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 KILLS_OF_CHILDREN = 16      # in one pass, before the whole tree is read: see _kill_below
-REAP_EVERY_S = 0.02         # where the end of a child may not be announced
-HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL when the host has left: gone within a second
-HOST_LEFT_KILL_S = 0.8      # after which the fork server ends a supervisor that has not acted
-HOST_LOOK_S = 0.5           # how often the host is looked at, where no descriptor tells its end
-HOST_SLACK_S = 0.5          # what a supervisor may answer late before the host gives it up
-LOOK_AROUND_S = 1.0         # how often a caller that waits looks at its clock
-CANCEL_EVERY_S = 0.05       # how often a second cancel of the same token is looked for
+REAP_EVERY_S = 0.02         # between two looks for ended children, where no signal announces them
+HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
+HOST_LEFT_KILL_S = 0.8      # after the host's end, until the fork server ends its supervisors
+HOST_LOOK_S = 0.5           # between two looks at the host, where no descriptor tells its end
+HOST_SLACK_S = 0.5          # by which a supervisor may answer late; then the host gives it up
+LOOK_AROUND_S = 1.0         # between two looks of a waiting caller at its clock
+CANCEL_EVERY_S = 0.05       # between two looks for a second cancel of the same token
 ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
 SLOW_PYTHON_S = 600.0       # ... and its interpreter is not started again before this
 REQUESTS_MOST = 8           # tries: up to IDLE_MOST idle supervisors, two fork servers, a fork
 IDLE_MOST = 4               # idle supervisors that the host holds on to
-IDLE_S = 10.0               # ... each of which ends by itself after this
-STRAYS_EVERY_S = 0.005      # how often a fork server looks while it has something to end
+IDLE_S = 10.0               # after which an idle supervisor ends by itself
+STRAYS_EVERY_S = 0.005      # between two looks of a fork server that has something to end
 CONTROL_BYTES = 5           # of a message to a fork server: a letter, and the number of a process
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
-COMMAND_TIMEOUT_S = 120.0   # the other seeds' (001 and 002; ours where 004 leaves it open)
+COMMAND_TIMEOUT_S = 120.0   # 001 and 002; 004 names none
 MAX_TIMEOUT_MS = 86_400_000     # what a model may ask for: a day, as in the background
 LONGEST_S = 1e9             # what a program may ask for: a record takes no more
 TAIL_LINES = 2000           # 001: this many lines or TAIL_BYTES, whichever is reached first
@@ -148,7 +148,7 @@ ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, whe
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 a few million digits take minutes
 MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
 MAX_CALLS = 64              # of one client at a time; a call takes ten descriptors, of 1,024
-OUTBOX_MESSAGES = 32        # that wait to be written; while there are so many nothing is read
+OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
                             # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
@@ -901,11 +901,17 @@ def completion_note(outcome: Outcome, still: str) -> str:
     return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
 
 
-def _how_it_ended(outcome: Outcome, colon: str) -> str:
+def stop_text(outcome: Outcome) -> str:
+    """Why the tool ended the command; empty where it did not."""
     if outcome.status == "timed_out":
-        return "failed: timed out after " + seconds_text(outcome.limit_s)
-    if outcome.status == "cancelled":
-        return "failed: cancelled"
+        return "timed out after " + seconds_text(outcome.limit_s)
+    return "cancelled" if outcome.status == "cancelled" else ""
+
+
+def _how_it_ended(outcome: Outcome, colon: str) -> str:
+    stopped = stop_text(outcome)
+    if stopped:
+        return "failed: " + stopped
     if outcome.status != "exited":
         return "error: " + ("lost" if outcome.error == "lost" else outcome.reason)
     if outcome.exit_code is None:           # of leftovers, which have one status each
@@ -970,8 +976,8 @@ def code_text(outcome: Outcome) -> str:
     """The exit code, with the signal's name where a signal ended the command; else why there is
     none."""
     if outcome.exit_code is None:
-        return {"timed_out": "none (timed out after %s)" % seconds_text(outcome.limit_s),
-                "cancelled": "none (cancelled)"}.get(outcome.status, "unknown")
+        stopped = stop_text(outcome)
+        return "none (%s)" % stopped if stopped else "unknown"
     name = signal_name(outcome)
     return "%d (%s)" % (outcome.exit_code, name) if name else str(outcome.exit_code)
 
@@ -1052,8 +1058,7 @@ def stream_fields(outcome: Outcome) -> dict[str, Any]:
     elif outcome.status == "rejected":
         fields["error"] = outcome.reason
     else:
-        why = {"timed_out": "timed out after " + seconds_text(outcome.limit_s),
-               "cancelled": "cancelled"}.get(outcome.status, outcome.reason)
+        why = stop_text(outcome) or outcome.reason
         fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
     if outcome.notes:
         fields["notes"] = list(outcome.notes)
@@ -1628,25 +1633,21 @@ def _is_pid(value: Any) -> bool:
 
 _JOB_STATUSES = ("running", "exited", "timed_out", "cancelled", "failed", "lost")
 _RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType({
-    "command": _text(),
+    **dict.fromkeys(("command", "boot", "reason", "note"), _text()),
+    **dict.fromkeys(("signal", "error"), _text(ECHO_CHARS - 1)),
     "created": _number(1e11),
     "pid": _is_pid,
     "session": _is_pid,
     "start": _whole(0),
-    "boot": _text(),
     "supervisor": lambda value: value == [] or _is_process(value),
     "leftover": _is_flag,
     "status": lambda value: value in _JOB_STATUSES,
     "limit_s": _number(1e9),
     "exit_code": _whole(0, 255),
-    "signal": _text(ECHO_CHARS - 1),
-    "error": _text(ECHO_CHARS - 1),
-    "reason": _text(),
     "notes": _list(_text(), 19),
     "total_bytes": _whole(0),
     "duration_s": _number(1e9),
     "survivors": _list(_is_process),
-    "note": _text(),
     "at": _whole(-1),
     "noted": _is_flag})
 
