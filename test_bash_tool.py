@@ -1267,10 +1267,11 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 # T18 to T29, as far as no clause says them.
 
 MOMENTS_OF_A_START = {      # in the host, or in the supervisor of which the host hears nothing any more
-    "before the request": ("        line.send(pack({\"request\"", "        " + DIE + "        line.send(pack({\"request\""),
-    "after the request": ("        until = time.monotonic() + ACCEPT_S\n",
-                          "        " + DIE + "        until = time.monotonic() + ACCEPT_S\n"),
-    "accepted": ("            line.server.prove(", "            " + DIE + "            line.server.prove("),
+    "before the request": ("            line.send(pack({\"request\"",
+                           "            " + DIE + "            line.send(pack({\"request\""),
+    "after the request": ("            while event is None and time.monotonic() < until:\n",
+                          "            " + DIE + "            while event is None and time.monotonic() < until:\n"),
+    "accepted": ("        line.server.prove(", "        " + DIE + "        line.server.prove("),
     "before the answer": ("        answer = self._last = _answer(event)\n",
                           "        " + DIE + "        answer = self._last = _answer(event)\n"),
 }
@@ -6017,7 +6018,7 @@ def test_the_shell_is_looked_for_along_the_path():
 
 def test_the_clock_of_a_run_starts_with_its_shell():
     """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
-    place = "                line = engine.borrow(self._inherited)\n"
+    place = "                self._line = line = engine.borrow(self._inherited)\n"
     module = variant_module((place, "                time.sleep(1.0)\n" + place))
     with module.BashTool() as tool:
         result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
