@@ -4736,7 +4736,7 @@ class JobTable:
                  on_end: Callable[[Job], object] | None) -> None:
         if not isinstance(most, int) or isinstance(most, bool) or most < 0:
             raise ValueError("max_jobs takes a whole number from 0 up, got %r" % (most,))
-        self.most, self._grace_s, self._on_end = most, grace_s, on_end
+        self.most, self._grace_s, self.on_end = most, grace_s, on_end
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}      # None: about to start
         self._shown: dict[int, ShownJob] = {}       # what may be asked about, by number
@@ -4789,7 +4789,7 @@ class JobTable:
             self._live[place] = job
             try:
                 threading.Thread(
-                    target=job._monitor, args=(exchange, self._on_end), daemon=True).start()
+                    target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
                 job._monitor_of = os.getpid()
             except RuntimeError:        # no thread to be had: the job goes on all the same
                 self._held.append(exchange)
@@ -5111,6 +5111,8 @@ INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
 Id = Union[str, int, float]     # 1.0 is an integer in JSON
 
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
 # structured content in the place of the text, or both: so it is off by default, and holds the text.
 OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(json.loads("""
@@ -5146,6 +5148,12 @@ class Call(NamedTuple):
 class Withdrawal(NamedTuple):
     """The client does not want the answer to a call any more."""
     id: Id
+
+
+class LogLevel(NamedTuple):
+    """The client says how much of a log it wants."""
+    jobs: bool                  # whether the ends of jobs, at the level info, are part of it
+    answer: dict[str, Any]
 
 
 class ProtocolError(Exception):
@@ -5233,7 +5241,7 @@ def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) 
     if method == "initialize":
         version = params.get("protocolVersion")
         known = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-        return {"protocolVersion": known, "capabilities": {"tools": {}},
+        return {"protocolVersion": known, "capabilities": {"logging": {}, "tools": {}},
                 "serverInfo": dict(SERVER_INFO)}
     if method == "server/discover":
         return {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
@@ -5245,7 +5253,7 @@ def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) 
 
 
 def _handle_request(id_: Id, method: str, params: Mapping[str, Any],
-                    tool: Mapping[str, Any]) -> dict[str, Any] | Call:
+                    tool: Mapping[str, Any]) -> dict[str, Any] | Call | LogLevel:
     meta = _object(params.get("_meta"), "_meta")
     version = meta.get(META + "protocolVersion")
     if method == "initialize":          # belongs to the older era, whatever its `_meta` says
@@ -5255,15 +5263,21 @@ def _handle_request(id_: Id, method: str, params: Mapping[str, Any],
     stateless = version is not None or method == "server/discover"
     if method == "tools/call":
         return _call(id_, params, meta.get("progressToken"), tool, stateless)
+    if method == "logging/setLevel":
+        level = params.get("level")
+        if level not in LOG_LEVELS:
+            raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % _quoted(LOG_LEVELS))
+        return LogLevel(level in ("debug", "info"), result_message(id_, {}, stateless))
     result = _result_of(method, params, tool)
     if stateless and result:            # all but that of `ping`
         result.update(ttlMs=0, cacheScope="private")
     return result_message(id_, result, stateless)
 
 
-def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
-    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
-    `tool` is the definition for MCP. Does nothing else, and raises nothing.
+def handle(message: object, tool: Mapping[str, Any]) -> (
+        dict[str, Any] | Call | Withdrawal | LogLevel | None):
+    """What a message asks for: an answer to send, a call to make, a call to withdraw, a level of
+    the log, or nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing.
     Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
     if not isinstance(message, dict):
         return error_message(None, INVALID_REQUEST,
@@ -5327,7 +5341,7 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.18."""
+    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.21."""
 
     def __init__(self, tool: BashTool, structured: bool = False, source: int = 0,
                  sink: int = 1) -> None:
@@ -5344,6 +5358,8 @@ class Server:
         self._at_end = False                    # nothing more is read
         self._has_reader = True                 # of the answers
         self._signals = 0                       # that came and were not acted upon
+        self._logs_jobs = False
+        tool._jobs.on_end = self._log_job
         self._wake, self.interrupts = os.pipe()     # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -5460,8 +5476,18 @@ class Server:
         elif isinstance(asked, Withdrawal):
             if asked.id in self._calls:
                 self._calls[asked.id].cancel.cancel()
+        elif isinstance(asked, LogLevel):
+            self._logs_jobs = asked.jobs
+            self._answer(asked.answer)
         elif asked is not None:
             self._answer(asked)
+
+    def _log_job(self, job: Job) -> None:
+        """Tells the end of a job to a client that wants a log, from the monitor thread of the job.
+        The note in the next answer stays. Upholds REQ-BASH-025.21."""
+        if self._logs_jobs:
+            self._answer({"jsonrpc": "2.0", "method": "notifications/message", "params": {
+                "level": "info", "logger": "bash_tool", "data": job._note}})
 
     def _answer(self, message: Draft | dict[str, Any],
                 underway: CallUnderway | None = None) -> None:

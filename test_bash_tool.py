@@ -5613,7 +5613,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
     meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
     known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
     assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)["result"] == {
-        "protocolVersion": version if known else "2025-11-25", "capabilities": {"tools": {}},
+        "protocolVersion": version if known else "2025-11-25", "capabilities": {"logging": {}, "tools": {}},
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__}}
 
 
@@ -5919,6 +5919,26 @@ def test_req_bash_025_20_a_glimpse(count, character):
         size = len(character.encode())
         assert abs(told.count(character) * size + skipped - count * size) <= 64 * (1 + told.count("skipped"))
         assert skipped or count * size <= 8192
+
+
+@pytest.mark.parametrize("level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)])
+@clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
+def test_req_bash_025_21_the_log(level, told):
+    with Client() as client:
+        if level is not None:
+            assert client.ask("logging/setLevel", level=level)["result"] == {}
+        for ending, how in (("exit 3", "failed: exit status 3"), ("true", "completed")):
+            pid = client.start("until [ -e go ]; do sleep 0.05; done; " + ending)
+            Path("go").touch()
+            if told:
+                message = client.receive()
+                assert message["method"] == "notifications/message" and (
+                    message["params"]["level"], message["params"]["logger"]) == ("info", "bash_tool")
+                assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
+            note = "[background process %d %s after " % (pid, how)
+            assert eventually(lambda: note in client.call("sleep 0.1")["content"][0]["text"])     # the model is told all the same
+            Path("go").unlink()
+        assert client.ask("ping")["result"] == {}       # and nothing comes twice
 
 
 @needs_proc
@@ -9895,7 +9915,7 @@ def test_messages_to_the_letter():
     new, odd, old = {version: "2026-07-28"}, {version: "2025-11-25"}, ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
     bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
     cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
-    started = lambda version: plain(protocolVersion=version, capabilities={"tools": {}}, serverInfo=info)
+    started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
     kept = {"ttlMs": 0, "cacheScope": "private"}
     for message, meant in (
             *((value, error(-32600, "a message must be an object, got " + kind, None)) for value, kind in (
@@ -9927,6 +9947,11 @@ def test_messages_to_the_letter():
             (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": "t", **new}), bash_tool.Call(1, {"a": 1}, "t", True))):
         assert bash_tool.handle(message, tool) == meant, message
         assert type(bash_tool.handle(message, tool)) is type(meant)
+    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
+        asked = bash_tool.handle(request("logging/setLevel", level=level), tool)
+        assert asked == bash_tool.LogLevel(level in ("debug", "info"), plain())
+    for level in ("loud", "", None, 7, []):
+        assert bash_tool.handle(request("logging/setLevel", level=level), tool)["error"]["code"] == -32602
     listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
     assert listed == tool and listed is not tool
     result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
@@ -12613,6 +12638,18 @@ def progress_is_short(q):
     q.match(r"(?s).*\n\[live output skipped: (at least )?[0-9.]+[KM]B\]\n.*", "".join(told))
 
 
+@asks("025.21")
+def the_log_tells_of_jobs(q):
+    if "jobs" not in q.judge.levels:
+        raise Unasked("only jobs are told of, and the level jobs is not claimed")
+    q.equal(q.wire.ask("logging/setLevel", level="info"), {})
+    number, _ = job_of(q, "sleep 1; exit 3")
+    message = q.wire.receive()
+    q.equal(message.get("method"), "notifications/message", "what comes when the job ends:")
+    q.match(r"background process %d failed: exit status 3 after .*" % number, message["params"]["data"])
+    q.equal(message["params"]["level"], "info", "level:")
+
+
 @asks("025.19")
 def text_alone(q):
     for value in (None, "", "0"):
@@ -13052,7 +13089,8 @@ class Exchange(Conversation):
     def hear(self, line):
         begun = time.monotonic()
         got = self.wire("lines").receive()
-        while isinstance(got, dict) and got.get("method") == "notifications/message":      # what a server logs is no news
+        while (isinstance(got, dict) and got.get("method") == "notifications/message"      # not asked for, it is no news
+               and "notifications/message" not in line):
             got = self.wire("lines").receive()
         self.took += time.monotonic() - begun
         if got is None:
