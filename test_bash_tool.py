@@ -6036,6 +6036,26 @@ def test_the_shell_is_looked_for_along_the_path():
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
 
 
+def test_an_interpreter_that_was_slow_is_tried_again_later():
+    """One that has failed is not; one that brought no supervisor in time is, after SLOW_PYTHON_S seconds."""
+    class Server:
+        """A fork server that never brought a supervisor."""
+        proved, identity, python, inherited = False, None, "/a/python", "everything"
+        close = staticmethod(lambda: None)
+
+        def __init__(self, lives):
+            self.is_usable = lambda: lives
+
+    for lives in (True, False):
+        engine, server = bash_tool.Engine(["/a/python", "/b/python"]), Server(lives)
+        engine._servers["everything"] = server
+        before = time.monotonic()
+        engine.replace(server)
+        again_s = engine._pythons["/a/python"]
+        assert engine._pythons["/b/python"] == 0.0 and not engine._servers
+        assert before + bash_tool.SLOW_PYTHON_S <= again_s < math.inf if lives else again_s == math.inf
+
+
 def test_the_clock_of_a_run_starts_with_its_shell():
     """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
     place = "                self._line = line = engine.borrow(self._inherited)\n"
