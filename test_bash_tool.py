@@ -13294,6 +13294,9 @@ def shown_verdict(report):
 
 def judge(arguments):
     """`make wire`: judges the server that BASH_TOOL_SERVER names; returns the exit code."""
+    global LONGEST_WAIT_S
+    if os.environ.get("BASH_TOOL_ADAPTER"):     # for information: most of what another tool does not do is waited for in vain
+        LONGEST_WAIT_S = 10.0
     words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(TOOL), "--mcp"]
     one = Judge(words, Adapter(os.environ.get("BASH_TOOL_ADAPTER", "")), json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}"), arguments)
     try:
