@@ -5237,7 +5237,7 @@ def _call(id_: Id, params: Mapping[str, Any], token: object, tool: Mapping[str, 
 
 
 def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any]:
-    """What the server answers by itself. Raises ProtocolError for a method that it does not have."""
+    """What the server answers by itself. Raises ProtocolError for a method that is unknown."""
     if method == "initialize":
         version = params.get("protocolVersion")
         known = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
@@ -5382,8 +5382,8 @@ class Server:
             self._turn(0.02)
 
     def _turn(self, wait_s: float | None) -> None:
-        """Waits until a descriptor is ready, reads and writes once, and handles what has come, as far
-        as there is room for answers."""
+        """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
+        far as there is room for answers."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
         message = None if self._unsent else self._next_message()
         if message is not None:     # in plain ASCII: some clients split lines where Unicode does
