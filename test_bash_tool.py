@@ -11,6 +11,61 @@ A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))` or `@faul
 under test runs in three kinds of process: to patch it in this one changes nothing of a supervisor. `variant_module`
 loads a copy in which a constant or a line is another.
 
+Contents, each begun by a line `# ---- …`:
+
+    The clauses of SPEC.md, and for each the wrong change under which its property must turn red
+    Helpers
+    001 Command execution
+    002 Timeouts
+    003 Jobs
+    004 Isolation
+    005 No terminal
+    006 Definition and arguments
+    007 Errors
+    008 Text
+    009 The whole output
+    010 Bounds
+    011 A held pipe
+    012 The command's text
+    013 The working directory is gone
+    014 The environment
+    015 Cancelling
+    016 Live output
+    017 The command line
+    018 Gates, 019 The host
+    020 The host dies
+    021 Sections, the tail, and jobs that a model asks about
+    022 Streams as data
+    023 Labels
+    024 What holds in every profile
+    025 The Model Context Protocol
+    026 The library
+    027 Jobs that tell
+    Jobs as a whole: random acts on real jobs, and what a simple model says of them
+    Reports from other tools that no single clause says
+    Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them
+    Soak
+    The pure functions, to the letter: what no clause says alone
+    The decision table, exhaustively
+    SPEC.md is the oracle
+    SPEC.md for some levels of conformance: make spec-for LEVELS=core,server
+    The file itself
+    Real sandboxes: `make interop`
+    Real clients, real links: `make interop`
+    Real frameworks and SDKs, each in its own loop, the model played: `make interop`
+    The own tests of packages from PyPI, without the tool and through it: `make packages`
+    Attacks on the engine, escapees, and a soak with faults: `make attack`, `make escapees`, `make engine-soak`
+    The judge
+    What the judge asks: core
+    What the judge asks: server
+    What the judge asks: jobs, and the other profiles
+    How the judge goes about it
+    The judge is judged: a panel of broken servers
+    Saboteurs
+    The suite in processes side by side
+    The suite again and again, disturbed: `make flakes`
+    Mutants: `make mutation`
+
 Real processes, real descriptors, tiny timeouts. Claims about the machine are polled for, never slept for.
 """
 
@@ -181,7 +236,8 @@ def nothing_is_left(monkeypatch, tmp_path):
 
 
 def dwellers(folder):
-    """The live processes whose directory lies in the folder, this one excluded: a test's, whatever their environment."""
+    """The live processes whose directory lies in the folder, this one excluded: a test's, whatever their
+    environment."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
@@ -344,7 +400,8 @@ class Client:
 
 
 def default_signals():
-    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &` ignores."""
+    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &`
+    ignores."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
@@ -364,7 +421,8 @@ def warm_up(module=bash_tool):
 
 
 def no_leak(calls, rounds=3):
-    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first round."""
+    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first
+    round."""
     assert eventually(lambda: tasks() == 1)     # what an earlier test left running has ended
     calls()
     warm_up()
@@ -1419,7 +1477,8 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
 @given(st.data())
 @settings(max_examples=200)
 def test_a_damaged_record_is_not_believed(data):
-    """A record is believed whole or not at all: what names a process or is shown has the right form, or hides the job."""
+    """A record is believed whole or not at all: what names a process or is shown has the right form, or hides the
+    job."""
     fields = {"command": "x", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [3, 4]}
     lines = [json.dumps({name: value}).encode() for name, value in fields.items()]
     good = bash_tool.job_record(b"\n".join(lines))
@@ -1478,7 +1537,8 @@ def test_jobs_of_a_host_without_streams(closed):
 @needs_proc
 @pytest.mark.parametrize("how", ["slow", "stopped", "killed"])
 def test_a_supervisor_that_does_not_get_to_its_command(how):
-    """Before its command began: a supervisor that was stopped is woken; of one that is cancelled or killed nothing is left."""
+    """Before its command began: a supervisor that was stopped is woken; of one that is cancelled or killed nothing is
+    left."""
     act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": DIE.strip()}[how]
     place = "            self._spawn()\n"
     module = variant((place, "            %s\n%s" % (act, place)))
@@ -1544,7 +1604,8 @@ def test_kill_reaches_what_emptied_its_environment():
                                  "ln -sf /etc/passwd state/*.log"])
 @pytest.mark.parametrize("then", ["exit 3", "sleep 1.2; exit 3"])
 def test_a_job_that_ruins_its_own_files(act, then):
-    """Whatever a job does to its files, the answer comes, its end is known while there is a record, and it can be ended."""
+    """Whatever a job does to its files, the answer comes, its end is known while there is a record, and it can be
+    ended."""
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         begun = time.monotonic()
         result = tool.run("%s; %s" % (act, then), mode="background")
@@ -1559,7 +1620,8 @@ def test_a_job_that_ruins_its_own_files(act, then):
 
 
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
-    """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout was noticed."""
+    """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout
+    was noticed."""
     with BashTool(profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
         result = tool.run("sleep 600 & exit 3", mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
@@ -1640,7 +1702,8 @@ def test_jobs_with_few_descriptors():
 
 @needs_proc
 def test_a_tool_in_a_job_of_another():
-    """What an inner tool starts in the background is the outer command's too: a timeout of the outer ends it, its normal end does not."""
+    """What an inner tool starts in the background is the outer command's too: a timeout of the outer ends it, its
+    normal end does not."""
     Path("agent.py").write_text("import sys\nfrom bash_tool import BashTool\nprint(BashTool(state_dir='inner').run('echo $$ > deep; sleep 600', mode='background').status)\n"
                                 "import time; time.sleep(float(sys.argv[1]))\n")
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
@@ -2253,48 +2316,6 @@ def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
-UPWARDS = ["\x1b[A", "\x1b[2A", "\x1b[B", "\x1b[9B", "\x1b[E", "\x1b[2E", "\x1b[F", "\x1b[3F", "\x1b[J", "\x1b[0J", "\x1b[1J", "\x1b[2J", "\x1b[H",
-           "\n", "\n", "\n\n"]
-
-
-@clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
-@given(st.lists(st.one_of(st.sampled_from(UPWARDS), st.sampled_from(OVERWRITES), st.text(st.sampled_from("ab 好\n"), max_size=5)), max_size=20).map("".join))
-@example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
-@example("one\ntwo\nthree\x1b[F\x1b[Jend")
-@example("long line\nab\x1b[A-\x1b[B+\x1b[A\nplain\nplain\nplain")
-@example("a\nb\nc\x1b[9Ax\ny\nz\nnew\n\x1b[1E.\x1b[2Fw")
-def test_req_bash_008_6_lines_that_are_drawn_again(text):
-    assert bash_tool.render(text) == terminal(text)
-    assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
-    frames = "".join("\x1b[2A\x1b[2Kjob 1: %d%%\n\x1b[2Kjob 2: %d%%\n" % (n, n) for n in range(100))
-    assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
-
-
-@clause("008.7", saboteur=('_BLANK_END = r" {20,}', '_BLANK_END = r" {400,}'))
-@given(st.lists(st.sampled_from(["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]), max_size=12).map("".join))
-@settings(max_examples=300)
-def test_req_bash_008_7_blank_screens(text):
-    """WHERE text is rendered, WHEN a command exceeds its timeout, THE SYSTEM SHALL leave the blank parts of a screen out of the text."""
-    out = bash_tool.without_blank_screens(text)
-    assert not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", out)
-    assert out.replace(" ", "").replace("\n", "").replace("~", "") == re.sub("[ \n~]", "", text)
-    if not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", text):
-        assert out == text
-    outcome = bash_tool.Outcome("timed_out", limit_s=1.0, streams=(bash_tool.Fitted(text, 0, False),))
-    said = bash_tool.present(outcome, MODES)
-    assert (said.text, said.stdout) == ("[command timed out after 1s]\n" + out, text)
-    assert bash_tool.present(outcome._replace(status="cancelled"), MODES).text == "[command cancelled]\n" + text
-
-
-def test_programs_that_want_a_screen():
-    """What vim, watch and top leave until the timeout, or say at once, is short."""
-    with BashTool(profile=tiny(default=3.0)) as tool:
-        for command in ("vim x", "watch date", "top"):
-            if shutil.which(command.split()[0]):
-                result = tool.run(command)
-                assert result.is_error and len(result.text) < 1000, result.text
-
-
 @clause("008.3", saboteur=(r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"))
 @given(st.text(st.characters(max_codepoint=0x2ff), max_size=60))
 @example("\0")
@@ -2346,6 +2367,49 @@ def test_req_bash_008_5_linear_time():
         for begin in ("", "://a:", "https://", "-D", "eyJ", "sk-"):
             assert busy(lambda: bash_tool.looks_secret("X", begin + shape * (5 * length // len(shape)))) < 2, (begin, shape)
         assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + shape * (5 * length // len(shape)), "a:b")) < 2, shape
+
+
+UPWARDS = ["\x1b[A", "\x1b[2A", "\x1b[B", "\x1b[9B", "\x1b[E", "\x1b[2E", "\x1b[F", "\x1b[3F", "\x1b[J", "\x1b[0J", "\x1b[1J", "\x1b[2J", "\x1b[H",
+           "\n", "\n", "\n\n"]
+
+
+@clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
+@given(st.lists(st.one_of(st.sampled_from(UPWARDS), st.sampled_from(OVERWRITES), st.text(st.sampled_from("ab 好\n"), max_size=5)), max_size=20).map("".join))
+@example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
+@example("one\ntwo\nthree\x1b[F\x1b[Jend")
+@example("long line\nab\x1b[A-\x1b[B+\x1b[A\nplain\nplain\nplain")
+@example("a\nb\nc\x1b[9Ax\ny\nz\nnew\n\x1b[1E.\x1b[2Fw")
+def test_req_bash_008_6_lines_that_are_drawn_again(text):
+    assert bash_tool.render(text) == terminal(text)
+    assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
+    frames = "".join("\x1b[2A\x1b[2Kjob 1: %d%%\n\x1b[2Kjob 2: %d%%\n" % (n, n) for n in range(100))
+    assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
+
+
+@clause("008.7", saboteur=('_BLANK_END = r" {20,}', '_BLANK_END = r" {400,}'))
+@given(st.lists(st.sampled_from(["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]), max_size=12).map("".join))
+@settings(max_examples=300)
+def test_req_bash_008_7_blank_screens(text):
+    """WHERE text is rendered, WHEN a command exceeds its timeout, THE SYSTEM SHALL leave the blank parts of a screen
+    out of the text."""
+    out = bash_tool.without_blank_screens(text)
+    assert not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", out)
+    assert out.replace(" ", "").replace("\n", "").replace("~", "") == re.sub("[ \n~]", "", text)
+    if not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", text):
+        assert out == text
+    outcome = bash_tool.Outcome("timed_out", limit_s=1.0, streams=(bash_tool.Fitted(text, 0, False),))
+    said = bash_tool.present(outcome, MODES)
+    assert (said.text, said.stdout) == ("[command timed out after 1s]\n" + out, text)
+    assert bash_tool.present(outcome._replace(status="cancelled"), MODES).text == "[command cancelled]\n" + text
+
+
+def test_programs_that_want_a_screen():
+    """What vim, watch and top leave until the timeout, or say at once, is short."""
+    with BashTool(profile=tiny(default=3.0)) as tool:
+        for command in ("vim x", "watch date", "top"):
+            if shutil.which(command.split()[0]):
+                result = tool.run(command)
+                assert result.is_error and len(result.text) < 1000, result.text
 
 
 def timed(act):
@@ -2772,6 +2836,16 @@ def test_req_bash_014_6_a_withheld_index_is_told(monkeypatch):
         assert {"https_proxy", "PIP_INDEX_URL", "DATABASE_URL"} <= set(tool.withheld)
 
 
+@clause("014.7", saboteur=('b"--norc", ', ""))
+def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
+    for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
+        (tmp_path / name).write_text("echo noise\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSH_CLIENT", "1 2 3")
+    monkeypatch.setenv("SHLVL", "0")
+    assert BashTool().run("echo quiet").text == "quiet\n"
+
+
 @clause("014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +="))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
@@ -2801,22 +2875,13 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
 @given(st.lists(st.sampled_from(["A_TOKEN", "B_TOKEN", "http_proxy", "x"]), unique=True), st.text(st.sampled_from("A_TOKEN .x$"), max_size=20),
        st.sampled_from([None, 0, 1, 143]), st.sampled_from(["A_TOKEN", "$A_TOKEN.", "A_TOKENS", "NOB_TOKEN", ""]))
 def test_names_to_tell(untold, command, code, output):
-    """A name is found as a whole word, in the output only after a failure; a proxy is told whatever was run; at most twenty at once."""
+    """A name is found as a whole word, in the output only after a failure; a proxy is told whatever was run; at most
+    twenty at once."""
     outcome = bash_tool.Outcome("exited", code, streams=(bash_tool.Fitted(output, 0, False),))
     words = re.split(r"\W+", command) + (re.split(r"\W+", output) if code else [])
     assert bash_tool.names_to_tell(untold, command, outcome) == [name for name in untold if name in words or name == "http_proxy"]
     many = ["N%d" % n for n in range(30)]
     assert bash_tool.names_to_tell(many, " ".join(many), outcome) == many[:20]
-
-
-@clause("014.7", saboteur=('b"--norc", ', ""))
-def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
-    for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
-        (tmp_path / name).write_text("echo noise\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SSH_CLIENT", "1 2 3")
-    monkeypatch.setenv("SHLVL", "0")
-    assert BashTool().run("echo quiet").text == "quiet\n"
 
 
 # ---- 015 Cancelling --------------------------------------------------------------------------------------------
@@ -3165,97 +3230,6 @@ def test_req_bash_019_2_calls_do_not_meet():
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
-# ---- Reports from other tools that no single clause says --------------------------------------------------------------
-
-@needs_proc
-def test_a_timeout_with_an_unreachable_holder():
-    """A holder of the output that nothing else tells of is found by that; a forked copy of the host, which holds the other end, is spared."""
-    with BashTool(profile=tiny()) as tool:
-        begun, forked = time.monotonic(), []
-        threading.Timer(0.5, lambda: forked.append(os.fork() or (time.sleep(60), os._exit(0)))).start()
-        result = tool.run("(env -i setsid sh -c 'echo $$ > holder; exec sleep 600' &); echo on; sleep 600")
-        assert (result.status, result.stdout) == ("timed_out", "on\n") and time.monotonic() - begun < 10
-        assert not alive(number_in("holder")) and alive(forked[0])
-        os.kill(forked[0], signal.SIGKILL)
-        os.waitpid(forked[0], 0)
-
-
-def test_only_the_monotonic_clock_decides():
-    """Wall-clock time is written down for people; no deadline is made of it."""
-    lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
-    assert len(lines) == 3 and '"created": time.time()' in lines[0]
-    assert lines[1:] == ["return max(0.0, time.time() - known.created)", "age_s = max(0.0, time.time() - job.created)"]
-
-
-def test_git_leaves_no_lock():
-    """git, interrupted while it holds index.lock, takes it away."""
-    with BashTool(profile=tiny(default=60, grace=15)) as tool:
-        tool.run("git init -q r && cd r && git config user.name a && git config user.email b && echo x > f && git add f")
-        hook = "cd r && printf '#!/bin/sh\\ntouch ../begun; sleep 600\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -qam m"
-        result = tool.run(hook, cancel=cancelled_when("begun"))
-        assert result.status == "cancelled" and not Path("r/.git/index.lock").exists()
-        assert tool.run("cd r && rm .git/hooks/pre-commit && git commit -qam m && git log --oneline").exit_code == 0
-
-
-@pytest.mark.skipif(not shutil.which("vim"), reason="no vim on this machine")
-def test_an_editor_by_accident(nothing_is_left):
-    """vim without a terminal ends by itself or at the timeout, and leaves nothing."""
-    with BashTool(profile=tiny(default=5, grace=2)) as tool:
-        assert tool.run("vim").status in ("exited", "timed_out")
-    assert not carriers(nothing_is_left)
-
-
-def test_reopened_output_keeps_what_was_written():
-    """A command that opens /dev/stderr again truncates nothing."""
-    with BashTool() as tool:
-        assert tool.run("echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr").text == (
-            "one\ntwo\nthree\nfour\nfour\n")
-
-
-def test_a_leading_dash_is_no_option():
-    """A text that begins with a dash is a command like any other."""
-    with BashTool() as tool:
-        for command in ("-x", "--help", "-c 'echo no'"):
-            result = tool.run(command)
-            assert result.exit_code == 127 and "command not found" in result.text
-
-
-def test_no_descriptor_leaks_into_the_command():
-    """A command has the three standard descriptors and the one that lists them."""
-    held = [open(os.devnull) for _ in range(5)]
-    with BashTool() as tool:
-        assert tool.run("ls /proc/self/fd | tr '\\n' ' '").text == "0 1 2 3 "
-    for file in held:
-        file.close()
-
-
-def test_a_thousand_calls():
-    """After hundreds of calls of every kind, a thousand in `make thorough`, descriptors, threads, children and memory are where they were."""
-    tool = BashTool(profile=tiny(default=0.05, grace=0.1, drain_idle_s=0.01, drain_total_s=0.02))
-
-    def rss():
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-    def hundred():
-        for n in range(10):
-            cancel = Cancel()
-            threading.Timer(0.01, cancel.cancel).start()
-            tool.run("sleep 600", timeout_s=60, cancel=cancel)
-            for command in (":", "exit 3", "sleep 600", "seq 30000", "kill -9 $$", "sleep 0.1 &", "no-such-command", "printf '\\377'"):
-                tool.run(command)
-            tool.call({"command": 7})
-
-    hundred()
-    warm_up()
-    eventually(lambda: tasks() == 1)
-    before = descriptors()
-    memory = rss()
-    for _ in range(9 if THOROUGH else 2):
-        hundred()
-    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
-    assert not children() and rss() - memory < 4 * 1024 * 1024
-
-
 # ---- 020 The host dies -----------------------------------------------------------------------------------------
 
 DYING_HOST = """
@@ -3360,1037 +3334,6 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
     assert result.text == "[command cancelled]\n[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ninner\n"
     assert eventually(lambda: not alive(number_in("stray")) and not alive(number_in("deep")))
     assert eventually(lambda: not carriers(nothing_is_left))
-
-
-# ---- Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them -------------------
-
-# Runs in a supervisor as soon as it begins: what it signals and reaps is written to a file, a line each, in order.
-SPY = """
-    for name in ("kill", "killpg", "waitpid"):
-        def spy(*arguments, name=name, real=getattr(os, name)):
-            answer = None
-            try:
-                answer = real(*arguments)
-                return answer
-            finally:
-                if name != "waitpid" or answer and answer[0]:
-                    fd = os.open(%r, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                    os.write(fd, ("%%s %%d %%d\\n" %% (name, *(answer if name == "waitpid" else arguments))).encode())
-                    os.close(fd)
-        spy.spies = True
-        if not hasattr(getattr(os, name), "spies"):
-            setattr(os, name, spy)
-"""
-IN_A_SUPERVISOR = "    IS_SUBREAPER = _become_subreaper()\n"       # here it begins; the fork server has been here before it
-
-
-def spying_module(path="signals"):
-    """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status) each."""
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + SPY % os.path.abspath(path)))
-
-    def signals():
-        lines = [line.split() for line in Path(path).read_text().splitlines()]
-        return [(name, int(pid), int(number)) for name, pid, number in lines]
-    return module, signals
-
-
-@fault("t01", saboteur=("        if self.returncode is not None and IS_SUBREAPER and PROC is not None:\n", "        if False:\n"))
-@needs_proc
-def test_t01_nothing_is_signalled_after_the_reap():
-    """After the reap of a process its number is never used, neither for it nor for its group."""
-    module, signals = spying_module()
-    with module.BashTool(profile=tiny(default=60, drain_idle_s=60, drain_total_s=60, module=module)) as tool:
-        cancel = module.Cancel()
-        thread = threading.Thread(target=lambda: eventually(lambda: Path("begun").exists()) and cancel.cancel())
-        thread.start()
-        result = tool.run("setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
-                          "(sleep 0.5; touch begun; exec sleep 600) &", cancel=cancel)
-        thread.join()
-    assert result.status == "cancelled" and not alive(number_in("child"))
-    calls, reaped = signals(), set()
-    for name, pid, number in calls:
-        if name == "waitpid":
-            reaped.add(pid)
-        else:
-            assert pid not in reaped or number == 0, (name, pid, number, calls)
-    assert number_in("shell") in reaped and any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
-
-
-@fault("t04", saboteur=("ended, self.alone = _reap()", "ended, _ = _reap()"))
-@pytest.mark.skipif(os.getuid() != 0 or WITHOUT != "", reason="making a process namespace takes root; the fallbacks have no say in it")
-def test_t04_zombies_are_not_waited_for():
-    """Members that are dead but unreaped, because process 1 reaps nobody, keep nothing waiting."""
-    program = textwrap.dedent("""
-        import time
-        from bash_tool import BashTool
-        begun = time.monotonic()
-        result = BashTool().run("sleep 600 & sleep 600 & sleep 600", timeout_s=0.3)
-        open("answer", "w").write("%s %s %d" % (result.text.strip(), result.notes, time.monotonic() - begun))
-    """)
-    namespace = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", "%s -c %s & exec sleep 60" % (
-        sys.executable, shlex.quote(program))], env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-    try:
-        assert eventually(lambda: Path("answer").exists() and Path("answer").read_text(), 20)
-        text, _, seconds = Path("answer").read_text().rpartition(" ")
-        assert text == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"] ()" and int(seconds) < 4
-    finally:
-        namespace.kill()
-        namespace.wait()
-
-
-@fault("t05", saboteur=("if member.group != self.pid or not reached:", "if member.group != self.pid:"))
-@needs_proc
-@pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
-def test_t05_a_group_that_cannot_be_signalled(problem):
-    """Where killpg fails, the members are signalled one by one; nothing is raised, nothing loops."""
-    refuse = "    def killpg(*_: object) -> None:\n        raise %s\n    os.killpg = killpg\n" % problem
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + refuse))
-    with module.BashTool(profile=tiny(module=module)) as tool:
-        result = tool.run("trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done")
-    assert (result.status, result.notes) == ("timed_out", ()) and not alive(number_in("child"))
-    assert Path("heard").exists()       # the TERM, not only the KILL
-
-
-@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
-@needs_proc
-def test_t06_what_survives_kill_is_named():
-    """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
-    spare = ("    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
-             "        if b'600.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
-             "            real(pid, number)\n"
-             "    os.kill = kill\n")
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
-    with module.BashTool(profile=tiny(module=module)) as tool:
-        begun = time.monotonic()
-        result = tool.run("setsid sleep 600.0625 & echo $! > child; wait")
-        pid = number_in("child")
-        assert result.notes == ('could not be killed: pid %d "sleep 600.0625"' % pid,)
-        assert alive(pid) and time.monotonic() - begun < 20
-        assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)       # not the supervisor that stays with it
-    supervisor = parent_of(pid)
-    os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
-
-
-@fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
-def test_t07_all_exit_codes():
-    """Every exit code arrives, and an exit with 128 + n is told from a death by signal n."""
-    with BashTool() as tool:
-        assert [tool.run("exit %d" % code).exit_code for code in range(256)] == list(range(256))
-        exited, killed = tool.run("exit 143"), tool.run("kill $$")
-    assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
-
-
-@fault("t08", saboteur=("        self.supervisor.turn(wait_s)\n", "        self.supervisor.turn(0.0)\n"))
-@needs_proc
-def test_t08_no_busy_waiting():
-    """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
-    def used_s(pid):
-        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    with BashTool(profile=tiny(default=30, grace=1.5)) as tool:
-        for command, limit_s in (("exec >&- 2>&-; sleep 1.5", None), ("trap '' TERM; while :; do sleep 1; done", 0.2)):
-            tool.run(":")
-            begun, used = time.process_time(), []
-            thread = threading.Thread(target=tool.run, args=("echo $PPID > supervisor; " + command,),
-                                      kwargs={"timeout_s": limit_s})
-            thread.start()
-            supervisor = number_in("supervisor")
-            while thread.is_alive():
-                used.append(used_s(supervisor))
-                thread.join(0.1)
-            os.unlink("supervisor")
-            assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used      # a busy loop takes a second
-
-
-@fault("t09", saboteur=("return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except OSError:",
-                        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except KeyError:"))
-@pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
-def test_t09_without_a_pidfd(number):
-    """A pidfd that is refused changes nothing; the end of the host is noticed without it."""
-    printed = in_host("""
-        import errno, os, sys, threading, time
-        def refuse(*_):
-            raise OSError(getattr(errno, sys.argv[1]), sys.argv[1])
-        os.pidfd_open = refuse
-        import dataclasses
-        from bash_tool import BashTool, MODES
-        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
-        print(tool.run("echo hi; exit 3").text, end="")
-        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600", timeout_s=0.5)
-        print(result.status, result.notes)
-        threading.Thread(target=tool.run, args=("echo $$ > last; sleep 600",), daemon=True).start()
-        end = time.monotonic() + 10
-        while not os.path.exists("last") and time.monotonic() < end:
-            time.sleep(0.01)
-        os._exit(0)
-    """, number)
-    notes = (bash_tool.NOTE_BLIND,) if WITHOUT == "proc" else ()
-    assert printed == "[command failed: exit code 3]\nhi\ntimed_out %s\n" % (notes,)
-    assert WITHOUT in ("proc", "subreaper") or not alive(number_in("escaped"))
-    assert eventually(lambda: not alive(number_in("last")), 3)
-
-
-def test_t10_interrupted_system_calls():
-    """A host whose timer fires every 5 ms gets the same answers."""
-    assert in_host("""
-        import signal
-        from bash_tool import BashTool
-        signal.signal(signal.SIGALRM, lambda *_: None)
-        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-        tool = BashTool()
-        for _ in range(30):
-            result = tool.run("echo a; sleep 0.05; seq 30000 | tail -n 1; exit 3")
-            assert result.text == "[command failed: exit code 3]\\na\\n30000\\n", result
-        print(tool.run("sleep 600", timeout_s=0.3).text, end="")
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    """) == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-
-
-@fault("t13", saboteur=("            self.shell.terminate()\n",
-                        "            self.shell.terminate()\n"
-                        "            for member in descendants(self.supervisor.host.pid):\n"
-                        "                _signal(member.pid, signal.SIGTERM)\n"))
-@needs_proc
-def test_t13_strangers_are_spared():
-    """Processes of the host, and processes younger than a command, live through its end."""
-    strangers = []
-
-    def begin():
-        assert eventually(lambda: Path("begun").exists())
-        strangers.extend(subprocess.Popen(["sleep", "600"], start_new_session=new, env=env) for new, env in (
-            (False, None), (True, None), (True, {"PATH": os.environ["PATH"]})))
-        cancel.cancel()
-
-    cancel = Cancel()
-    thread = threading.Thread(target=begin)
-    thread.start()
-    try:
-        with BashTool(profile=tiny(default=60, grace=0.3)) as tool:
-            assert tool.run("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600", cancel=cancel).status == "cancelled"
-        assert len(strangers) == 3 and all(stranger.poll() is None for stranger in strangers)
-    finally:
-        thread.join()
-        for stranger in strangers:
-            stranger.kill()
-            stranger.wait()
-
-
-@fault("t14", saboteur=("        if pid == 0:\n            return ended, False", "        if pid == 0:\n            return ended, True"))
-@needs_proc
-def test_t14_what_proves_that_nobody_lives():
-    """A command has ended when its supervisor has no child left, whatever hides, and then the supervisor runs the next."""
-    hidden = "(env -i setsid sh -c 'trap \"\" TERM; echo $$ > deep%d; while :; do sleep 0.1; done' <&- >&- 2>&- &)"
-    with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
-        for begin in (0, 4, 8):         # a supervisor that believes it too early may still be right by chance
-            result = tool.run("; ".join(hidden % n for n in range(begin, begin + 4))
-                              + "; trap '' TERM; while :; do sleep 0.1; done")
-            assert (result.status, result.notes) == ("timed_out", ())
-            deep = ["deep%d" % n for n in range(begin, begin + 4)]
-            assert not [file for file in deep if Path(file).exists() and alive(number_in(file))]
-    supervisors = in_host("""
-        import os
-        from bash_tool import BashTool
-        tool = BashTool()
-        print(*(tool.run(command).stdout.strip() for command in (
-            "echo $PPID", "echo $PPID; sleep 600 & exit 0", "echo $PPID", "echo $PPID; sleep 600 >/dev/null 2>&1 & exit 0",
-            "echo $PPID")))
-    """).split()
-    first, second, third, fourth, fifth = supervisors
-    assert first == second != third == fourth != fifth != first      # the second and the fourth left something behind
-
-
-@fault("t14_who", saboteur=("        for task in os.listdir(\"%s/%d/task\" % (PROC, pid)):\n",
-                            "        for task in os.listdir(\"%s/%d/task\" % (PROC, pid))[:1]:\n"))
-@needs_proc
-def test_t14_who_was_born_by_a_thread():
-    """The descendants of a process are those of all its threads, the dead included, parents first."""
-    born, leave = [], threading.Event()
-
-    def thread():
-        born.append(subprocess.Popen(["bash", "-c", "sleep 600 & wait"], start_new_session=True))
-        leave.wait()
-
-    worker = threading.Thread(target=thread)
-    worker.start()
-    try:
-        assert eventually(lambda: born and len(bash_tool.descendants(born[0].pid)) == 1)
-        (grandchild,) = bash_tool.descendants(born[0].pid)
-        pids = [one.pid for one in bash_tool.descendants(os.getpid())]
-        assert pids.index(born[0].pid) < pids.index(grandchild.pid)
-        assert born[0].pid not in [one.pid for one in bash_tool.descendants(os.getpid(), [born[0].pid])]
-        os.killpg(born[0].pid, signal.SIGKILL)
-        assert eventually(lambda: [one.dead for one in bash_tool.descendants(os.getpid()) if one.pid == born[0].pid] == [True])
-    finally:
-        os.killpg(born[0].pid, signal.SIGKILL)
-        born[0].wait()
-        leave.set()
-        worker.join()
-
-
-HOPPER = """
-import os, sys, time
-end = time.monotonic() + 8
-while time.monotonic() < end:
-    if os.fork():
-        os._exit(0)
-    if len(sys.argv) > 1:
-        os.setsid()
-    with open("beat", "a") as beat:
-        beat.write("x")
-    time.sleep(0.001)
-"""
-
-
-@needs_proc
-@pytest.mark.parametrize("new_session", [False, True])
-def test_t14_hoppers(nothing_is_left, new_session):
-    """A process that forks and exits all the time, in its group or in new sessions, is gone after a stop."""
-    Path("hopper.py").write_text(HOPPER)
-    with BashTool(profile=tiny(default=2.0, grace=0.2)) as tool:
-        result = tool.run(("%s hopper.py %s & " % (sys.executable, "x" if new_session else "")) * 6 + "sleep 600")
-    assert result.status == "timed_out" and result.notes == () and not carriers(nothing_is_left)
-    beats = Path("beat").stat().st_size
-    time.sleep(0.5)     # a scan sees a hopper as seldom as the sweep does, so its heart must have stopped
-    assert Path("beat").stat().st_size == beats > 10
-
-
-@fault("t15", saboteur=("    if now is not None and now.start == member.start:\n        if fd is None:",
-                        "    if now is not None:\n        if fd is None:"))
-@needs_proc
-def test_t15_a_reused_number_is_spared():
-    """A process that has the number of another, but another start time, is not signalled."""
-    stranger = subprocess.Popen(["sleep", "600"])
-    try:
-        member = bash_tool._member(stranger.pid)
-        bash_tool._signal_checked(member._replace(start=member.start - 1), signal.SIGKILL)
-        time.sleep(0.1)     # the signal would have arrived; there is nothing to poll for
-        assert stranger.poll() is None
-        bash_tool._signal_checked(member, signal.SIGKILL)
-        assert stranger.wait(10) == -9
-    finally:
-        stranger.kill()
-        stranger.wait()
-
-
-@fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
-def test_t31_what_execve_cannot_carry():
-    """An environment that is too large is named as the culprit; the command is not."""
-    for environment in (dict(os.environ, X="x" * 140000), {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}}):
-        result = BashTool(env=environment).run("echo hi")
-        assert result.error == "spawn_failed" and "environment is too large" in result.text
-    no_leak(lambda: BashTool(env=environment).run("echo hi"))
-
-
-@fault("t32", saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:",
-                        "except KeyError as failed:"))
-def test_t32_no_descriptor_no_process(tmp_path):
-    """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is room."""
-    answers = in_host("""
-        import os, resource
-        from bash_tool import BashTool
-        tool = BashTool()
-        print(tool.run("echo hi").text, end="")
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        others = []             # each needs a fork server of its own
-        for mask in range(12):
-            os.umask(mask)
-            others.append(BashTool())
-        os.umask(0o22)
-        for spare in range(12):
-            limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-            held = []
-            try:
-                while True:
-                    held.append(os.dup(0))
-            except OSError:
-                for fd in held[:spare] if spare < len(held) else held:
-                    os.close(fd)
-            results = [tool.run("echo hi"), others[spare].run("echo hi")] if spare % 4 == 0 else [tool.run("echo hi")]
-            for fd in held[spare:]:
-                os.close(fd)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            for result in results:
-                assert result.text == "hi\\n" or (
-                    result.error == "spawn_failed" and ": no supervisor could be started: Too many open files" in result.text), result
-        before = sorted(os.listdir("/proc/self/fd"))
-        print(tool.run("echo hi").text, end="")
-        print(sorted(os.listdir("/proc/self/fd")) == before)
-    """)
-    assert answers == "hi\nhi\nTrue\n"
-    if os.getuid() == 0:
-        assert in_host("""
-            import os, resource, bash_tool
-            os.setgid(65534)
-            os.setuid(65534)
-            tool = bash_tool.BashTool("/")
-            assert tool.run("echo hi").text == "hi\\n", tool.run("echo hi")
-            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
-            assert tool.run("echo hi").text == "hi\\n"      # it keeps the limits of its making
-            result = bash_tool.BashTool("/").run("echo hi")
-            print(result.error, result.text)
-        """).startswith("spawn_failed [system error: ")
-
-
-@fault("t35", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"))
-@needs_proc
-def test_t35_the_stopped_hear_the_term():
-    """A group that was stopped is woken to its TERM, and cleans up."""
-    with BashTool(profile=tiny(grace=20)) as tool:
-        begun = time.monotonic()
-        result = tool.run("trap 'echo cleaned; exit' TERM; sleep 600 & kill -STOP 0; wait")
-        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ncleaned\n" and time.monotonic() - begun < 15
-
-
-@fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
-@needs_proc
-def test_t36_order_of_signals():
-    """TERM, then CONT, then KILL; no CONT before TERM."""
-    module, signals = spying_module()
-    with module.BashTool(profile=tiny(grace=0.3, module=module)) as tool:
-        tool.run("echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1; done' & "
-                 "while :; do sleep 1; done")
-    for pid in (number_in("me"), number_in("other")):
-        numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
-        assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
-
-
-@fault("t37", saboteur=("if state.exited_s is not None and state.alone:\n        return",
-                        "if state.kill_s and state.alone:\n        return"))
-@needs_proc
-def test_t37_the_grace_is_an_upper_bound():
-    """A clean-up of 0.3 s is waited for and no longer; who ignores TERM is killed at its end."""
-    with BashTool(profile=tiny(grace=30)) as tool:
-        begun = time.monotonic()
-        result = tool.run("trap 'sleep 0.3; echo cleaned; exit 7' TERM; echo on; sleep 600 & wait")
-        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\ncleaned\n" and 1.2 < time.monotonic() - begun < 15
-    with BashTool(profile=tiny(grace=0.5)) as tool:
-        begun = time.monotonic()
-        assert tool.run("trap '' TERM; while :; do sleep 1; done").status == "timed_out" and time.monotonic() - begun > 1.4
-
-
-@fault("t43", saboteur=("until = max(state.output_s, state.exited_s) + LEAVING_S",
-                        "until = max(state.output_s, state.exited_s) + 1"))
-def test_t43_a_quiet_daemon_costs_nothing():
-    """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
-    with BashTool() as tool:
-        least = min(timed(lambda: tool.run("nohup sleep 600 >/dev/null 2>&1 &")) for _ in range(3))
-        result = tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; echo hi")
-    daemon = number_in("daemon")
-    assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
-    assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
-        r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n' % daemon, result.text)
-
-
-@fault("t44", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
-def test_t44_a_storm_of_interrupts(nothing_is_left):
-    """Two hundred Ctrl-C at random moments: nothing leaks, nothing hangs, nothing survives."""
-    assert in_host("""
-        import os, random, signal, subprocess, threading, time
-        from bash_tool import BashTool
-        random.seed(44)
-        tool = BashTool()
-        tool.run("echo warm")
-
-        def state():
-            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-
-        while state()[1] != 1:      # what the first call left running has ended
-            time.sleep(0.01)
-        before, answers, interrupts = state(), 0, 0
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop = threading.Event()
-
-        def storm():
-            sent, end = 0, time.monotonic() + 40
-            while sent < 200 or not (interrupts > 50 and answers) and time.monotonic() < end:    # some meet on a busy machine
-                time.sleep(random.random() * (0.02 if sent < 200 else 0.2))
-                os.kill(os.getpid(), signal.SIGINT)
-                sent += 1
-            stop.set()
-
-        thread = threading.Thread(target=storm)
-        while True:
-            try:
-                if thread.ident is None:
-                    thread.start()
-                if stop.is_set():
-                    break
-                result = tool.run(random.choice(["echo hi", "sleep 600", "setsid sleep 600 & sleep 600", "sleep 0.01; exit 3"]), timeout_s=60)
-                assert (result.text, result.exit_code) in (("hi\\n", 0), ("[command failed: exit code 3]\\n", 3)), result
-                answers += 1
-            except KeyboardInterrupt:
-                interrupts += 1
-        end = time.monotonic() + 20
-        while (state()[0] > before[0] + 3 or state()[1] != 1) and time.monotonic() < end:
-            time.sleep(0.05)
-        # the first call left one idle supervisor, and now there may be some more
-        print(state()[0] <= before[0] + 3 and state()[1] == 1 or (before, state()), interrupts > 50, answers > 0)
-        left = subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=subprocess.PIPE).stdout.decode().split()
-        print(len(left) <= 1)       # pgrep itself
-    """) == "True True True\nTrue\n"
-    assert eventually(lambda: not carriers(nothing_is_left))
-
-
-@fault("t46", saboteur=("        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
-                        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
-                        "            self.is_attached = False\n"))
-def test_t46_a_host_that_dies_among_many_calls():
-    """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none lives."""
-    in_host("""
-        import os, threading
-        from bash_tool import BashTool
-        tool = BashTool()
-        threads = [threading.Thread(target=tool.run, args=("sleep 0.3",)) for _ in range(20)]
-        [thread.start() for thread in threads]
-        for n in range(6):
-            threading.Thread(target=tool.run, daemon=True, args=(
-                "trap 'echo bye > bye%d; exit' TERM; echo $$ > last%d; sleep 600 & wait" % (n, n),)).start()
-        [thread.join() for thread in threads]
-        while not all(os.path.exists("last%d" % n) for n in range(6)):
-            pass
-        os._exit(0)
-    """)
-    assert eventually(lambda: not any(alive(number_in("last%d" % n)) for n in range(6)), 3)
-    assert all(Path("bye%d" % n).exists() for n in range(6))
-
-
-@fault("t47", saboteur=[
-    ("        if server is not None and server.is_usable():", "        if server is not None:"),
-    ("            if self._servers.get(server.inherited) is server:\n", "            if False:\n")])
-@needs_proc
-@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_t47_the_fork_server_is_replaced(number):
-    """A fork server that was killed or stopped is replaced when one is needed, and what it brought still ends with the host."""
-    in_host("""
-        import os, signal, subprocess, sys, threading, time
-        from bash_tool import BashTool
-
-        def parent_of(pid):
-            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
-
-        tool, before = BashTool(), len(os.listdir("/proc/self/fd"))
-        threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
-        while not os.path.exists("first") or not os.path.getsize("first"):
-            time.sleep(0.01)
-        server = parent_of(parent_of(int(open("first").read())))
-        assert server != os.getpid()
-        os.kill(server, getattr(signal, sys.argv[1]))
-        while os.path.exists("/proc/%d" % server) and subprocess.run(
-                ["grep", "-qs", "^State:.[ZXT]", "/proc/%d/status" % server]).returncode:
-            time.sleep(0.01)
-        begun = time.monotonic()
-        result = tool.run("echo $PPID; echo $$ > second")
-        took = time.monotonic() - begun
-        assert result.error is None and took < (2 if sys.argv[1] == "SIGKILL" else 12), (result, took)
-        assert parent_of(int(result.stdout)) != server
-        with open("server", "w") as file:
-            file.write("%d\\n" % server)
-        os._exit(0)
-    """, number)
-    try:
-        assert eventually(lambda: not alive(number_in("first")), 3)
-    finally:
-        with contextlib.suppress(OSError):
-            os.kill(number_in("server"), signal.SIGKILL)
-
-
-@fault("t48", saboteur=("            self._attached.add(exchange)\n",
-                        "            [other.cancel() for other in list(self._attached)]\n"
-                        "            self._attached.add(exchange)\n"))
-def test_t48_threads():
-    """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their answers."""
-    tool = BashTool()
-    with ThreadPoolExecutor(50) as pool:
-        assert [result.text for result in pool.map(lambda n: tool.run("sleep 0.1; echo %d" % n), range(50))] == ["%d\n" % n for n in range(50)]
-    threads = [threading.Thread(target=tool.run, args=("sleep 0.2; echo done > t%d" % n,)) for n in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(Path("t%d" % n).read_text() == "done\n" for n in range(5))
-
-
-@fault("t49", saboteur=("signal.pthread_sigmask(signal.SIG_SETMASK, ())",
-                        "signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGPIPE])"))
-def test_t49_signals_of_the_host():
-    """A host that ignores or blocks signals: a pipeline ends as it should, and every command can be ended."""
-    assert in_host("""
-        import signal, time
-        from bash_tool import BashTool, MODES
-        import dataclasses
-        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
-        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.5))
-        print(tool.run("yes | head -n 1; echo ${PIPESTATUS[0]}").text.split())
-        begun = time.monotonic()
-        print(tool.run("sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
-        print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGTERM, signal.SIGALRM})
-    """) == "['y', '141']\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n True\nTrue\n"
-
-
-@fault("t50", saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))",
-                        "select.select([first.fileno()], [], [], 1.0)"))
-def test_t50_few_and_many_descriptors():
-    """A host with its standard descriptors closed, and one with 1,100 open."""
-    program = """
-        import os, resource, sys
-        from bash_tool import BashTool
-        out = os.dup(1)
-        if sys.argv[1] == "closed":
-            for fd in range(3):
-                os.close(fd)
-        else:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-            held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
-        tool = BashTool()
-        text = tool.run("echo out; echo err >&2; cat; ls /proc/self/fd | wc -l").text + tool.run("sleep 600", timeout_s=0.2).text
-        os.write(out, text.encode())
-    """
-    for host in ("closed", "many"):
-        assert in_host(program, host) == "out\nerr\n4\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-
-
-@fault("t52", saboteur=("        if now >= until:\n"
-                        "            return Action.TERM, now\n"
-                        "        if limits.answer",
-                        "        if now >= max(until, state.output_s + 0.5):\n"
-                        "            return Action.TERM, now\n"
-                        "        if limits.answer"))
-def test_t52_a_flood_at_its_timeout():
-    """A flood that runs into its timeout is answered at once, its end kept."""
-    with BashTool(profile=tiny(default=0.7)) as tool:
-        begun = time.monotonic()
-        result = tool.run("yes")
-        assert time.monotonic() - begun < 8 and result.status == "timed_out" and result.truncated and result.stdout.endswith("y\n")
-
-
-def test_a_fork_of_the_host():
-    """A child that the host forks in the middle of a call neither ends that call nor is ended, and may call on its own."""
-    assert in_host("""
-        import os, sys, threading, time
-        from bash_tool import BashTool
-        tool = BashTool()
-        results = []
-        thread = threading.Thread(target=lambda: results.append(tool.run("sleep 1; echo parent")))
-        thread.start()
-        time.sleep(0.3)
-        pid = os.fork()
-        if pid == 0:
-            assert BashTool().run("echo child").text == "child\\n"
-            sys.exit(7)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        thread.join()
-        print(results[0].text, end="")
-    """) == "7\nparent\n"
-
-
-def test_the_last_descriptor_goes_in_the_middle():
-    """A host that takes every descriptor while a command runs still gets the command ended at its timeout."""
-    assert in_host("""
-        import os, resource, threading
-        from bash_tool import BashTool
-        tool = BashTool()
-        tool.run(":")
-        results = []
-        thread = threading.Thread(target=lambda: results.append(tool.run("echo hi; sleep 600 & echo $! > child; sleep 600", timeout_s=1)))
-        thread.start()
-        while not os.path.exists("child"):
-            pass
-        held = []
-        resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        try:
-            while True:
-                held.append(os.dup(0))
-        except OSError:
-            pass
-        thread.join()
-        for fd in held:
-            os.close(fd)
-        print(results[0].text, end="")
-        print(open("/proc/%s/stat" % open("child").read().strip()).read().split()[2] if os.path.exists("/proc/" + open("child").read().strip()) else "Z")
-    """) == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nhi\nZ\n"
-
-
-def test_two_interrupts_in_a_hurry(nothing_is_left):
-    """A second Ctrl-C right after the first, before any handler has begun, leaves no command running."""
-    in_host("""
-        import os, random, signal, subprocess, sys, threading, time
-        from bash_tool import BashTool
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        tool = BashTool()
-        random.seed(2)
-
-        def twice():
-            time.sleep(0.03)
-            for delay_s in (0, random.random() * 0.0002):
-                end = time.perf_counter() + delay_s
-                while time.perf_counter() < end:
-                    pass
-                os.kill(os.getpid(), signal.SIGINT)
-
-        for _ in range(40):
-            try:
-                thread = threading.Thread(target=twice)
-                thread.start()
-                try:
-                    tool.run("sleep 600", timeout_s=60)
-                except KeyboardInterrupt:
-                    pass
-                thread.join()
-            except KeyboardInterrupt:
-                pass
-            while True:
-                try:
-                    thread.join()
-                    break
-                except KeyboardInterrupt:
-                    pass
-        (mark,) = [name.encode() for name in os.environ if name.startswith("TEST_OF")]
-
-        def commands():
-            found = []
-            for pid in os.listdir("/proc"):
-                if pid.isdigit() and int(pid) != os.getpid():
-                    try:
-                        if mark in open("/proc/%s/environ" % pid, "rb").read():
-                            found.append(pid)
-                    except OSError:
-                        pass
-            return found
-
-        end = time.monotonic() + 10
-        while commands() and time.monotonic() < end:
-            time.sleep(0.01)
-        assert not commands()
-    """)
-    assert eventually(lambda: not carriers(nothing_is_left))
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="making a process namespace takes root")
-def test_the_proc_of_another_namespace():
-    """Where /proc lists the processes of another namespace, their numbers are not used."""
-    program = ("import bash_tool; print(bash_tool.PROC, bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
-               ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')")
-    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60,
-                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-    assert done.stdout == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-
-
-@pytest.mark.parametrize("lacking", ["memfd", "memfd and files", "memfd and room"])
-def test_other_ways_for_the_text(lacking):
-    """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
-    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[lacking]
-    module = variant_module(('for folder in ("", *_temporary_folders()):', "for folder in (%s,):" % folders))
-    tool = module.BashTool(profile=tiny(default=20, module=module))
-    for size in (0, 10, 70000, 2000000):
-        assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
-    silent = module.BashTool(shell="true")
-    assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
-    warm_up(module)
-    before = len(descriptors())
-    for _ in range(20):
-        tool.run(":")
-    assert len(descriptors()) <= before
-
-
-def test_close_is_final(monkeypatch):
-    """A command whose confirmation was under way when the tool was closed does not run on."""
-    tool = BashTool(confirm=lambda _: tool.close() or True)
-    assert tool.run("sleep 600; touch made").status == "cancelled" and not Path("made").exists()
-
-
-def test_a_host_without_a_directory():
-    """A host whose own directory is gone gets its commands run in an empty folder, not somewhere else."""
-    assert in_host("""
-        import os
-        from bash_tool import BashTool
-        os.mkdir("gone")
-        os.chdir("gone")
-        os.rmdir("../gone")
-        for tool in (BashTool(), BashTool("sub")):
-            result = tool.run("ls -A; pwd")
-            print(result.error, "scratch-" in result.stdout)
-        print(BashTool("/").run("pwd").text, end="")
-    """) == "cwd_missing True\ncwd_missing True\n/\n"
-
-
-def test_a_forked_copy_of_a_tool():
-    """A forked child's copies of a tool and of a token are its own: what it does with them does not reach the parent."""
-    assert in_host("""
-        import os, threading, time
-        from bash_tool import BashTool, Cancel
-        tool, cancel = BashTool(), Cancel()
-        results = []
-        thread = threading.Thread(target=lambda: results.append(tool.run("seq 50000; echo begun > begun; sleep 600", timeout_s=60, cancel=cancel)))
-        thread.start()
-        while not os.path.exists("begun"):
-            time.sleep(0.01)
-        pid = os.fork()
-        if pid == 0:
-            cancel.cancel()
-            tool.close()
-            os._exit(0)
-        os.waitpid(pid, 0)
-        time.sleep(0.3)
-        print(len(results))
-        begun = time.monotonic()
-        cancel.cancel()
-        thread.join()
-        print(results[0].status, time.monotonic() - begun < 3, os.path.exists(results[0].output_file))
-    """) == "0\ncancelled True True\n"
-
-
-def test_a_cleaner_of_temporary_files():
-    """A private folder that somebody removed is made anew."""
-    with BashTool() as tool:
-        shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
-        assert Path(tool.run("seq 50000").output_file).exists()
-
-
-def test_threads_that_never_stop_calling(nothing_is_left):
-    """A thread that calls and calls while the interpreter ends does not leave a command behind."""
-    in_host("""
-        import threading, time
-        from bash_tool import BashTool
-        tool = BashTool()
-        def forever():
-            while True:
-                tool.run("sleep 600")
-        for _ in range(3):
-            threading.Thread(target=forever, daemon=True).start()
-        time.sleep(0.3)
-    """)
-    assert eventually(lambda: not carriers(nothing_is_left))
-
-
-def test_a_finalizer_that_calls():
-    """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks nothing."""
-    assert in_host("""
-        import gc, os, threading, time
-        from bash_tool import BashTool
-        tool = BashTool()
-        answers = []
-
-        class Cycle:
-            def __init__(self):
-                self.me = self
-            def __del__(self):
-                answers.append(tool.run("echo from the end", timeout_s=5).status)
-
-        gc.set_threshold(1)
-        for _ in range(30):
-            Cycle()
-            assert tool.run("echo hi").text == "hi\\n"
-        gc.set_threshold(700)
-        gc.collect()
-        print(set(answers))
-        last = Cycle()
-    """) == "{'exited'}\n"
-
-
-@needs_proc
-def test_a_sweep_that_cannot_look_says_so():
-    """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something lives."""
-    blind = ("    def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
-             "        if str(path).startswith('/proc'):\n"
-             "            raise OSError(24, 'Too many open files')\n"
-             "        return real(path)\n"
-             "    os.listdir = listdir\n")
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + blind), UNKILLABLE_S="0.3")
-    with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
-        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600")
-    assert result.status == "timed_out" and (not alive(number_in("escaped")) or result.notes)
-
-
-def test_a_handler_that_closes():
-    """A signal handler that closes the tool, while it is closed or calls, hangs nothing."""
-    assert in_host("""
-        import os, random, signal, threading, time
-        from bash_tool import BashTool
-        random.seed(5)
-        for _ in range(20):
-            tool = BashTool()
-            signal.signal(signal.SIGUSR1, lambda *_: tool.close())
-            threading.Timer(random.random() * 0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            threading.Timer(random.random() * 0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            status = tool.run("sleep 600", timeout_s=20, on_output=lambda _: None).status
-            assert status in ("cancelled", "rejected"), status
-            tool.close()
-            time.sleep(0.06)
-        print("done")
-    """) == "done\n"
-
-
-@needs_proc
-@pytest.mark.parametrize("path", ["/nonexistent", ""])
-def test_a_host_without_a_path(path):
-    """What ends the commands of a dead host does not depend on the host's PATH."""
-    program = """
-        import os, threading
-        from bash_tool import BashTool
-        real, os.environ["PATH"] = os.environ["PATH"], %r
-        tool = BashTool(env=dict(os.environ, PATH=real))
-        threading.Thread(target=tool.run, daemon=True, args=(
-            "setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",)).start()
-        while not all(os.path.exists(name) and open(name).read().endswith("\\n") for name in ("p0", "p1")):
-            pass
-        os._exit(0)
-    """
-    in_host(program % path)
-    assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5)
-
-
-def test_a_token_from_before_a_fork():
-    """A token that was made, and listened to, before a fork works in the child."""
-    assert in_host("""
-        import os, sys, threading, time
-        from bash_tool import BashTool, Cancel
-        cancel = Cancel()
-        BashTool().run("echo hi", cancel=cancel)
-        pid = os.fork()
-        if pid == 0:
-            threading.Timer(0.3, cancel.cancel).start()
-            begun = time.monotonic()
-            status = BashTool().run("sleep 600", timeout_s=30, cancel=cancel).status
-            sys.exit(status == "cancelled" and time.monotonic() - begun < 10)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    """) == "1\n"
-
-
-def test_a_host_that_may_write_no_file():
-    """A host whose files may have no size still gets its commands run."""
-    assert in_host("""
-        import resource
-        from bash_tool import BashTool
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-        result = BashTool().run("echo hi; exit 3")
-        assert (result.text, result.exit_code) == ("[command failed: exit code 3]\\nhi\\n", 3), result
-        result = BashTool().run("seq 50000")
-        assert result.truncated and result.exit_code == 0 and "may be incomplete" in result.text
-        print("ok")
-    """) == "ok\n"
-
-
-def test_a_command_line_without_streams():
-    """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
-    for redirection, code in ((">&-", 125), (">/dev/full", 125), ("2>&-", 3), ("<&-", 3), ("<&- 2>&-", 3)):
-        done = subprocess.run(["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, str(TOOL)],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-        assert done.returncode == code and b"Traceback" not in done.stderr, (redirection, done)
-        assert done.stdout == (b"[command failed: exit code 3]\nhi\n" if code == 3 else b"")
-
-
-def test_the_command_line_hides_its_command():
-    """The text of a command on the command line is in no argument once it runs, equal arguments included."""
-    word = "sought" + os.urandom(4).hex()
-    command = "grep -l %s[%s] /proc/[0-9]*/cmdline 2>/dev/null; : %s" % (word[:-1], word[-1], word)
-    done = cli(command)
-    assert done.stdout.strip() == b"[no output]" and done.returncode == 0
-    os.mkdir("echo hi")
-    assert cli("--cwd", "echo hi", "echo hi").stdout == b"hi\n"
-
-
-def test_the_interpreter_ends_in_the_middle(nothing_is_left):
-    """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
-    begun = time.monotonic()
-    in_host("""
-        import os, threading, time
-        from bash_tool import BashTool
-        tool = BashTool()
-        for n in range(3):
-            threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
-        while not all(os.path.exists("p%d" % n) for n in range(3)):
-            time.sleep(0.01)
-    """)
-    assert time.monotonic() - begun < 20
-    assert eventually(lambda: not any(alive(number_in("p%d" % n)) for n in range(3)), 2)
-    assert eventually(lambda: not carriers(nothing_is_left))
-
-
-# ---- Soak ------------------------------------------------------------------------------------------------------------
-
-SOAK = [    # command, timeout in seconds, what a consistent answer looks like
-    ("echo out; echo err >&2; exit 3", 5, lambda r: (r.status, r.exit_code, r.stdout) == ("exited", 3, "out\nerr\n")),
-    ("seq 30000", 5, lambda r: r.exit_code == 0 and r.truncated and r.stdout.endswith("\n30000\n") and r.total_bytes == 168894),
-    ("no-such-command", 5, lambda r: r.exit_code == 127),
-    ("kill -9 $$", 5, lambda r: r.signal == "SIGKILL"),
-    ("exec >&- 2>&-; sleep 0.05; exit 4", 5, lambda r: r.exit_code == 4),
-    ("printf 'a\\377'; exec > >(sort); echo b", 5, lambda r: r.exit_code == 0 and r.stdout.startswith("a\ufffd")),
-    ("sleep 0.3 & echo hi", 5, lambda r: r.exit_code == 0 and r.stdout == "hi\n"),
-    ("sleep 600", 0.1, lambda r: r.status == "timed_out" and r.exit_code is None),
-    ("yes", 0.2, lambda r: r.status == "timed_out" and r.truncated),
-    ("setsid sleep 600 & (setsid sleep 600 &) ; echo on; sleep 600", 0.3, lambda r: r.status == "timed_out" and r.stdout == "on\n"),
-    ("trap '' TERM; echo deaf; sleep 600 & while :; do sleep 1; done", 0.2, lambda r: r.status == "timed_out" and r.stdout == "deaf\n"),
-    ("trap 'echo bye; exit' TERM; sleep 600 & wait", 0.2, lambda r: r.status == "timed_out"),
-    ("nohup sleep 600 >/dev/null 2>&1 & sleep 600", 0.2, lambda r: r.status == "timed_out"),
-]
-
-
-@pytest.mark.soak
-@needs_proc
-def test_soak(nothing_is_left):
-    """Eight threads, everything at once, random cancels and SIGSTOPs: consistent answers, no survivor, nothing grows.
-
-    A command that was cancelled or stopped in the middle may answer as cancelled or timed out instead.
-    """
-    seconds = float(os.environ.get("BASH_TOOL_SOAK_S", "20" if THOROUGH else "4"))
-    tool = BashTool(profile=tiny(grace=0.3, drain_idle_s=0.05, drain_total_s=0.2))
-    end, counts, wrong, named = time.monotonic() + seconds, {}, [], set()
-
-    def calls(seed):
-        chance = random.Random(seed)
-        while time.monotonic() < end and not wrong:
-            command, timeout_s, consistent = chance.choice(SOAK)
-            cancel, timer = Cancel(), None
-            if chance.random() < 0.3:
-                timer = threading.Timer(chance.random() * 0.4, cancel.cancel)
-                timer.start()
-            result = tool.run(command, timeout_s=timeout_s, cancel=cancel)
-            counts[result.status] = counts.get(result.status, 0) + 1
-            interfered = result.status in ("timed_out", "cancelled") and result.exit_code is None
-            if result.status == "exited":
-                named.update(pid for note in result.notes if note.startswith("still running: ")
-                             for pid in re.findall(r'\bpid (\d+) "', note))
-            if not (consistent(result) or interfered) or result.error:
-                wrong.append((command, result))
-            if timer:
-                timer.join()
-
-    def stops():
-        chance = random.Random(0)
-        while time.monotonic() < end:
-            time.sleep(0.2)
-            ours = [pid for pid in carriers(nothing_is_left) if alive(pid)]
-            if ours:
-                with contextlib.suppress(OSError):
-                    os.kill(chance.choice(ours), signal.SIGSTOP)
-
-    def rss():
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-    warm_up()
-    assert eventually(lambda: tasks() == 1)
-    before = descriptors()
-    threads = [threading.Thread(target=calls, args=(seed,)) for seed in range(8)] + [threading.Thread(target=stops)]
-    for thread in threads:
-        thread.start()
-    time.sleep(min(5.0, seconds / 2))
-    memory = rss()
-    for thread in threads:
-        thread.join()
-    assert not wrong, wrong[0]
-    leftovers = [pid for pid in carriers(nothing_is_left)      # but those of normal ends, stopped before their exec too
-                 if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named]
-    assert not leftovers, [command_line(pid) for pid in leftovers]
-    for pid in carriers(nothing_is_left):
-        os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
-    assert not children() and rss() - memory < 16 * 1024 * 1024
-    print("\nsoak of %gs: %s, %+d KiB" % (seconds, counts, (rss() - memory) // 1024))
 
 
 # ---- 021 Sections, the tail, and jobs that a model asks about ------------------------------------------------------
@@ -4640,7 +3583,8 @@ def test_req_bash_021_10_milliseconds(value):
 @needs_proc
 @needs_files
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
-    """Who asks about a job that another tool started reads its limit; a number is that of the latest job which has it."""
+    """Who asks about a job that another tool started reads its limit; a number is that of the latest job which has
+    it."""
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as other, BashTool(state_dir="state", profile=keeping(0.2)) as tool:
         over = other.run("sleep 600", mode="background", timeout_s=0.8).pid
         assert other.job(over).wait(10) and "ended, exit code none (timed out after 0.8s)" in tool.call({"check_pid": over}).text
@@ -4836,7 +3780,8 @@ def test_req_bash_024_3_linear_time(name):
 
 @needs_proc
 def test_odd_rows():
-    """Separate streams of a job go to one file, a row with fewer modes has a definition, a kept answer splits no character."""
+    """Separate streams of a job go to one file, a row with fewer modes has a definition, a kept answer splits no
+    character."""
     row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
     with BashTool(profile=row) as tool:
         job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", mode="background").pid)
@@ -4879,7 +3824,8 @@ def test_a_host_that_dies_as_its_command_ends():
 @needs_proc
 @needs_files
 def test_what_a_check_must_not_do():
-    """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a second stop."""
+    """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a
+    second stop."""
     with BashTool(profile=keeping()) as tool:
         result = tool.run("printf 'a\\342\\202'; sleep 1.6; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600")
         told, job = "", tool.job(result.pid)
@@ -4925,7 +3871,8 @@ def test_what_a_check_must_not_do():
 
 
 def test_what_a_failed_call_still_says():
-    """What the shell of a sandbox wrote before it failed is shown; a format that cannot name a job keeps none; the command line keeps none either."""
+    """What the shell of a sandbox wrote before it failed is shown; a format that cannot name a job keeps none; the
+    command line keeps none either."""
     result = BashTool(profile=JOBS, shell=("env", "--no-such-option", "bash")).run("echo x")
     assert result.error == "spawn_failed" and result.text.startswith("[system error: ") and "no-such-option" in result.text
     for row in (STREAMS, GUARDED):
@@ -4940,7 +3887,8 @@ def test_what_a_failed_call_still_says():
 @needs_proc
 @pytest.mark.parametrize("name", PROFILES)
 def test_what_every_profile_promises(name, monkeypatch):
-    """No terminal, no secret, no survivor, one status, true totals, a leftover that is named and read on: in every row."""
+    """No terminal, no secret, no survivor, one status, true totals, a leftover that is named and read on: in every
+    row."""
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
     row = PROFILES[name]
     killing = dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=1.0), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL)
@@ -4995,6 +3943,1117 @@ def test_req_bash_024_4_no_answer_is_blank(name):
             assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
 
 
+# ---- 025 The Model Context Protocol -------------------------------------------------------------------------------------
+
+VERSION = "io.modelcontextprotocol/protocolVersion"
+DEFINITION = bash_tool.BashTool("/").definition("mcp")
+
+
+def request(method, id_=1, **params):
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+
+
+def peak_bytes(pid):
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
+
+
+@clause("025.1", saboteur=('"resultType": "complete", **result', "**result"))
+@pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
+def test_req_bash_025_1_both_eras(method):
+    params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
+    for version in ("2026-07-28", None):
+        answer = bash_tool.handle(request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION)
+        if method == "tools/call":
+            assert answer == ("i", {"command": "x"}, None, version is not None)
+            answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"))
+        stateless = version is not None or method == "server/discover"      # which a handshake does not know
+        assert answer["jsonrpc"] == "2.0" and answer["id"] == "i"
+        assert (answer["result"].get("resultType") == "complete") == stateless == ("_meta" in answer["result"])
+        if stateless:
+            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == {"name": "bash_tool", "version": bash_tool.__version__}
+        if method == "tools/list":
+            assert answer["result"]["tools"] == [DEFINITION]
+            assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
+
+
+@clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
+@given(st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]), st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]))
+def test_req_bash_025_2_unknown_versions(version, method):
+    error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
+    assert error["code"] == -32022 and error["message"] and error["data"] == {
+        "requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
+
+
+@clause("025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
+@given(st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []]) | st.text(max_size=12), st.booleans())
+def test_req_bash_025_3_handshake(version, enveloped):
+    meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
+    known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)["result"] == {
+        "protocolVersion": version if known else "2025-11-25", "capabilities": {"logging": {}, "tools": {}},
+        "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__}}
+
+
+@clause("025.4", saboteur=('"isError": result.is_error}', '"isError": False}'))
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_025_4_the_same_text(name):
+    limit = {"default": 0.7, "grace_s": 0.3}
+    row = tiny(0.7, 0.3) if name == "modes" else dataclasses.replace(PROFILES[name], timeouts_s={"default": 0.7}, grace_s=0.3)
+    with Client("--deny", "forbidden", profile=name, timeouts=limit) as client, BashTool(profile=row, deny="forbidden") as tool:
+        marks = set()
+        for arguments in ({"command": "echo out; echo é >&2"}, {"command": "exit 3"}, {"command": "printf '\\377\\0'"}, {"command": "no-such-command"},
+                          {"command": 7}, {}, {"cmd": "ls"}, {"command": "echo forbidden"}, {"command": "x\0"}, {"command": "x\ud800"},
+                          *([{"command": "echo on; exec sleep 600"}] if name != "jobs" else [{"check_pid": 4}])):
+            got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
+            assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
+            marks.add(here.is_error)
+        assert marks == {True, False}
+
+
+@clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
+@given(st.text(max_size=20), json_values())
+def test_req_bash_025_5_the_client_is_wrong(word, value):
+    def code(message):
+        answer = bash_tool.handle(message, DEFINITION)
+        return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
+
+    known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
+    assert code(request(word)) == (None if word in known else -32601)
+    assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
+    assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
+    assert code(request("tools/call", name="bash", arguments=value)) == (None if value is None or isinstance(value, dict) else -32602)
+    assert code({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": value}) == (
+        None if value is None or isinstance(value, dict) and value.get("_meta") is None else -32602)
+    token = isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == (None if value is None or token else -32602)
+    assert code(request("ping", _meta={VERSION: 20260728})) == -32602
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@clause("025.6", saboteur=("{name: getattr(result, name) for name in names}", "result.to_dict()"))
+def test_req_bash_025_6_structured_content(name):
+    background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" else []
+    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
+        schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
+        pids = []
+        for arguments in ({"command": "echo hi"}, {"command": "kill -9 $$"}, {"command": "seq 100000"},
+                          {"command": "sleep 600"}, {"command": 1}, *background):
+            result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
+            content = result["structuredContent"]
+            assert fits(content, schema) and content["text"] == result["content"][0]["text"]
+            seen.add(content["status"])
+            pids += [content["pid"]] if content["pid"] else []
+        if name == "jobs":
+            for verb in ("check_pid", "kill_pid"):
+                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"]["structuredContent"]
+                assert fits(content, schema) and content["pid"] == pids[0]
+        assert seen == {"exited", "rejected", *(["running"] if name == "jobs" else ["timed_out"]), *(["running"] if background else [])}
+    for pid in pids if background else ():
+        os.killpg(pid, signal.SIGKILL)
+
+
+@clause("025.7", saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()",
+                           "self._work(underway)"))
+def test_req_bash_025_7_calls_run_concurrently():
+    with Client(timeouts={"default": 8}) as client:
+        calls = {client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)}
+        client.ask("ping")
+        last = client.begin("touch c49; echo last")
+        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in range(50))}
+        assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
+
+
+@clause("025.8", saboteur=("self._calls[asked.id].cancel.cancel()", "pass"))
+def test_req_bash_025_8_a_withdrawn_call():
+    def until(id_):
+        messages = []
+        while not messages or messages[-1].get("id") != id_:
+            messages.append(client.receive())
+        assert all(message["method"] == "notifications/progress" for message in messages[:-1])
+        return messages[:-1]
+
+    with Client(timeouts={"grace_s": 0.5}) as client:
+        kept = client.begin("echo $$ > kept; until [ -e go ]; do sleep 0.1; done; echo kept")
+        calls = {n: client.begin("echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done" % n, token=n) for n in range(3)}
+        pids = {n: number_in(Path("c%d" % n)) for n in calls}
+        for n, id_ in calls.items():
+            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+            assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept"))) and all(alive(pids[m]) for m in pids if m > n)
+            until(client.request("ping"))       # what was on its way
+            told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
+            assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}})
+        Path("go").touch()
+        answer = client.receive()
+        assert answer["id"] == kept and answer["result"]["content"][0]["text"] == "kept\n"
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})      # too late
+        client.ask("ping")
+
+
+@clause("025.9", saboteur=("            if self._signals:\n", "            if False:\n"))
+@needs_files
+@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
+def test_req_bash_025_9_goodbye(goodbye):
+    with Client(timeouts={"grace_s": 60}) as client:
+        jobs = [client.start("sleep 600")]
+        for n in range(3):
+            client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
+        client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
+        pids, deaf = [number_in(Path("c%d" % n)) for n in range(3)], number_in(Path("deaf"))
+        if goodbye == "close":          # both ends, as when the client dies
+            client.process.stdin.close()
+            client.process.stdout.close()
+        elif goodbye == "EOF":
+            client.process.stdin.close()
+        else:
+            client.process.send_signal(getattr(signal, "SIG" + goodbye))
+        assert eventually(lambda: not any(map(alive, pids)))
+        assert alive(deaf)
+        client.process.send_signal(signal.SIGTERM)          # the grace would be a minute
+        assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
+        for job in jobs:
+            os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s"))
+@given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
+@fewer
+def test_req_bash_025_10_live_output(writes):
+    command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
+    with Client() as client:
+        for token in ("token", 0, None):
+            id_, told = client.begin(command, token), []
+            message = client.receive()
+            while "id" not in message:
+                assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
+                told.append(message["params"])
+                message = client.receive()
+            assert message["id"] == id_ and [note["progress"] for note in told] == sorted({note["progress"] for note in told})
+            assert "".join(note["message"] for note in told) == ("" if token is None else "".join(text for text, _ in writes))
+
+
+@clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
+def test_req_bash_025_11_heartbeat():
+    assert bash_tool.HEARTBEAT_S == 10
+    with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
+        begun = time.monotonic()
+        client.begin("sleep 2.1", token="t")
+        notes = []
+        while "id" not in (message := client.receive()):
+            notes.append((message["params"]["progress"], message["params"]["message"]))
+        most = (time.monotonic() - begun) / 0.6     # a busy machine takes longer, and hears more of it
+        assert 2 <= len(notes) <= most and [n for n, _ in notes] == list(range(1, len(notes) + 1))
+        assert all(re.fullmatch(r"\[still running after [0-9]+s\]", text) for _, text in notes)
+        client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
+        while "id" not in (message := client.receive()):
+            assert set(message["params"]["message"]) == {"x", "\n"}
+        withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
+        number_in(Path("deaf"))
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.request("ping")
+        while "id" not in client.receive():
+            pass                # what was on its way
+        assert client.call("sleep 1.5")["isError"] is False and alive(number_in(Path("deaf")))      # ... and not a word of it any more
+        assert client.call("sleep 1")["isError"] is False          # nobody asked: the answer is the next message
+
+
+def hostile_messages():
+    """Requests, and what is nearly one."""
+    junk = json_values().filter(lambda value: not re.search("NaN|Infinity", json.dumps(value)))
+    keys = {"jsonrpc": st.sampled_from(["2.0"] * 6 + ["1.0", 2, None]), "id": st.integers() | st.text(max_size=4) | junk,
+            "method": st.sampled_from(["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]) | junk,
+            "params": st.fixed_dictionaries({}, optional={"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}) | junk,
+            "result": junk}
+    return st.fixed_dictionaries({}, optional=keys) | st.fixed_dictionaries({key: keys[key] for key in ("jsonrpc", "id", "method")}, optional={"params": keys["params"]}) | (
+        st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
+
+
+@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0" or ', ""))
+def test_req_bash_025_12_no_request():
+    reached = set()
+
+    def is_id(value):
+        return isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+
+    @given(hostile_messages())
+    @settings(max_examples=300)
+    def answers(message):
+        answer = bash_tool.handle(message, DEFINITION)
+        id_ = message["id"] if isinstance(message, dict) and is_id(message.get("id")) else None
+        if isinstance(message, dict) and "method" not in message and "result" in message:
+            kind, holds = "answer", answer is None
+        elif (not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str)
+                or "id" in message and id_ is None):
+            kind, holds = "none", isinstance(answer, dict) and answer["error"]["code"] == -32600 and answer["id"] == id_
+        elif "id" in message:
+            kind, holds = "request", answer["id"] == id_ and ("result" in answer) != ("error" in answer) and answer.get("error", {}).get("code") != -32600
+        else:
+            kind, holds = "notification", answer is None or isinstance(answer, bash_tool.Withdrawal)
+        assert holds, (kind, message, answer)
+        json.loads(json.dumps(answer))
+        reached.add(kind)
+
+    answers()
+    assert reached == {"answer", "none", "request", "notification"}
+    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b'{"jsonrpc": "2.0", "id": 1, "method": "ping"',
+               b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a": Infinity}', b"'ping'", b"\0"]
+    with Client(stderr=subprocess.PIPE) as client:
+        for line in garbage:
+            client.send(line)
+            answer = client.receive()
+            assert (answer["error"]["code"], answer["id"]) == (-32700, None) and answer["error"]["message"].isprintable(), (line, answer)
+        client.send(b"", b"  \r")       # are nothing
+        client.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r')
+        assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+        assert client.call("printf '\\303\\251\\342\\200\\250'")["content"][0]["text"] == "é\u2028"
+        assert client.line.isascii() and not client.line.endswith(b"\r")
+        assert client.end() == 0 and client.process.stderr.read() == b""
+        client.process.stderr.close()
+
+
+@clause("025.13", saboteur=("if isinstance(message, list) and message:", "if False:"))
+@given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
+@few
+def test_req_bash_025_13_batches(messages):
+    alone = [answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)]
+    with Client() as client:
+        client.send(messages)
+        tools = [answer for answer in alone if "tools" in answer.get("result", ())]
+        for expected in alone:
+            got = client.receive()
+            assert got == json.loads(json.dumps(expected)) or (got["id"] == expected["id"] and expected in tools)     # another directory
+        client.send([])
+        assert client.receive()["error"]["code"] == -32600
+
+
+@clause("025.14", saboteur=("self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
+@needs_proc
+def test_req_bash_025_14_endless_lines():
+    assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
+    with Client() as client:
+        room = bash_tool.MAX_MESSAGE_BYTES - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
+        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))     # just fits
+        assert client.receive()["result"]["isError"] is False
+        before = peak_bytes(client.process.pid)
+        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * (room + 1)}))
+        answer = client.receive()
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "4MB" in answer["error"]["message"]
+        for _ in range(64):
+            client.process.stdin.write(b"x" * 2 ** 20)
+        client.send(b"")
+        assert client.receive()["error"]["code"] == -32600 and client.ask("ping")
+        assert peak_bytes(client.process.pid) - before < 8 * 2 ** 20
+
+
+@clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
+def test_req_bash_025_15_a_client_that_stops_reading():
+    with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
+        for n in range(4):
+            client.begin("echo $$ > c%d; yes" % n, token=n)
+        pids = [number_in(Path("c%d" % n)) for n in range(4)]
+        assert eventually(lambda: not any(map(alive, pids)))
+        stdin, sent, line = client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+        os.set_blocking(stdin, False)
+        while sent < 32 * 2 ** 20 and select.select([], [stdin], [], 2.0)[1]:
+            sent += os.write(stdin, (line * 16)[sent % len(line):])
+        assert sent < 2 ** 20, "it went on reading"
+        assert client.end() == 0
+    with Client() as client:                # not even the end of its input is seen here, but that nobody will ever read
+        client.begin("echo $$ > shell; yes", token=1)
+        pid = number_in(Path("shell"))
+        client.process.stdout.close()
+        assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
+
+
+@clause("025.16", saboteur=("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr",
+                            "stdin=subprocess.DEVNULL, stderr"))
+@needs_proc
+@needs_files
+def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
+    with Client() as client:
+        wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
+        jobs = [client.start("echo $$ > group; sleep 600")]
+        client.call("sleep 600 & disown; echo left")
+        client.begin("echo $$ > shell; sleep 600")
+        number_in(Path("shell"))
+        started = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in (os.getpid(), client.process.pid)]
+        holders = []
+        for pid in started:
+            with contextlib.suppress(OSError):
+                holders += [pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire]
+        assert len(wire) == 2 and not holders, [command_line(pid) for pid in holders]
+        client.process.stdin.close()
+        while client.receive():
+            pass                # ends although the job lives on
+        assert all(map(alive, jobs))
+        for job in jobs:
+            os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
+def test_req_bash_025_17_an_id_in_use():
+    with Client() as client:
+        for id_ in (5, "5"):            # these are two
+            client.send(request("tools/call", id_, name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"}))
+        for id_ in (5, "5", 5.0):
+            client.send(request("tools/call", id_, name="bash", arguments={"command": "echo second"}))
+            answer = client.receive()
+            assert (answer["id"], answer["error"]["code"]) == (id_, -32600)
+        Path("go").touch()
+        assert {(a["id"], a["result"]["content"][0]["text"]) for a in (client.receive(), client.receive())} == {(5, "first\n"), ("5", "first\n")}
+        client.send(request("tools/call", 5, name="bash", arguments={"command": "echo again"}))
+        assert client.receive()["result"]["content"][0]["text"] == "again\n"
+
+
+@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:",
+                            "if len(self._calls) > MAX_CALLS:"))
+def test_req_bash_025_18_too_many_calls():
+    assert bash_tool.MAX_CALLS == 64
+    with Client(module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
+        calls = [client.begin("sleep 600") for _ in range(3)]
+        refused = client.call("echo fourth")
+        assert refused["isError"]
+        assert refused["content"][0]["text"] == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
+        assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
+
+
+COMMANDS = ["echo hi", ":", "exit 3", "seq 3000", "printf 'a\\377'", "kill -9 $$", "sleep 0.05; echo late", "exec sleep 600", "yes", "sleep 0.2 & echo left"]
+
+
+def traffic():
+    """Messages of a client: most are calls and their withdrawals, some are nonsense."""
+    call = st.tuples(st.just("call"), st.sampled_from(COMMANDS) | st.integers(), st.booleans())
+    return st.lists(st.one_of(call, call, call, st.tuples(st.just("withdraw"), st.integers(1, 8)), st.tuples(st.just("method"), st.sampled_from(
+        ["ping", "tools/list", "server/discover", "x"])), st.tuples(st.just("hostile"), hostile_messages()), st.tuples(st.just("bytes"), st.binary(
+            max_size=30).filter(lambda line: line.strip() and b"\n" not in line))), min_size=1, max_size=25)
+
+
+@pytest.mark.soak
+@needs_proc
+def test_protocol_soak():
+    """Random traffic: each request is answered once, a withdrawn call at most once, and nothing grows."""
+    seconds = float(os.environ.get("BASH_TOOL_SOAK_S", "5" if THOROUGH else "2"))
+    end, counts = time.monotonic() + seconds, {}
+    kinds = {"call", "withdraw", "method", "hostile", "bytes"}
+
+    def goes_on():
+        """For its seconds, and on a busy machine until each kind of message was sent."""
+        return time.monotonic() < end or not counts.keys() >= kinds and time.monotonic() < end + 60
+
+    def resources():
+        status = Path("/proc/%d/status" % client.process.pid).read_text()
+        return (int(re.search(r"VmRSS:\s+(\d+)", status).group(1)), int(re.search(r"Threads:\s+(\d+)", status).group(1)),
+                len(os.listdir("/proc/%d/fd" % client.process.pid)))
+
+    def key(id_):
+        return json.dumps(id_)
+
+    with Client(timeouts={"default": 0.2, "grace_s": 0.2, "drain_idle_s": 0.05, "drain_total_s": 0.2}, stderr=subprocess.PIPE) as client:
+
+        @given(traffic())
+        @settings(max_examples=40, database=None, phases=[Phase.generate])
+        def converse(steps):
+            if not goes_on():
+                return
+            must, may, calls = [], set(), []
+            for kind, *what in steps:
+                counts[kind] = counts.get(kind, 0) + 1
+                if kind == "call":
+                    calls.append(client.begin(what[0], token=client.number if what[1] else None))
+                    must.append(key(calls[-1]))
+                elif kind == "method":
+                    must.append(key(client.request(what[0])))
+                elif kind == "withdraw" and calls:
+                    id_ = calls[-what[0] % len(calls)]
+                    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+                    may.add(key(id_))
+                elif kind == "hostile":
+                    client.send(what[0])
+                    for part in what[0] if isinstance(what[0], list) and what[0] else [what[0]]:
+                        answer = bash_tool.handle(part, DEFINITION)
+                        must += [key(answer["id"])] if isinstance(answer, dict) else []
+                elif kind == "bytes":
+                    client.send(what[0])
+                    try:
+                        answer = bash_tool.handle(bash_tool.load_json(what[0]), DEFINITION)
+                    except ValueError:
+                        answer = {"id": None}
+                    must += [key(answer["id"])] if isinstance(answer, dict) else []
+            must = sorted(id_ for id_ in must if id_ not in may)
+            last, got = key(client.request("ping")), []
+            while sorted(id_ for id_ in got if id_ not in may) != sorted([*must, last]):
+                message = client.receive()
+                if "id" in message:
+                    got.append(key(message["id"]))
+                else:
+                    assert key(message["params"]["progressToken"] + 1) not in got
+                assert len(got) <= len(must) + len(may) + 1, (must, may, got)
+            assert len(set(may) & set(got)) == len([id_ for id_ in got if id_ in may])
+
+        while time.monotonic() < end - max(seconds / 2, seconds - 60):
+            converse()              # until the arenas of what runs side by side have been made
+        before = resources()
+        while goes_on():
+            converse()
+        most = before[2] + bash_tool.IDLE_MOST      # a line to each idle supervisor
+        assert eventually(lambda: resources()[1] <= 2 and resources()[2] <= most), (before, resources())
+        grown = resources()[0] - before[0]
+        assert client.end() == 0 and client.process.stderr.read() == b""
+        client.process.stderr.close()
+    assert grown < 16 * 1024 and counts.keys() >= kinds, (before, grown, counts)
+    print("\nprotocol soak of %gs: %s, %+d KiB" % (seconds, counts, grown))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@clause("025.19", saboteur=("    if structured:\n        names = ", "    if True:\n        names = "))
+def test_req_bash_025_19_text_alone(name):
+    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
+        assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
+        for arguments in ({"command": "echo hi"}, {"command": "exit 3"}, {"command": "echo on; exec sleep 600"}, {"command": 1}):
+            assert set(client.ask("tools/call", name="bash", arguments=arguments)["result"]) == {"content", "isError"}
+    for words, value, on in ((["--structured"], None, True), (["--structured"], "0", True), ([], "1", True), ([], "", False)):
+        env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
+        with Client(*words, env=env) as client:
+            assert ("structuredContent" in client.call(":")) == on
+    assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == cli("--structured", ":").returncode == 125
+
+
+@given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
+@few
+@clause("025.20", saboteur=("last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text"))
+def test_req_bash_025_20_a_glimpse(count, character):
+    program = "import sys; sys.stdout.write(%r * %d); sys.stdout.flush()" % (character, count)
+    with Client() as client:
+        client.begin("%s -c %s; sleep 0.3" % (sys.executable, shlex.quote(program)), token="t")
+        told = ""
+        while "id" not in (message := client.receive()):
+            text = message["params"]["message"]
+            assert len(text.encode()) <= 8192 and "\ufffd" not in text
+            told += text
+        skipped = sum(float(size) * {"KB": 1024, "B": 1}[unit] for size, unit in
+                      re.findall(r"\n\[live output skipped: at least ([\d.]+)(KB|B)\]\n", told))
+        size = len(character.encode())
+        assert abs(told.count(character) * size + skipped - count * size) <= 64 * (1 + told.count("skipped"))
+        assert skipped or count * size <= 8192
+
+
+@pytest.mark.parametrize("level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)])
+@clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
+def test_req_bash_025_21_the_log(level, told):
+    with Client() as client:
+        if level is not None:
+            assert client.ask("logging/setLevel", level=level)["result"] == {}
+        for ending, how in (("exit 3", "failed: exit status 3"), ("true", "completed")):
+            pid = client.start("until [ -e go ]; do sleep 0.05; done; " + ending)
+            Path("go").touch()
+            if told:
+                message = client.receive()
+                assert message["method"] == "notifications/message" and (
+                    message["params"]["level"], message["params"]["logger"]) == ("info", "bash_tool")
+                assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
+            note = "[background process %d %s after " % (pid, how)
+            assert eventually(lambda: note in client.call("sleep 0.1")["content"][0]["text"])     # the model is told all the same
+            Path("go").unlink()
+        assert client.ask("ping")["result"] == {}       # and nothing comes twice
+
+
+@needs_proc
+def test_what_is_said_of_a_job():
+    """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
+    def record_of(job):
+        with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
+            return record.read()
+
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        before = time.time()
+        job = background(tool, "sleep 600 # what")
+        known = record_of(job)
+        assert before - 1 <= known.created <= time.time() + 1 and known.boot == bash_tool._boot() and not known.leftover
+        assert (known.command, known.pid, known.start) == ("sleep 600 # what", job.pid, bash_tool._member(job.pid).start)
+        assert known.supervisor == [supervisor_of(job), bash_tool._member(supervisor_of(job)).start]
+        (note,) = tool.run("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done").notes
+        assert ' "sh -c echo > begun; sleep 600; : toX"' in note
+        (leftover,) = [one for one in tool.jobs() if one.pid != job.pid]
+        assert record_of(leftover).leftover and leftover.kill()
+        tool.run("env -i setsid sleep 600.5 & echo $! > one; env -i setsid sleep 600.5 & echo $! > two; sleep 0.3")
+        both = number_in("one"), number_in("two")           # the leftovers of one command are one job
+        (left,) = [one for one in tool.jobs() if one.status == "running" and one.pid != job.pid]
+        assert left.pid == min(both) and all(map(alive, both)) and left.kill() and not any(map(alive, both))
+        other = background(tool, "env -i setsid sleep 600.25 & echo $! > left; sleep 0.8")
+        assert other.wait(10) and other.status == "exited"
+        assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
+        job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
+        assert eventually(lambda: os.path.getsize(job.output_file) == 6)
+        told = [bash_tool.ShownJob(job, n)._shown_bytes for n in range(7)]
+        assert told == [0, 1, 2, 3, 3, 5, 6]
+        captured = [bash_tool.ShownJob(job, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
+        assert captured == [bash_tool.Captured(b"", "é\n".encode(), 6, 2), bash_tool.Captured(b"", "é\n".encode(), 3, 1)]
+        assert job.kill() and (record_of(job).at, record_of(job).noted) == (6, True)
+        job = background(tool, "sleep 600")
+        os.unlink(job.output_file[:-4] + ".job")
+        assert job.status == "running" and alive(job.pid)       # the processes are left to ask
+        os.killpg(job.pid, signal.SIGKILL)
+        assert eventually(lambda: job.status != "running")
+        failed = BashTool(shell="no-such-shell")
+        assert failed.run("x", mode="background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
+    os.mkdir("gone")
+    with BashTool("gone", profile=keeping(0.5)) as tool:
+        os.rmdir("gone")
+        result = tool.run("sleep 600")
+        assert result.notes and tuple(record_of(tool.job(result.pid)).notes) == result.notes[:1]
+
+
+def test_files_that_are_not_to_be_had(monkeypatch):
+    """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts
+    as noted."""
+    nowhere = bash_tool.StateDir.choose("/proc/none", "output-", False)
+    assert bash_tool.Spool(nowhere).spill() == bash_tool.Saved(None, "No such file or directory", False)
+    scratch = nowhere.scratch()         # in memory, where no disk can be written to
+    assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
+    os.rmdir(scratch)
+    with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
+        notes = tool.run("sleep 600").notes
+        assert [note for note in notes if note.startswith("ended at its timeout, because it could not be recorded as a job (")]
+    output = os.path.abspath("output-0123456789ab.log")
+    with contextlib.closing(bash_tool.Record.create(output, {"pid": 77})) as record:
+        record.settle(bash_tool.Outcome("exited", 0), "")       # its output is no file
+        assert record.read().noted and record.read().at == -1 and record.read().exit_code == 0
+        really = bash_tool._open_own
+
+        def for_reading_alone(path, flags):
+            if flags & os.O_ACCMODE != os.O_RDONLY:
+                raise PermissionError(13, "Permission denied", path)
+            return really(path, flags)
+
+        monkeypatch.setattr(bash_tool, "_open_own", for_reading_alone)
+        with contextlib.closing(bash_tool.Record.open(output)) as other:
+            assert other.read() == record.read() and other.output == output
+
+
+def test_the_shell_is_looked_for_along_the_path():
+    """As a spawn would: in the folders' order, what can be executed, from the commands' directory; again where it has
+    gone since."""
+    for folder in ("first", "second", "here/relative", "third/sh-here"):
+        os.makedirs(folder)
+        Path(folder, "sh-here").write_text("#!/bin/sh\nFOUND=%s exec bash \"$@\"\n" % folder)
+        Path(folder, "sh-here").chmod(0o755)
+
+    def found(*path):
+        return BashTool("here", shell="sh-here", env={"PATH": ":".join((*path, os.environ["PATH"]))})
+
+    first, second, third = map(os.path.abspath, ("first", "second", "third"))
+    tool = found(third, first, second)
+    assert tool.run("echo $FOUND").stdout == "first\n"
+    os.unlink("first/sh-here")
+    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run("echo $FOUND", mode="background").stdout.startswith("second\n")
+    assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
+    assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
+    os.unlink("second/sh-here")
+    refused = "[system error: the shell sh-here could not be started: Permission denied]"       # third's is a folder
+    assert tool.run(":").text == refused
+    assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
+
+
+def test_an_interpreter_that_was_slow_is_tried_again_later():
+    """One that has failed is not; one that brought no supervisor in time is, after SLOW_PYTHON_S seconds."""
+    class Server:
+        """A fork server that never brought a supervisor."""
+        proved, identity, python, inherited = False, None, "/a/python", "everything"
+        close = staticmethod(lambda: None)
+
+        def __init__(self, lives):
+            self.is_usable = lambda: lives
+
+    for lives in (True, False):
+        engine, server = bash_tool.Engine(["/a/python", "/b/python"]), Server(lives)
+        engine._servers["everything"] = server
+        before = time.monotonic()
+        engine.replace(server)
+        again_s = engine._pythons["/a/python"]
+        assert engine._pythons["/b/python"] == 0.0 and not engine._servers
+        assert before + bash_tool.SLOW_PYTHON_S <= again_s < math.inf if lives else again_s == math.inf
+
+
+def test_the_clock_of_a_run_starts_with_its_shell():
+    """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
+    place = "                self._line = line = engine.borrow(self._inherited)\n"
+    module = variant_module((place, "                time.sleep(1.0)\n" + place))
+    with module.BashTool() as tool:
+        result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
+    assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
+    with BashTool() as tool:
+        begun = time.monotonic()
+        results = [tool.run("echo ho; " + rest, mode="background") for rest in ("exit 3", "sleep 600")]
+        took = time.monotonic() - begun
+        assert [result.status for result in results] == ["exited", "running"] and tool.job(results[1].pid).kill()
+    assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
+
+
+@pytest.mark.parametrize("place", [
+    "            self._spawn()\n", "        action, until = next_action(", "                Run(self, run_id, plan, source, False).run()\n"],
+    ids=["before the spawn", "in the loop", "before the run"])
+def test_a_bug_is_told_as_one(place):
+    """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
+    blank = len(place) - len(place.lstrip())
+    module = variant_module((place, " " * blank + "print(1 / 0)\n" + place))
+    result = module.BashTool().run("echo $$ > me; sleep 600")
+    assert result.status == "failed" and "ZeroDivisionError" in result.text, result
+    assert not Path("me").exists() or eventually(lambda: not alive(number_in("me")))
+
+
+@needs_proc
+def test_what_a_fork_of_the_host_does_not_hold():
+    """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
+    server."""
+    in_host("""
+        import os, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
+        job = tool.run("echo $$ > job; sleep 600", mode="background")
+        while not os.path.exists("shell") or not os.path.getsize("shell"):
+            time.sleep(0.01)
+        child = os.fork()
+        if child == 0:
+            for fd in (1, 2):       # our reader waits for their end
+                os.close(fd)
+            time.sleep(60)
+            os._exit(0)
+        parent = int(open("/proc/%s/stat" % open("job").read().strip()).read().rpartition(") ")[2].split()[1])
+        server = int(open("/proc/%d/stat" % parent).read().rpartition(") ")[2].split()[1])
+        for name, pid in (("child", child), ("server", server)):
+            with open(name, "w") as file:
+                file.write("%d\\n" % pid)
+        os._exit(0)
+    """)
+    server = number_in("server")
+    try:
+        assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
+        assert alive(number_in("job")) and eventually(lambda: not alive(server))
+    finally:
+        os.kill(number_in("child"), signal.SIGKILL)
+
+
+def test_a_cancel_among_many_calls():
+    """Calls that start side by side do not lose each other's signals, whenever one of them is cancelled."""
+    with Client(timeouts={"grace_s": 0.5}) as client:
+        for round_ in range(4):
+            cancelled = [client.begin("sleep 600") for _ in range(12)]
+            kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
+            for id_ in cancelled:
+                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+            answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)}
+            assert answers == dict.fromkeys(kept, "ok\n")
+
+
+@pytest.mark.parametrize("numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join)
+def test_signals_of_a_busy_server(numbers):
+    """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
+    for full in (False, True):
+        with Client(stderr=subprocess.PIPE) as client:
+            client.ask("ping")
+            stdin, line = client.process.stdin.fileno(), json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+            os.set_blocking(stdin, False)
+            while full and select.select([], [stdin], [], 1.0)[1]:      # until it reads no more
+                os.write(stdin, line)
+            for number in numbers:
+                client.process.send_signal(getattr(signal, "SIG" + number))
+            assert client.process.wait(timeout=20) == 0 and client.process.stderr.read() == b""
+            client.process.stderr.close()
+
+
+def test_a_sink_that_does_not_block():
+    """Answers come whole through a descriptor that somebody else has made non-blocking; after a full one nothing is run
+    blindly."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=theirs)
+        for id_ in (1, 2):
+            server.stdin.write(json.dumps(request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})).encode() + b"\n")
+        server.stdin.flush()
+        theirs.close()
+        with ours.makefile("rb") as lines:
+            assert {json.loads(lines.readline())["id"] for _ in range(2)} == {1, 2}
+            server.stdin.close()
+            assert server.wait(timeout=20) == 0 and not lines.read()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        shell = subprocess.Popen([sys.executable, str(TOOL), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs)
+        theirs.close()
+        with ours.makefile("rb") as lines:      # the command line too
+            assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3
+    with open("/dev/full", "wb") as full:
+        server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=full)
+    server.stdin.write(json.dumps(request("ping")).encode() + b"\n")
+    server.stdin.flush()
+    assert server.wait(timeout=20) == 0         # though its input is still open
+    server.stdin.close()
+
+
+# ---- 026 The library ---------------------------------------------------------------------------------------------------
+
+@clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
+def test_req_bash_026_1_values_that_cannot_be_kept_to():
+    seconds = "takes seconds above 0 and up to 1000000000, got "
+    for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
+        for call in (lambda: BashTool(timeout_s=value), lambda: BashTool().run("touch ran", timeout_s=value)):
+            with pytest.raises(ValueError, match=re.escape("timeout_s " + seconds + repr(value))):
+                call()
+    for value in (1e9, 1, 0.001):
+        assert BashTool(timeout_s=value).profile.timeouts_s["default"] == value
+    for value in (-1, True, "3", 1.5):
+        with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
+            BashTool(max_jobs=value)
+    with pytest.raises(ValueError, match=re.escape(
+            'profile takes a row or one of "modes", "jobs", "streams", "guarded", got ') + "'Modes'"):
+        BashTool(profile="Modes")
+    with pytest.raises(ValueError, match="profile takes a row of PROFILES or its name, got None"):
+        BashTool(profile=None)
+    with pytest.raises(TypeError):
+        BashTool().run("touch ran", "slow")
+    with pytest.raises(TypeError):
+        BashTool().run("touch ran", 60)
+    names = {"max_output_bytes", "max_output_lines", "max_output_chars", "snip_size", "rolling_bytes"}
+    for row in PROFILES.values():
+        used = set(row.truncation.limits)
+        for name in names - used:
+            with pytest.raises(ValueError) as refused:
+                dataclasses.replace(row, **{name: 7})
+            assert str(refused.value).startswith(name + " is not used where the truncation is ")
+            assert all(other in str(refused.value).partition("which uses ")[2] for other in used)
+    assert not os.path.exists("ran")
+
+
+@clause("026.2", saboteur=('{**profile.timeouts_s, "default": timeout_s}', '{"default": 30.0, **profile.timeouts_s}'))
+def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
+    for name, row in PROFILES.items():
+        with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:
+            assert named.profile is row and named.definition() == BashTool(profile=row).definition()
+            assert limited.profile == dataclasses.replace(row, timeouts_s={**row.timeouts_s, "default": 77})
+            assert re.fullmatch("<BashTool %s in '[^']*'>" % name, repr(named))
+    assert "default (77s timeout)" in json.dumps(BashTool(timeout_s=77).definition())
+    begun = time.monotonic()
+    with BashTool(profile=tiny(grace=0.3), timeout_s=0.4) as tool:
+        assert tool.run("sleep 600").status == "timed_out" and time.monotonic() - begun < 10
+
+
+@clause("026.3", saboteur=("env = {**env, **_encoded(request.env)}", "env = {**_encoded(request.env), **env}"))
+@given(st.sampled_from(["default", "background"]), st.dictionaries(
+    st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2ff))))
+@few
+def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
+    Path("sub").mkdir(exist_ok=True)
+    names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
+    probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
+    with BashTool(env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
+        for own, folder in ((env, "sub"), (env, str(Path("sub").resolve())), ({}, None)):
+            result = tool.run(probe, mode=mode, cwd=folder, env=own)
+            here = Path("sub" if folder else ".").resolve()
+            assert result.stdout.startswith("%s\n" % here) and result.exit_code == 0, result
+            has = {"PAGER": "cat", "LANG": "C.UTF-8", "MY_TOKEN": "the tool's", "EMPTY": "unset", **own}
+            assert (here / "told").read_bytes().decode().split("\0")[:4] == [has[name] for name in names.split()]
+    for wrong in (dict(env={"A": 1}), dict(env={1: "A"}), dict(stdin=7), dict(stdin=["x"]), dict(cwd="a\0b")):
+        with pytest.raises(ValueError):
+            BashTool().run("touch ran", **wrong)
+    assert not os.path.exists("ran")
+
+
+@clause("026.4", saboteur=("cwd_required=request.cwd is not None", "cwd_required=False"))
+def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered():
+    Path("file").write_text("")
+    with BashTool() as tool:
+        for name, why in (("no such", "No such file or directory"), ("file", "Not a directory"),
+                          ("/proc/self/nothing", "No such file or directory"), ("x" * 300, "File name too long")):
+            for mode in ("default", "background"):
+                result = tool.run("touch ran", mode=mode, cwd=name)
+                told = "the working directory %s cannot be entered (%s)" % (os.path.abspath(name), why)
+                assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]" % told)
+        assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not os.path.exists("ran")
+
+
+@clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
+@given(st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
+       st.sampled_from(["bash", ["env", "bash"]]), st.sampled_from(["default", "background"]))
+@few
+def test_req_bash_026_5_standard_input(data, shell, mode):
+    data = "ab" if isinstance(data, str) and re.search("[\ud800-\udfff]", data) else data
+    sent = data.encode() if isinstance(data, str) else data
+    with BashTool(shell=shell) as tool:
+        result = tool.run("cat >copy; ls /proc/self/fd | wc -l", mode=mode, stdin=data)
+        assert eventually(lambda: os.path.getsize("copy") == len(sent))
+        assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result      # ls itself opens one
+        assert tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data).exit_code == 0 and shell != "bash" \
+            or Path("copy").read_bytes() == sent
+        if shell == "bash":     # what opens its input anew, or reads it from its end, finds nothing else
+            assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
+            assert Path("copy").read_bytes() == sent
+
+
+@needs_files
+@pytest.mark.parametrize("shell", ["bash", "env bash"])
+def test_a_large_standard_input(shell):
+    """64 MiB arrive, with no second copy in the host, in no argument and no file with a name; a command that does not read
+    them is not held up, nor is a leftover that holds them."""
+    printed = in_host("""
+        import hashlib, json, os, sys, threading, time
+        from bash_tool import BashTool
+        def peak():
+            return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 1024
+        tool = BashTool(shell=sys.argv[1].split(), state_dir="state")
+        tool.run(":", stdin="warm")
+        told = []
+        for data in (os.urandom(1 << 20) * 64, "é" * (32 << 20)):
+            wanted = hashlib.sha256(data if isinstance(data, bytes) else memoryview(data.encode())).hexdigest()
+            open("/proc/self/clear_refs", "w").write("5")
+            before = peak()
+            result = tool.run("sha256sum", stdin=data)
+            told.append([result.stdout.split()[0] == wanted, peak() - before])
+        begun = time.monotonic()
+        result = tool.run("echo no; sleep 600 >/dev/null & ", stdin=data)
+        told.append([result.stdout, time.monotonic() - begun])
+        for job in tool.jobs():
+            job.kill()
+        result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
+                          stdin=(os.urandom(16).hex() + chr(10)) * 100000)
+        print(json.dumps([*told, result.stdout]))
+    """, shell)
+    *large, (output, took_s), (seen) = json.loads(printed)
+    assert all(right and more < 8 for right, more in large), large
+    assert output == "no\n" and took_s < 20 and seen == "0\n0\n", printed
+
+
+# ---- 027 Jobs that tell ------------------------------------------------------------------------------------------------
+
+NEWS = re.compile(r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
+                  r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]")
+
+
+def told_in(text):
+    """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
+    return [(int(pid), how, json.loads(command), json.loads(last or "null")) for pid, how, command, last, _ in NEWS.findall(text)]
+
+
+def in_profile(name, **changes):
+    """A row with tiny limits that can have jobs of its own: JOBS keeps them, MODES starts them in the background."""
+    row = dataclasses.replace(PROFILES[name], grace_s=0.5, drain_idle_s=0.1, **changes)
+    return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
+
+
+@clause("027.1", saboteur=("        notes = (*self._jobs.told(draft), *outcome.notes)\n",
+                           "        notes = (*self._jobs.told(draft)[:1], *outcome.notes)\n"))
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_req_bash_027_1_the_next_answer_tells(name):
+    cases = [("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
+             ("sleep 1.2", "completed", None), ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
+             ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
+             ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost")]
+    with BashTool(profile=in_profile(name)) as tool:
+        mode = {"mode": "background"} if name == "modes" else {}
+        for next_call, marks in (({"command": "false"}, "exit code"), ({"command": "true"}, ""), ({"nonsense": 1}, "nonsense"),
+                                 ({"command": "kill -9 $PPID"}, "")):
+            with ThreadPoolExecutor(len(cases)) as pool:
+                started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
+            assert not any(told_in(result.text) for result in started), started
+            assert len(tool.wait(timeout_s=20)) in (len(cases), 0)
+            assert eventually(lambda: all(job._final is not None for job in tool._jobs._untold.values()))
+            result = tool.call(next_call)
+            told = told_in(result.text)
+            wanted = [(job.pid, how, command, last) for job, (command, how, last) in zip(started, cases)]
+            assert sorted(told) == sorted(wanted) and marks in result.text, (told, wanted, result.text)
+            lines = result.text.splitlines()
+            places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
+            first = int(name == "modes" and lines[0].startswith(("[command ", "[system error")))
+            assert places == (list(range(first, first + 5)) if name == "modes" else list(range(len(lines) - 5, len(lines)))), lines
+            assert all(note[0] != "[" for note in result.notes) and len(result.notes) >= 5
+            assert not told_in(tool.call({"command": "true"}).text)
+
+
+@clause("027.2", saboteur=('if draft.job is not None and draft.outcome.status != "running":', "if False:"))
+@needs_proc
+def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
+    with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
+        for verb in ("check_pid", "kill_pid"):
+            job = tool.run("echo x; sleep 0.7; exit 5" if verb == "check_pid" else "sleep 600")
+            if verb == "check_pid":
+                assert tool.wait(timeout_s=20) and not told_in(tool.call({"check_pid": job.pid}).text)
+            else:
+                assert tool.call({"kill_pid": job.pid}).status == "exited"
+            assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
+        assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
+        assert "still running" in modes.run("sleep 0.6 >/dev/null 2>&1 &").text       # leftovers are not told
+        assert eventually(lambda: all(job.status != "running" for job in modes.jobs()))
+        assert told_in(modes.run("true").text) == []
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_twenty_jobs_end_while_four_threads_call(name):
+    """Jobs that end at random are told each once, to some answer, and never before their end."""
+    ended, rows = [], random.Random(7)
+    with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
+        mode = {"mode": "background"} if name == "modes" else {}
+        started, texts, over = [], [], threading.Event()
+
+        def calls(n):
+            while not over.is_set():
+                arguments = [{"command": "true"}, {"command": "exit 3"}, {"oops": n}, {"command": "echo $$"}][n]
+                texts.append((time.monotonic(), tool.call(arguments).text))
+
+        def starts(seconds):
+            begun = time.monotonic()
+            command = "sleep %.2f; echo bye %d; exit %d" % (seconds, seconds * 100, seconds * 100 % 2)
+            result = tool.call({"command": command, **mode})
+            started.append((result.pid, command, begun + seconds))
+            texts.append((time.monotonic(), result.text))
+
+        callers = [threading.Thread(target=calls, args=(n,)) for n in range(4)]
+        for caller in callers:
+            caller.start()
+        with ThreadPoolExecutor(5) as pool:
+            list(pool.map(starts, [rows.uniform(0.6, 2.5) for _ in range(20)]))
+        assert eventually(lambda: len(ended) == 20, 30), (started, ended)
+        time.sleep(0.2)
+        over.set()
+        for caller in callers:
+            caller.join()
+        told = [(when, *one) for when, text in texts for one in told_in(text)]
+        told += [(time.monotonic(), *one) for one in told_in(tool.call({"command": "true"}).text)]
+        assert sorted(pid for _, pid, *_ in told) == sorted(pid for pid, _, _ in started) == sorted(job.pid for job in ended)
+        for when, pid, how, command, last in told:
+            ((_, text, due),) = [one for one in started if one[0] == pid]
+            code = int(text.rpartition(" ")[2])
+            assert when >= due and command == text and last.startswith("bye "), (when, due, command, last)
+            assert how == ("failed: exit status 1" if code else "completed")
+
+
+@clause("027.3", saboteur=("        if on_end is not None:\n            on_end(self) ", "        if False:\n            on_end(self) "))
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@needs_proc
+def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
+    seen = []
+
+    def ends(job):
+        seen.append((job.pid, job.status, job.exit_code, job.read()[0], threading.current_thread() is not threading.main_thread()))
+        raise RuntimeError("of the host")
+
+    with BashTool(on_job_end=ends) as tool:
+        started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
+        pids = [result.pid for result in started]
+        results = [tool.run("exit 1", mode="background"),       # it was over before the answer
+                   tool.run("sleep 0.4 >/dev/null 2>&1 &")]     # leftovers
+        assert eventually(lambda: len(seen) == 3)
+        note = lambda n: "failed: exit status: %d" % n if n else "completed"
+        assert sorted(seen, key=lambda one: one[2]) == [
+            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)]
+        told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
+        assert sorted(one[0] for one in told) == sorted(pids) and tool.run("echo hi").text == "hi\n"
+    assert not eventually(lambda: len(seen) > 3, 0.3)
+
+
+@clause("027.4", saboteur=("min(1, len(waited)) if any else len(waited)", "len(waited)"))
+@needs_proc
+def test_req_bash_027_4_waiting_for_jobs():
+    with BashTool(state_dir="state") as tool:
+        with ThreadPoolExecutor(3) as pool:
+            started = list(pool.map(lambda s: tool.run("sleep %s" % s, mode="background"), (600, 1.0, 1.6)))
+        jobs = [tool.job(result.pid) for result in started]
+        begun = time.monotonic()
+        assert tool.wait(timeout_s=0) == [] and tool.wait(jobs[:1], timeout_s=0.1) == []
+        assert tool.wait(jobs, any=True, timeout_s=20) == jobs[1:2] and tool.wait(jobs[1:], timeout_s=20) == jobs[1:]
+        assert time.monotonic() - begun < 10 and tool.wait(any=True, timeout_s=0.1) == []
+        others = BashTool(state_dir="state").jobs()         # the same jobs, of another tool: by their records
+        assert {job.pid for job in tool.wait(others, any=True, timeout_s=20)} == {job.pid for job in jobs[1:]}
+        threading.Timer(0.3, jobs[0].kill).start()
+        assert tool.wait(timeout_s=20) == jobs[:1] and tool.wait() == []
+        assert tool.wait([]) == [] and tool.wait([], any=True) == []
+        assert len(told_in(tool.run("true").text)) == 3     # to wait is not to be told
+
+
+@clause("027.5", saboteur=("complete = len(part) if ended and not data else", "complete = len(part) if not data else"))
+@needs_proc
+def test_req_bash_027_5_waiting_for_a_line():
+    with BashTool(state_dir="state") as tool:
+        command = "echo first; printf 'half '; sleep 0.7; echo line; printf '\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
+        for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
+            if job.status == "running" and not Path("later").exists():
+                assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
+                Path("later").write_text("")
+            assert job.wait(20, until="first") == "first" and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
+            assert job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"   # the note is no output
+            assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
+        running = background(tool, "seq 30000; echo x; sleep 600")
+        assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
+        assert running.kill() and running.wait(20, until="x") == "x"
+
+
+@clause("027.6", saboteur=("            if underway is not None:\n                del self._calls[underway.call.id]\n",
+                           "            if underway is not None:\n                del self._calls[underway.call.id]\n"
+                           "                message = self._final_message(underway, message)\n"))
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
+    slow = {"default": 20} if name == "modes" else {"default": 0.3}
+    with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
+        mode = {"mode": "background"} if name == "modes" else {}
+        pids, told = [], []
+        for n in range(20):
+            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 5 / 5, n % 2), **mode)["content"][0]["text"]
+            pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
+            told += told_in(text)
+        for _ in range(60):
+            if name == "modes":     # withdrawn: its answer is never sent
+                number = client.begin("sleep 0.2")
+                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+            told += told_in(client.call("true")["content"][0]["text"])
+            if len(told) >= 20:
+                break
+            time.sleep(0.05)
+        told += told_in(client.call("true")["content"][0]["text"])
+        assert sorted(one[0] for one in told) == sorted(pids), (told, pids)
+
+
+@needs_proc
+def test_a_server_is_started_asked_and_stopped():
+    """A real server in the background: wait for its line, ask it, stop it, be told."""
+    with BashTool() as tool:
+        server = "exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
+        job = tool.job(tool.run(server, mode="background").pid)
+        line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
+        port = re.search(r"port (\d+)", line).group(1)
+        asked = tool.run("%s -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).status)' http://127.0.0.1:%s/" % (
+            shlex.quote(sys.executable), port), env={"no_proxy": "*"})
+        assert asked.stdout == "200\n" and not asked.notes, asked
+        assert job.wait(5, until="GET / HTTP") and tool.run("kill -9 -%d; sleep 0.5" % job.pid).exit_code == 0
+        assert job.wait(20)
+        told = told_in(asked.text) + told_in(tool.run("true").text)
+        assert not told or told[0][:2] == (job.pid, "failed: signal 9 (SIGKILL)")
+
+
+def test_help_is_short_enough_to_read():
+    """What `help` prints holds no row of data; each option, field and method has its words."""
+    text = subprocess.run([sys.executable, "-c", "import bash_tool; help(bash_tool)"], stdout=subprocess.PIPE, timeout=60,
+                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")).stdout.decode()
+    assert text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
+    for field in dataclasses.fields(bash_tool.Profile):
+        assert re.search(r"^ +%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
+    for option in list(inspect.signature(BashTool).parameters):
+        assert re.search(r"^    %s +\w" % option, BashTool.__doc__, re.MULTILINE), option
+    for owner in (BashTool, bash_tool.Job, Cancel, bash_tool.Result):
+        for name, member in vars(owner).items():
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                assert member.__doc__, name
+    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {"pid", "command", "output_file", "created"}
+    assert public == {"pid", "command", "output_file", "created", "duration_s", "total_bytes", "status", "exit_code",
+                      "read", "wait", "kill"}
+
+
 # ---- Jobs as a whole: random acts on real jobs, and what a simple model says of them ---------------------------------
 
 TRAPS = {"": 143, "trap '' TERM; ": 137, "trap 'echo bye; exit 5' TERM; ": 5}      # how a shell ends that the tool kills
@@ -5015,7 +5074,8 @@ DYING_AGENT = """
 
 
 def birth(pid):
-    """The start of a live process, in the kernel's ticks; None of one that is dead. With it a number means one process."""
+    """The start of a live process, in the kernel's ticks; None of one that is dead. With it a number means one
+    process."""
     try:
         fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
@@ -5566,1111 +5626,2559 @@ def test_jobs_machine_soak():
         run_state_machine_as_test(JobsMachine, settings=settings(WALKS, stateful_step_count=25, derandomize=False))
 
 
-# ---- 025 The Model Context Protocol -------------------------------------------------------------------------------------
-
-VERSION = "io.modelcontextprotocol/protocolVersion"
-DEFINITION = bash_tool.BashTool("/").definition("mcp")
-
-
-def request(method, id_=1, **params):
-    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
-
-
-def peak_bytes(pid):
-    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
-
-
-@clause("025.1", saboteur=('"resultType": "complete", **result', "**result"))
-@pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
-def test_req_bash_025_1_both_eras(method):
-    params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
-    for version in ("2026-07-28", None):
-        answer = bash_tool.handle(request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION)
-        if method == "tools/call":
-            assert answer == ("i", {"command": "x"}, None, version is not None)
-            answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"))
-        stateless = version is not None or method == "server/discover"      # which a handshake does not know
-        assert answer["jsonrpc"] == "2.0" and answer["id"] == "i"
-        assert (answer["result"].get("resultType") == "complete") == stateless == ("_meta" in answer["result"])
-        if stateless:
-            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == {"name": "bash_tool", "version": bash_tool.__version__}
-        if method == "tools/list":
-            assert answer["result"]["tools"] == [DEFINITION]
-            assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
-
-
-@clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
-@given(st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]), st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]))
-def test_req_bash_025_2_unknown_versions(version, method):
-    error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
-    assert error["code"] == -32022 and error["message"] and error["data"] == {
-        "requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
-
-
-@clause("025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
-@given(st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []]) | st.text(max_size=12), st.booleans())
-def test_req_bash_025_3_handshake(version, enveloped):
-    meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
-    known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)["result"] == {
-        "protocolVersion": version if known else "2025-11-25", "capabilities": {"logging": {}, "tools": {}},
-        "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__}}
-
-
-@clause("025.4", saboteur=('"isError": result.is_error}', '"isError": False}'))
-@pytest.mark.parametrize("name", PROFILES)
-def test_req_bash_025_4_the_same_text(name):
-    limit = {"default": 0.7, "grace_s": 0.3}
-    row = tiny(0.7, 0.3) if name == "modes" else dataclasses.replace(PROFILES[name], timeouts_s={"default": 0.7}, grace_s=0.3)
-    with Client("--deny", "forbidden", profile=name, timeouts=limit) as client, BashTool(profile=row, deny="forbidden") as tool:
-        marks = set()
-        for arguments in ({"command": "echo out; echo é >&2"}, {"command": "exit 3"}, {"command": "printf '\\377\\0'"}, {"command": "no-such-command"},
-                          {"command": 7}, {}, {"cmd": "ls"}, {"command": "echo forbidden"}, {"command": "x\0"}, {"command": "x\ud800"},
-                          *([{"command": "echo on; exec sleep 600"}] if name != "jobs" else [{"check_pid": 4}])):
-            got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
-            assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
-            marks.add(here.is_error)
-        assert marks == {True, False}
-
-
-@clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
-@given(st.text(max_size=20), json_values())
-def test_req_bash_025_5_the_client_is_wrong(word, value):
-    def code(message):
-        answer = bash_tool.handle(message, DEFINITION)
-        return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
-
-    known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
-    assert code(request(word)) == (None if word in known else -32601)
-    assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
-    assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
-    assert code(request("tools/call", name="bash", arguments=value)) == (None if value is None or isinstance(value, dict) else -32602)
-    assert code({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": value}) == (
-        None if value is None or isinstance(value, dict) and value.get("_meta") is None else -32602)
-    token = isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
-    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == (None if value is None or token else -32602)
-    assert code(request("ping", _meta={VERSION: 20260728})) == -32602
-
-
-@pytest.mark.parametrize("name", PROFILES)
-@clause("025.6", saboteur=("{name: getattr(result, name) for name in names}", "result.to_dict()"))
-def test_req_bash_025_6_structured_content(name):
-    background = [{"command": "echo up; sleep 600", "mode": "background"}] if name == "modes" else []
-    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
-        schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
-        pids = []
-        for arguments in ({"command": "echo hi"}, {"command": "kill -9 $$"}, {"command": "seq 100000"},
-                          {"command": "sleep 600"}, {"command": 1}, *background):
-            result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
-            content = result["structuredContent"]
-            assert fits(content, schema) and content["text"] == result["content"][0]["text"]
-            seen.add(content["status"])
-            pids += [content["pid"]] if content["pid"] else []
-        if name == "jobs":
-            for verb in ("check_pid", "kill_pid"):
-                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"]["structuredContent"]
-                assert fits(content, schema) and content["pid"] == pids[0]
-        assert seen == {"exited", "rejected", *(["running"] if name == "jobs" else ["timed_out"]), *(["running"] if background else [])}
-    for pid in pids if background else ():
-        os.killpg(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize("name", PROFILES)
-@clause("025.19", saboteur=("    if structured:\n        names = ", "    if True:\n        names = "))
-def test_req_bash_025_19_text_alone(name):
-    with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
-        assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
-        for arguments in ({"command": "echo hi"}, {"command": "exit 3"}, {"command": "echo on; exec sleep 600"}, {"command": 1}):
-            assert set(client.ask("tools/call", name="bash", arguments=arguments)["result"]) == {"content", "isError"}
-    for words, value, on in ((["--structured"], None, True), (["--structured"], "0", True), ([], "1", True), ([], "", False)):
-        env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
-        with Client(*words, env=env) as client:
-            assert ("structuredContent" in client.call(":")) == on
-    assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == cli("--structured", ":").returncode == 125
-
-
-@clause("025.7", saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()",
-                           "self._work(underway)"))
-def test_req_bash_025_7_calls_run_concurrently():
-    with Client(timeouts={"default": 8}) as client:
-        calls = {client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)}
-        client.ask("ping")
-        last = client.begin("touch c49; echo last")
-        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in range(50))}
-        assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
-
-
-@clause("025.8", saboteur=("self._calls[asked.id].cancel.cancel()", "pass"))
-def test_req_bash_025_8_a_withdrawn_call():
-    def until(id_):
-        messages = []
-        while not messages or messages[-1].get("id") != id_:
-            messages.append(client.receive())
-        assert all(message["method"] == "notifications/progress" for message in messages[:-1])
-        return messages[:-1]
-
-    with Client(timeouts={"grace_s": 0.5}) as client:
-        kept = client.begin("echo $$ > kept; until [ -e go ]; do sleep 0.1; done; echo kept")
-        calls = {n: client.begin("echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done" % n, token=n) for n in range(3)}
-        pids = {n: number_in(Path("c%d" % n)) for n in calls}
-        for n, id_ in calls.items():
-            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-            assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept"))) and all(alive(pids[m]) for m in pids if m > n)
-            until(client.request("ping"))       # what was on its way
-            told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
-            assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}})
-        Path("go").touch()
-        answer = client.receive()
-        assert answer["id"] == kept and answer["result"]["content"][0]["text"] == "kept\n"
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})      # too late
-        client.ask("ping")
-
-
-@clause("025.9", saboteur=("            if self._signals:\n", "            if False:\n"))
-@needs_files
-@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
-def test_req_bash_025_9_goodbye(goodbye):
-    with Client(timeouts={"grace_s": 60}) as client:
-        jobs = [client.start("sleep 600")]
-        for n in range(3):
-            client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
-        client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
-        pids, deaf = [number_in(Path("c%d" % n)) for n in range(3)], number_in(Path("deaf"))
-        if goodbye == "close":          # both ends, as when the client dies
-            client.process.stdin.close()
-            client.process.stdout.close()
-        elif goodbye == "EOF":
-            client.process.stdin.close()
-        else:
-            client.process.send_signal(getattr(signal, "SIG" + goodbye))
-        assert eventually(lambda: not any(map(alive, pids)))
-        assert alive(deaf)
-        client.process.send_signal(signal.SIGTERM)          # the grace would be a minute
-        assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
-        for job in jobs:
-            os.killpg(job, signal.SIGKILL)
-
-
-@clause("025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s"))
-@given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
-@fewer
-def test_req_bash_025_10_live_output(writes):
-    command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
-    with Client() as client:
-        for token in ("token", 0, None):
-            id_, told = client.begin(command, token), []
-            message = client.receive()
-            while "id" not in message:
-                assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
-                told.append(message["params"])
-                message = client.receive()
-            assert message["id"] == id_ and [note["progress"] for note in told] == sorted({note["progress"] for note in told})
-            assert "".join(note["message"] for note in told) == ("" if token is None else "".join(text for text, _ in writes))
-
-
-@clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
-def test_req_bash_025_11_heartbeat():
-    assert bash_tool.HEARTBEAT_S == 10
-    with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
-        begun = time.monotonic()
-        client.begin("sleep 2.1", token="t")
-        notes = []
-        while "id" not in (message := client.receive()):
-            notes.append((message["params"]["progress"], message["params"]["message"]))
-        most = (time.monotonic() - begun) / 0.6     # a busy machine takes longer, and hears more of it
-        assert 2 <= len(notes) <= most and [n for n, _ in notes] == list(range(1, len(notes) + 1))
-        assert all(re.fullmatch(r"\[still running after [0-9]+s\]", text) for _, text in notes)
-        client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
-        while "id" not in (message := client.receive()):
-            assert set(message["params"]["message"]) == {"x", "\n"}
-        withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
-        number_in(Path("deaf"))
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
-        client.request("ping")
-        while "id" not in client.receive():
-            pass                # what was on its way
-        assert client.call("sleep 1.5")["isError"] is False and alive(number_in(Path("deaf")))      # ... and not a word of it any more
-        assert client.call("sleep 1")["isError"] is False          # nobody asked: the answer is the next message
-
-
-def hostile_messages():
-    """Requests, and what is nearly one."""
-    junk = json_values().filter(lambda value: not re.search("NaN|Infinity", json.dumps(value)))
-    keys = {"jsonrpc": st.sampled_from(["2.0"] * 6 + ["1.0", 2, None]), "id": st.integers() | st.text(max_size=4) | junk,
-            "method": st.sampled_from(["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]) | junk,
-            "params": st.fixed_dictionaries({}, optional={"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}) | junk,
-            "result": junk}
-    return st.fixed_dictionaries({}, optional=keys) | st.fixed_dictionaries({key: keys[key] for key in ("jsonrpc", "id", "method")}, optional={"params": keys["params"]}) | (
-        st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
-
-
-@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0" or ', ""))
-def test_req_bash_025_12_no_request():
-    reached = set()
-
-    def is_id(value):
-        return isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
-
-    @given(hostile_messages())
-    @settings(max_examples=300)
-    def answers(message):
-        answer = bash_tool.handle(message, DEFINITION)
-        id_ = message["id"] if isinstance(message, dict) and is_id(message.get("id")) else None
-        if isinstance(message, dict) and "method" not in message and "result" in message:
-            kind, holds = "answer", answer is None
-        elif (not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str)
-                or "id" in message and id_ is None):
-            kind, holds = "none", isinstance(answer, dict) and answer["error"]["code"] == -32600 and answer["id"] == id_
-        elif "id" in message:
-            kind, holds = "request", answer["id"] == id_ and ("result" in answer) != ("error" in answer) and answer.get("error", {}).get("code") != -32600
-        else:
-            kind, holds = "notification", answer is None or isinstance(answer, bash_tool.Withdrawal)
-        assert holds, (kind, message, answer)
-        json.loads(json.dumps(answer))
-        reached.add(kind)
-
-    answers()
-    assert reached == {"answer", "none", "request", "notification"}
-    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b'{"jsonrpc": "2.0", "id": 1, "method": "ping"',
-               b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a": Infinity}', b"'ping'", b"\0"]
-    with Client(stderr=subprocess.PIPE) as client:
-        for line in garbage:
-            client.send(line)
-            answer = client.receive()
-            assert (answer["error"]["code"], answer["id"]) == (-32700, None) and answer["error"]["message"].isprintable(), (line, answer)
-        client.send(b"", b"  \r")       # are nothing
-        client.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r')
-        assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
-        assert client.call("printf '\\303\\251\\342\\200\\250'")["content"][0]["text"] == "é\u2028"
-        assert client.line.isascii() and not client.line.endswith(b"\r")
-        assert client.end() == 0 and client.process.stderr.read() == b""
-        client.process.stderr.close()
-
-
-@clause("025.13", saboteur=("if isinstance(message, list) and message:", "if False:"))
-@given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
-@few
-def test_req_bash_025_13_batches(messages):
-    alone = [answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)]
-    with Client() as client:
-        client.send(messages)
-        tools = [answer for answer in alone if "tools" in answer.get("result", ())]
-        for expected in alone:
-            got = client.receive()
-            assert got == json.loads(json.dumps(expected)) or (got["id"] == expected["id"] and expected in tools)     # another directory
-        client.send([])
-        assert client.receive()["error"]["code"] == -32600
-
-
-@clause("025.14", saboteur=("self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
-@needs_proc
-def test_req_bash_025_14_endless_lines():
-    assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
-    with Client() as client:
-        room = bash_tool.MAX_MESSAGE_BYTES - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
-        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))     # just fits
-        assert client.receive()["result"]["isError"] is False
-        before = peak_bytes(client.process.pid)
-        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * (room + 1)}))
-        answer = client.receive()
-        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "4MB" in answer["error"]["message"]
-        for _ in range(64):
-            client.process.stdin.write(b"x" * 2 ** 20)
-        client.send(b"")
-        assert client.receive()["error"]["code"] == -32600 and client.ask("ping")
-        assert peak_bytes(client.process.pid) - before < 8 * 2 ** 20
-
-
-@clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
-def test_req_bash_025_15_a_client_that_stops_reading():
-    with Client(timeouts={"default": 1.0, "grace_s": 0.3}) as client:
-        for n in range(4):
-            client.begin("echo $$ > c%d; yes" % n, token=n)
-        pids = [number_in(Path("c%d" % n)) for n in range(4)]
-        assert eventually(lambda: not any(map(alive, pids)))
-        stdin, sent, line = client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
-        os.set_blocking(stdin, False)
-        while sent < 32 * 2 ** 20 and select.select([], [stdin], [], 2.0)[1]:
-            sent += os.write(stdin, (line * 16)[sent % len(line):])
-        assert sent < 2 ** 20, "it went on reading"
-        assert client.end() == 0
-    with Client() as client:                # not even the end of its input is seen here, but that nobody will ever read
-        client.begin("echo $$ > shell; yes", token=1)
-        pid = number_in(Path("shell"))
-        client.process.stdout.close()
-        assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
-
-
-@given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
-@few
-@clause("025.20", saboteur=("last_bytes(self._output + text, PROGRESS_BYTES)", "self._output + text"))
-def test_req_bash_025_20_a_glimpse(count, character):
-    program = "import sys; sys.stdout.write(%r * %d); sys.stdout.flush()" % (character, count)
-    with Client() as client:
-        client.begin("%s -c %s; sleep 0.3" % (sys.executable, shlex.quote(program)), token="t")
-        told = ""
-        while "id" not in (message := client.receive()):
-            text = message["params"]["message"]
-            assert len(text.encode()) <= 8192 and "\ufffd" not in text
-            told += text
-        skipped = sum(float(size) * {"KB": 1024, "B": 1}[unit] for size, unit in
-                      re.findall(r"\n\[live output skipped: at least ([\d.]+)(KB|B)\]\n", told))
-        size = len(character.encode())
-        assert abs(told.count(character) * size + skipped - count * size) <= 64 * (1 + told.count("skipped"))
-        assert skipped or count * size <= 8192
-
-
-@pytest.mark.parametrize("level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)])
-@clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
-def test_req_bash_025_21_the_log(level, told):
-    with Client() as client:
-        if level is not None:
-            assert client.ask("logging/setLevel", level=level)["result"] == {}
-        for ending, how in (("exit 3", "failed: exit status 3"), ("true", "completed")):
-            pid = client.start("until [ -e go ]; do sleep 0.05; done; " + ending)
-            Path("go").touch()
-            if told:
-                message = client.receive()
-                assert message["method"] == "notifications/message" and (
-                    message["params"]["level"], message["params"]["logger"]) == ("info", "bash_tool")
-                assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
-            note = "[background process %d %s after " % (pid, how)
-            assert eventually(lambda: note in client.call("sleep 0.1")["content"][0]["text"])     # the model is told all the same
-            Path("go").unlink()
-        assert client.ask("ping")["result"] == {}       # and nothing comes twice
-
+# ---- Reports from other tools that no single clause says --------------------------------------------------------------
 
 @needs_proc
-def test_what_is_said_of_a_job():
-    """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
-    def record_of(job):
-        with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
-            return record.read()
-
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        before = time.time()
-        job = background(tool, "sleep 600 # what")
-        known = record_of(job)
-        assert before - 1 <= known.created <= time.time() + 1 and known.boot == bash_tool._boot() and not known.leftover
-        assert (known.command, known.pid, known.start) == ("sleep 600 # what", job.pid, bash_tool._member(job.pid).start)
-        assert known.supervisor == [supervisor_of(job), bash_tool._member(supervisor_of(job)).start]
-        (note,) = tool.run("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done").notes
-        assert ' "sh -c echo > begun; sleep 600; : toX"' in note
-        (leftover,) = [one for one in tool.jobs() if one.pid != job.pid]
-        assert record_of(leftover).leftover and leftover.kill()
-        tool.run("env -i setsid sleep 600.5 & echo $! > one; env -i setsid sleep 600.5 & echo $! > two; sleep 0.3")
-        both = number_in("one"), number_in("two")           # the leftovers of one command are one job
-        (left,) = [one for one in tool.jobs() if one.status == "running" and one.pid != job.pid]
-        assert left.pid == min(both) and all(map(alive, both)) and left.kill() and not any(map(alive, both))
-        other = background(tool, "env -i setsid sleep 600.25 & echo $! > left; sleep 0.8")
-        assert other.wait(10) and other.status == "exited"
-        assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
-        job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
-        assert eventually(lambda: os.path.getsize(job.output_file) == 6)
-        told = [bash_tool.ShownJob(job, n)._shown_bytes for n in range(7)]
-        assert told == [0, 1, 2, 3, 3, 5, 6]
-        captured = [bash_tool.ShownJob(job, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
-        assert captured == [bash_tool.Captured(b"", "é\n".encode(), 6, 2), bash_tool.Captured(b"", "é\n".encode(), 3, 1)]
-        assert job.kill() and (record_of(job).at, record_of(job).noted) == (6, True)
-        job = background(tool, "sleep 600")
-        os.unlink(job.output_file[:-4] + ".job")
-        assert job.status == "running" and alive(job.pid)       # the processes are left to ask
-        os.killpg(job.pid, signal.SIGKILL)
-        assert eventually(lambda: job.status != "running")
-        failed = BashTool(shell="no-such-shell")
-        assert failed.run("x", mode="background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
-    os.mkdir("gone")
-    with BashTool("gone", profile=keeping(0.5)) as tool:
-        os.rmdir("gone")
-        result = tool.run("sleep 600")
-        assert result.notes and tuple(record_of(tool.job(result.pid)).notes) == result.notes[:1]
+def test_a_timeout_with_an_unreachable_holder():
+    """A holder of the output that nothing else tells of is found by that; a forked copy of the host, which holds the
+    other end, is spared."""
+    with BashTool(profile=tiny()) as tool:
+        begun, forked = time.monotonic(), []
+        threading.Timer(0.5, lambda: forked.append(os.fork() or (time.sleep(60), os._exit(0)))).start()
+        result = tool.run("(env -i setsid sh -c 'echo $$ > holder; exec sleep 600' &); echo on; sleep 600")
+        assert (result.status, result.stdout) == ("timed_out", "on\n") and time.monotonic() - begun < 10
+        assert not alive(number_in("holder")) and alive(forked[0])
+        os.kill(forked[0], signal.SIGKILL)
+        os.waitpid(forked[0], 0)
 
 
-def test_files_that_are_not_to_be_had(monkeypatch):
-    """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts as noted."""
-    nowhere = bash_tool.StateDir.choose("/proc/none", "output-", False)
-    assert bash_tool.Spool(nowhere).spill() == bash_tool.Saved(None, "No such file or directory", False)
-    scratch = nowhere.scratch()         # in memory, where no disk can be written to
-    assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
-    os.rmdir(scratch)
-    with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
-        notes = tool.run("sleep 600").notes
-        assert [note for note in notes if note.startswith("ended at its timeout, because it could not be recorded as a job (")]
-    output = os.path.abspath("output-0123456789ab.log")
-    with contextlib.closing(bash_tool.Record.create(output, {"pid": 77})) as record:
-        record.settle(bash_tool.Outcome("exited", 0), "")       # its output is no file
-        assert record.read().noted and record.read().at == -1 and record.read().exit_code == 0
-        really = bash_tool._open_own
-
-        def for_reading_alone(path, flags):
-            if flags & os.O_ACCMODE != os.O_RDONLY:
-                raise PermissionError(13, "Permission denied", path)
-            return really(path, flags)
-
-        monkeypatch.setattr(bash_tool, "_open_own", for_reading_alone)
-        with contextlib.closing(bash_tool.Record.open(output)) as other:
-            assert other.read() == record.read() and other.output == output
+def test_only_the_monotonic_clock_decides():
+    """Wall-clock time is written down for people; no deadline is made of it."""
+    lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
+    assert len(lines) == 3 and '"created": time.time()' in lines[0]
+    assert lines[1:] == ["return max(0.0, time.time() - known.created)", "age_s = max(0.0, time.time() - job.created)"]
 
 
-def test_the_shell_is_looked_for_along_the_path():
-    """As a spawn would: in the folders' order, what can be executed, from the commands' directory; again where it has gone since."""
-    for folder in ("first", "second", "here/relative", "third/sh-here"):
-        os.makedirs(folder)
-        Path(folder, "sh-here").write_text("#!/bin/sh\nFOUND=%s exec bash \"$@\"\n" % folder)
-        Path(folder, "sh-here").chmod(0o755)
-
-    def found(*path):
-        return BashTool("here", shell="sh-here", env={"PATH": ":".join((*path, os.environ["PATH"]))})
-
-    first, second, third = map(os.path.abspath, ("first", "second", "third"))
-    tool = found(third, first, second)
-    assert tool.run("echo $FOUND").stdout == "first\n"
-    os.unlink("first/sh-here")
-    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run("echo $FOUND", mode="background").stdout.startswith("second\n")
-    assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
-    assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
-    os.unlink("second/sh-here")
-    refused = "[system error: the shell sh-here could not be started: Permission denied]"       # third's is a folder
-    assert tool.run(":").text == refused
-    assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
+def test_git_leaves_no_lock():
+    """git, interrupted while it holds index.lock, takes it away."""
+    with BashTool(profile=tiny(default=60, grace=15)) as tool:
+        tool.run("git init -q r && cd r && git config user.name a && git config user.email b && echo x > f && git add f")
+        hook = "cd r && printf '#!/bin/sh\\ntouch ../begun; sleep 600\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -qam m"
+        result = tool.run(hook, cancel=cancelled_when("begun"))
+        assert result.status == "cancelled" and not Path("r/.git/index.lock").exists()
+        assert tool.run("cd r && rm .git/hooks/pre-commit && git commit -qam m && git log --oneline").exit_code == 0
 
 
-def test_an_interpreter_that_was_slow_is_tried_again_later():
-    """One that has failed is not; one that brought no supervisor in time is, after SLOW_PYTHON_S seconds."""
-    class Server:
-        """A fork server that never brought a supervisor."""
-        proved, identity, python, inherited = False, None, "/a/python", "everything"
-        close = staticmethod(lambda: None)
-
-        def __init__(self, lives):
-            self.is_usable = lambda: lives
-
-    for lives in (True, False):
-        engine, server = bash_tool.Engine(["/a/python", "/b/python"]), Server(lives)
-        engine._servers["everything"] = server
-        before = time.monotonic()
-        engine.replace(server)
-        again_s = engine._pythons["/a/python"]
-        assert engine._pythons["/b/python"] == 0.0 and not engine._servers
-        assert before + bash_tool.SLOW_PYTHON_S <= again_s < math.inf if lives else again_s == math.inf
+@pytest.mark.skipif(not shutil.which("vim"), reason="no vim on this machine")
+def test_an_editor_by_accident(nothing_is_left):
+    """vim without a terminal ends by itself or at the timeout, and leaves nothing."""
+    with BashTool(profile=tiny(default=5, grace=2)) as tool:
+        assert tool.run("vim").status in ("exited", "timed_out")
+    assert not carriers(nothing_is_left)
 
 
-def test_the_clock_of_a_run_starts_with_its_shell():
-    """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
-    place = "                self._line = line = engine.borrow(self._inherited)\n"
-    module = variant_module((place, "                time.sleep(1.0)\n" + place))
-    with module.BashTool() as tool:
-        result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
-    assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
+def test_reopened_output_keeps_what_was_written():
+    """A command that opens /dev/stderr again truncates nothing."""
     with BashTool() as tool:
+        assert tool.run("echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr").text == (
+            "one\ntwo\nthree\nfour\nfour\n")
+
+
+def test_a_leading_dash_is_no_option():
+    """A text that begins with a dash is a command like any other."""
+    with BashTool() as tool:
+        for command in ("-x", "--help", "-c 'echo no'"):
+            result = tool.run(command)
+            assert result.exit_code == 127 and "command not found" in result.text
+
+
+def test_no_descriptor_leaks_into_the_command():
+    """A command has the three standard descriptors and the one that lists them."""
+    held = [open(os.devnull) for _ in range(5)]
+    with BashTool() as tool:
+        assert tool.run("ls /proc/self/fd | tr '\\n' ' '").text == "0 1 2 3 "
+    for file in held:
+        file.close()
+
+
+def test_a_thousand_calls():
+    """After hundreds of calls of every kind, a thousand in `make thorough`, descriptors, threads, children and memory
+    are where they were."""
+    tool = BashTool(profile=tiny(default=0.05, grace=0.1, drain_idle_s=0.01, drain_total_s=0.02))
+
+    def rss():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def hundred():
+        for n in range(10):
+            cancel = Cancel()
+            threading.Timer(0.01, cancel.cancel).start()
+            tool.run("sleep 600", timeout_s=60, cancel=cancel)
+            for command in (":", "exit 3", "sleep 600", "seq 30000", "kill -9 $$", "sleep 0.1 &", "no-such-command", "printf '\\377'"):
+                tool.run(command)
+            tool.call({"command": 7})
+
+    hundred()
+    warm_up()
+    eventually(lambda: tasks() == 1)
+    before = descriptors()
+    memory = rss()
+    for _ in range(9 if THOROUGH else 2):
+        hundred()
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
+    assert not children() and rss() - memory < 4 * 1024 * 1024
+
+
+# ---- Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them -------------------
+
+# Runs in a supervisor as soon as it begins: what it signals and reaps is written to a file, a line each, in order.
+SPY = """
+    for name in ("kill", "killpg", "waitpid"):
+        def spy(*arguments, name=name, real=getattr(os, name)):
+            answer = None
+            try:
+                answer = real(*arguments)
+                return answer
+            finally:
+                if name != "waitpid" or answer and answer[0]:
+                    fd = os.open(%r, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                    os.write(fd, ("%%s %%d %%d\\n" %% (name, *(answer if name == "waitpid" else arguments))).encode())
+                    os.close(fd)
+        spy.spies = True
+        if not hasattr(getattr(os, name), "spies"):
+            setattr(os, name, spy)
+"""
+IN_A_SUPERVISOR = "    IS_SUBREAPER = _become_subreaper()\n"       # here it begins; the fork server has been here before it
+
+
+def spying_module(path="signals"):
+    """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status)
+    each."""
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + SPY % os.path.abspath(path)))
+
+    def signals():
+        lines = [line.split() for line in Path(path).read_text().splitlines()]
+        return [(name, int(pid), int(number)) for name, pid, number in lines]
+    return module, signals
+
+
+@fault("t01", saboteur=("        if self.returncode is not None and IS_SUBREAPER and PROC is not None:\n", "        if False:\n"))
+@needs_proc
+def test_t01_nothing_is_signalled_after_the_reap():
+    """After the reap of a process its number is never used, neither for it nor for its group."""
+    module, signals = spying_module()
+    with module.BashTool(profile=tiny(default=60, drain_idle_s=60, drain_total_s=60, module=module)) as tool:
+        cancel = module.Cancel()
+        thread = threading.Thread(target=lambda: eventually(lambda: Path("begun").exists()) and cancel.cancel())
+        thread.start()
+        result = tool.run("setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
+                          "(sleep 0.5; touch begun; exec sleep 600) &", cancel=cancel)
+        thread.join()
+    assert result.status == "cancelled" and not alive(number_in("child"))
+    calls, reaped = signals(), set()
+    for name, pid, number in calls:
+        if name == "waitpid":
+            reaped.add(pid)
+        else:
+            assert pid not in reaped or number == 0, (name, pid, number, calls)
+    assert number_in("shell") in reaped and any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
+
+
+@fault("t04", saboteur=("ended, self.alone = _reap()", "ended, _ = _reap()"))
+@pytest.mark.skipif(os.getuid() != 0 or WITHOUT != "", reason="making a process namespace takes root; the fallbacks have no say in it")
+def test_t04_zombies_are_not_waited_for():
+    """Members that are dead but unreaped, because process 1 reaps nobody, keep nothing waiting."""
+    program = textwrap.dedent("""
+        import time
+        from bash_tool import BashTool
         begun = time.monotonic()
-        results = [tool.run("echo ho; " + rest, mode="background") for rest in ("exit 3", "sleep 600")]
-        took = time.monotonic() - begun
-        assert [result.status for result in results] == ["exited", "running"] and tool.job(results[1].pid).kill()
-    assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
+        result = BashTool().run("sleep 600 & sleep 600 & sleep 600", timeout_s=0.3)
+        open("answer", "w").write("%s %s %d" % (result.text.strip(), result.notes, time.monotonic() - begun))
+    """)
+    namespace = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", "%s -c %s & exec sleep 60" % (
+        sys.executable, shlex.quote(program))], env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+    try:
+        assert eventually(lambda: Path("answer").exists() and Path("answer").read_text(), 20)
+        text, _, seconds = Path("answer").read_text().rpartition(" ")
+        assert text == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"] ()" and int(seconds) < 4
+    finally:
+        namespace.kill()
+        namespace.wait()
 
 
-@pytest.mark.parametrize("place", [
-    "            self._spawn()\n", "        action, until = next_action(", "                Run(self, run_id, plan, source, False).run()\n"],
-    ids=["before the spawn", "in the loop", "before the run"])
-def test_a_bug_is_told_as_one(place):
-    """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
-    blank = len(place) - len(place.lstrip())
-    module = variant_module((place, " " * blank + "print(1 / 0)\n" + place))
-    result = module.BashTool().run("echo $$ > me; sleep 600")
-    assert result.status == "failed" and "ZeroDivisionError" in result.text, result
-    assert not Path("me").exists() or eventually(lambda: not alive(number_in("me")))
+@fault("t05", saboteur=("if member.group != self.pid or not reached:", "if member.group != self.pid:"))
+@needs_proc
+@pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
+def test_t05_a_group_that_cannot_be_signalled(problem):
+    """Where killpg fails, the members are signalled one by one; nothing is raised, nothing loops."""
+    refuse = "    def killpg(*_: object) -> None:\n        raise %s\n    os.killpg = killpg\n" % problem
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + refuse))
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        result = tool.run("trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done")
+    assert (result.status, result.notes) == ("timed_out", ()) and not alive(number_in("child"))
+    assert Path("heard").exists()       # the TERM, not only the KILL
+
+
+@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
+@needs_proc
+def test_t06_what_survives_kill_is_named():
+    """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
+    spare = ("    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+             "        if b'600.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
+             "            real(pid, number)\n"
+             "    os.kill = kill\n")
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        begun = time.monotonic()
+        result = tool.run("setsid sleep 600.0625 & echo $! > child; wait")
+        pid = number_in("child")
+        assert result.notes == ('could not be killed: pid %d "sleep 600.0625"' % pid,)
+        assert alive(pid) and time.monotonic() - begun < 20
+        assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)       # not the supervisor that stays with it
+    supervisor = parent_of(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
+
+
+@fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
+def test_t07_all_exit_codes():
+    """Every exit code arrives, and an exit with 128 + n is told from a death by signal n."""
+    with BashTool() as tool:
+        assert [tool.run("exit %d" % code).exit_code for code in range(256)] == list(range(256))
+        exited, killed = tool.run("exit 143"), tool.run("kill $$")
+    assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
+
+
+@fault("t08", saboteur=("        self.supervisor.turn(wait_s)\n", "        self.supervisor.turn(0.0)\n"))
+@needs_proc
+def test_t08_no_busy_waiting():
+    """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
+    def used_s(pid):
+        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    with BashTool(profile=tiny(default=30, grace=1.5)) as tool:
+        for command, limit_s in (("exec >&- 2>&-; sleep 1.5", None), ("trap '' TERM; while :; do sleep 1; done", 0.2)):
+            tool.run(":")
+            begun, used = time.process_time(), []
+            thread = threading.Thread(target=tool.run, args=("echo $PPID > supervisor; " + command,),
+                                      kwargs={"timeout_s": limit_s})
+            thread.start()
+            supervisor = number_in("supervisor")
+            while thread.is_alive():
+                used.append(used_s(supervisor))
+                thread.join(0.1)
+            os.unlink("supervisor")
+            assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used      # a busy loop takes a second
+
+
+@fault("t09", saboteur=("return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except OSError:",
+                        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except KeyError:"))
+@pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
+def test_t09_without_a_pidfd(number):
+    """A pidfd that is refused changes nothing; the end of the host is noticed without it."""
+    printed = in_host("""
+        import errno, os, sys, threading, time
+        def refuse(*_):
+            raise OSError(getattr(errno, sys.argv[1]), sys.argv[1])
+        os.pidfd_open = refuse
+        import dataclasses
+        from bash_tool import BashTool, MODES
+        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
+        print(tool.run("echo hi; exit 3").text, end="")
+        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600", timeout_s=0.5)
+        print(result.status, result.notes)
+        threading.Thread(target=tool.run, args=("echo $$ > last; sleep 600",), daemon=True).start()
+        end = time.monotonic() + 10
+        while not os.path.exists("last") and time.monotonic() < end:
+            time.sleep(0.01)
+        os._exit(0)
+    """, number)
+    notes = (bash_tool.NOTE_BLIND,) if WITHOUT == "proc" else ()
+    assert printed == "[command failed: exit code 3]\nhi\ntimed_out %s\n" % (notes,)
+    assert WITHOUT in ("proc", "subreaper") or not alive(number_in("escaped"))
+    assert eventually(lambda: not alive(number_in("last")), 3)
+
+
+def test_t10_interrupted_system_calls():
+    """A host whose timer fires every 5 ms gets the same answers."""
+    assert in_host("""
+        import signal
+        from bash_tool import BashTool
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        tool = BashTool()
+        for _ in range(30):
+            result = tool.run("echo a; sleep 0.05; seq 30000 | tail -n 1; exit 3")
+            assert result.text == "[command failed: exit code 3]\\na\\n30000\\n", result
+        print(tool.run("sleep 600", timeout_s=0.3).text, end="")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    """) == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+
+
+@fault("t13", saboteur=("            self.shell.terminate()\n",
+                        "            self.shell.terminate()\n"
+                        "            for member in descendants(self.supervisor.host.pid):\n"
+                        "                _signal(member.pid, signal.SIGTERM)\n"))
+@needs_proc
+def test_t13_strangers_are_spared():
+    """Processes of the host, and processes younger than a command, live through its end."""
+    strangers = []
+
+    def begin():
+        assert eventually(lambda: Path("begun").exists())
+        strangers.extend(subprocess.Popen(["sleep", "600"], start_new_session=new, env=env) for new, env in (
+            (False, None), (True, None), (True, {"PATH": os.environ["PATH"]})))
+        cancel.cancel()
+
+    cancel = Cancel()
+    thread = threading.Thread(target=begin)
+    thread.start()
+    try:
+        with BashTool(profile=tiny(default=60, grace=0.3)) as tool:
+            assert tool.run("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600", cancel=cancel).status == "cancelled"
+        assert len(strangers) == 3 and all(stranger.poll() is None for stranger in strangers)
+    finally:
+        thread.join()
+        for stranger in strangers:
+            stranger.kill()
+            stranger.wait()
+
+
+@fault("t14", saboteur=("        if pid == 0:\n            return ended, False", "        if pid == 0:\n            return ended, True"))
+@needs_proc
+def test_t14_what_proves_that_nobody_lives():
+    """A command has ended when its supervisor has no child left, whatever hides, and then the supervisor runs the
+    next."""
+    hidden = "(env -i setsid sh -c 'trap \"\" TERM; echo $$ > deep%d; while :; do sleep 0.1; done' <&- >&- 2>&- &)"
+    with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
+        for begin in (0, 4, 8):         # a supervisor that believes it too early may still be right by chance
+            result = tool.run("; ".join(hidden % n for n in range(begin, begin + 4))
+                              + "; trap '' TERM; while :; do sleep 0.1; done")
+            assert (result.status, result.notes) == ("timed_out", ())
+            deep = ["deep%d" % n for n in range(begin, begin + 4)]
+            assert not [file for file in deep if Path(file).exists() and alive(number_in(file))]
+    supervisors = in_host("""
+        import os
+        from bash_tool import BashTool
+        tool = BashTool()
+        print(*(tool.run(command).stdout.strip() for command in (
+            "echo $PPID", "echo $PPID; sleep 600 & exit 0", "echo $PPID", "echo $PPID; sleep 600 >/dev/null 2>&1 & exit 0",
+            "echo $PPID")))
+    """).split()
+    first, second, third, fourth, fifth = supervisors
+    assert first == second != third == fourth != fifth != first      # the second and the fourth left something behind
+
+
+@fault("t14_who", saboteur=("        for task in os.listdir(\"%s/%d/task\" % (PROC, pid)):\n",
+                            "        for task in os.listdir(\"%s/%d/task\" % (PROC, pid))[:1]:\n"))
+@needs_proc
+def test_t14_who_was_born_by_a_thread():
+    """The descendants of a process are those of all its threads, the dead included, parents first."""
+    born, leave = [], threading.Event()
+
+    def thread():
+        born.append(subprocess.Popen(["bash", "-c", "sleep 600 & wait"], start_new_session=True))
+        leave.wait()
+
+    worker = threading.Thread(target=thread)
+    worker.start()
+    try:
+        assert eventually(lambda: born and len(bash_tool.descendants(born[0].pid)) == 1)
+        (grandchild,) = bash_tool.descendants(born[0].pid)
+        pids = [one.pid for one in bash_tool.descendants(os.getpid())]
+        assert pids.index(born[0].pid) < pids.index(grandchild.pid)
+        assert born[0].pid not in [one.pid for one in bash_tool.descendants(os.getpid(), [born[0].pid])]
+        os.killpg(born[0].pid, signal.SIGKILL)
+        assert eventually(lambda: [one.dead for one in bash_tool.descendants(os.getpid()) if one.pid == born[0].pid] == [True])
+    finally:
+        os.killpg(born[0].pid, signal.SIGKILL)
+        born[0].wait()
+        leave.set()
+        worker.join()
+
+
+HOPPER = """
+import os, sys, time
+end = time.monotonic() + 8
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    if len(sys.argv) > 1:
+        os.setsid()
+    with open("beat", "a") as beat:
+        beat.write("x")
+    time.sleep(0.001)
+"""
 
 
 @needs_proc
-def test_what_a_fork_of_the_host_does_not_hold():
-    """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork server."""
+@pytest.mark.parametrize("new_session", [False, True])
+def test_t14_hoppers(nothing_is_left, new_session):
+    """A process that forks and exits all the time, in its group or in new sessions, is gone after a stop."""
+    Path("hopper.py").write_text(HOPPER)
+    with BashTool(profile=tiny(default=2.0, grace=0.2)) as tool:
+        result = tool.run(("%s hopper.py %s & " % (sys.executable, "x" if new_session else "")) * 6 + "sleep 600")
+    assert result.status == "timed_out" and result.notes == () and not carriers(nothing_is_left)
+    beats = Path("beat").stat().st_size
+    time.sleep(0.5)     # a scan sees a hopper as seldom as the sweep does, so its heart must have stopped
+    assert Path("beat").stat().st_size == beats > 10
+
+
+@fault("t15", saboteur=("    if now is not None and now.start == member.start:\n        if fd is None:",
+                        "    if now is not None:\n        if fd is None:"))
+@needs_proc
+def test_t15_a_reused_number_is_spared():
+    """A process that has the number of another, but another start time, is not signalled."""
+    stranger = subprocess.Popen(["sleep", "600"])
+    try:
+        member = bash_tool._member(stranger.pid)
+        bash_tool._signal_checked(member._replace(start=member.start - 1), signal.SIGKILL)
+        time.sleep(0.1)     # the signal would have arrived; there is nothing to poll for
+        assert stranger.poll() is None
+        bash_tool._signal_checked(member, signal.SIGKILL)
+        assert stranger.wait(10) == -9
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
+def test_t31_what_execve_cannot_carry():
+    """An environment that is too large is named as the culprit; the command is not."""
+    for environment in (dict(os.environ, X="x" * 140000), {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}}):
+        result = BashTool(env=environment).run("echo hi")
+        assert result.error == "spawn_failed" and "environment is too large" in result.text
+    no_leak(lambda: BashTool(env=environment).run("echo hi"))
+
+
+@fault("t32", saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:",
+                        "except KeyError as failed:"))
+def test_t32_no_descriptor_no_process(tmp_path):
+    """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is
+    room."""
+    answers = in_host("""
+        import os, resource
+        from bash_tool import BashTool
+        tool = BashTool()
+        print(tool.run("echo hi").text, end="")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        others = []             # each needs a fork server of its own
+        for mask in range(12):
+            os.umask(mask)
+            others.append(BashTool())
+        os.umask(0o22)
+        for spare in range(12):
+            limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            held = []
+            try:
+                while True:
+                    held.append(os.dup(0))
+            except OSError:
+                for fd in held[:spare] if spare < len(held) else held:
+                    os.close(fd)
+            results = [tool.run("echo hi"), others[spare].run("echo hi")] if spare % 4 == 0 else [tool.run("echo hi")]
+            for fd in held[spare:]:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for result in results:
+                assert result.text == "hi\\n" or (
+                    result.error == "spawn_failed" and ": no supervisor could be started: Too many open files" in result.text), result
+        before = sorted(os.listdir("/proc/self/fd"))
+        print(tool.run("echo hi").text, end="")
+        print(sorted(os.listdir("/proc/self/fd")) == before)
+    """)
+    assert answers == "hi\nhi\nTrue\n"
+    if os.getuid() == 0:
+        assert in_host("""
+            import os, resource, bash_tool
+            os.setgid(65534)
+            os.setuid(65534)
+            tool = bash_tool.BashTool("/")
+            assert tool.run("echo hi").text == "hi\\n", tool.run("echo hi")
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+            assert tool.run("echo hi").text == "hi\\n"      # it keeps the limits of its making
+            result = bash_tool.BashTool("/").run("echo hi")
+            print(result.error, result.text)
+        """).startswith("spawn_failed [system error: ")
+
+
+@fault("t35", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"))
+@needs_proc
+def test_t35_the_stopped_hear_the_term():
+    """A group that was stopped is woken to its TERM, and cleans up."""
+    with BashTool(profile=tiny(grace=20)) as tool:
+        begun = time.monotonic()
+        result = tool.run("trap 'echo cleaned; exit' TERM; sleep 600 & kill -STOP 0; wait")
+        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ncleaned\n" and time.monotonic() - begun < 15
+
+
+@fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
+@needs_proc
+def test_t36_order_of_signals():
+    """TERM, then CONT, then KILL; no CONT before TERM."""
+    module, signals = spying_module()
+    with module.BashTool(profile=tiny(grace=0.3, module=module)) as tool:
+        tool.run("echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1; done' & "
+                 "while :; do sleep 1; done")
+    for pid in (number_in("me"), number_in("other")):
+        numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
+        assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
+
+
+@fault("t37", saboteur=("if state.exited_s is not None and state.alone:\n        return",
+                        "if state.kill_s and state.alone:\n        return"))
+@needs_proc
+def test_t37_the_grace_is_an_upper_bound():
+    """A clean-up of 0.3 s is waited for and no longer; who ignores TERM is killed at its end."""
+    with BashTool(profile=tiny(grace=30)) as tool:
+        begun = time.monotonic()
+        result = tool.run("trap 'sleep 0.3; echo cleaned; exit 7' TERM; echo on; sleep 600 & wait")
+        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\ncleaned\n" and 1.2 < time.monotonic() - begun < 15
+    with BashTool(profile=tiny(grace=0.5)) as tool:
+        begun = time.monotonic()
+        assert tool.run("trap '' TERM; while :; do sleep 1; done").status == "timed_out" and time.monotonic() - begun > 1.4
+
+
+@fault("t43", saboteur=("until = max(state.output_s, state.exited_s) + LEAVING_S",
+                        "until = max(state.output_s, state.exited_s) + 1"))
+def test_t43_a_quiet_daemon_costs_nothing():
+    """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
+    with BashTool() as tool:
+        least = min(timed(lambda: tool.run("nohup sleep 600 >/dev/null 2>&1 &")) for _ in range(3))
+        result = tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; echo hi")
+    daemon = number_in("daemon")
+    assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
+    assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
+        r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n' % daemon, result.text)
+
+
+@fault("t44", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
+def test_t44_a_storm_of_interrupts(nothing_is_left):
+    """Two hundred Ctrl-C at random moments: nothing leaks, nothing hangs, nothing survives."""
+    assert in_host("""
+        import os, random, signal, subprocess, threading, time
+        from bash_tool import BashTool
+        random.seed(44)
+        tool = BashTool()
+        tool.run("echo warm")
+
+        def state():
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+        while state()[1] != 1:      # what the first call left running has ended
+            time.sleep(0.01)
+        before, answers, interrupts = state(), 0, 0
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop = threading.Event()
+
+        def storm():
+            sent, end = 0, time.monotonic() + 40
+            while sent < 200 or not (interrupts > 50 and answers) and time.monotonic() < end:    # some meet on a busy machine
+                time.sleep(random.random() * (0.02 if sent < 200 else 0.2))
+                os.kill(os.getpid(), signal.SIGINT)
+                sent += 1
+            stop.set()
+
+        thread = threading.Thread(target=storm)
+        while True:
+            try:
+                if thread.ident is None:
+                    thread.start()
+                if stop.is_set():
+                    break
+                result = tool.run(random.choice(["echo hi", "sleep 600", "setsid sleep 600 & sleep 600", "sleep 0.01; exit 3"]), timeout_s=60)
+                assert (result.text, result.exit_code) in (("hi\\n", 0), ("[command failed: exit code 3]\\n", 3)), result
+                answers += 1
+            except KeyboardInterrupt:
+                interrupts += 1
+        end = time.monotonic() + 20
+        while (state()[0] > before[0] + 3 or state()[1] != 1) and time.monotonic() < end:
+            time.sleep(0.05)
+        # the first call left one idle supervisor, and now there may be some more
+        print(state()[0] <= before[0] + 3 and state()[1] == 1 or (before, state()), interrupts > 50, answers > 0)
+        left = subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=subprocess.PIPE).stdout.decode().split()
+        print(len(left) <= 1)       # pgrep itself
+    """) == "True True True\nTrue\n"
+    assert eventually(lambda: not carriers(nothing_is_left))
+
+
+@fault("t46", saboteur=("        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
+                        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
+                        "            self.is_attached = False\n"))
+def test_t46_a_host_that_dies_among_many_calls():
+    """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none
+    lives."""
+    in_host("""
+        import os, threading
+        from bash_tool import BashTool
+        tool = BashTool()
+        threads = [threading.Thread(target=tool.run, args=("sleep 0.3",)) for _ in range(20)]
+        [thread.start() for thread in threads]
+        for n in range(6):
+            threading.Thread(target=tool.run, daemon=True, args=(
+                "trap 'echo bye > bye%d; exit' TERM; echo $$ > last%d; sleep 600 & wait" % (n, n),)).start()
+        [thread.join() for thread in threads]
+        while not all(os.path.exists("last%d" % n) for n in range(6)):
+            pass
+        os._exit(0)
+    """)
+    assert eventually(lambda: not any(alive(number_in("last%d" % n)) for n in range(6)), 3)
+    assert all(Path("bye%d" % n).exists() for n in range(6))
+
+
+@fault("t47", saboteur=[
+    ("        if server is not None and server.is_usable():", "        if server is not None:"),
+    ("            if self._servers.get(server.inherited) is server:\n", "            if False:\n")])
+@needs_proc
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_t47_the_fork_server_is_replaced(number):
+    """A fork server that was killed or stopped is replaced when one is needed, and what it brought still ends with the
+    host."""
+    in_host("""
+        import os, signal, subprocess, sys, threading, time
+        from bash_tool import BashTool
+
+        def parent_of(pid):
+            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
+
+        tool, before = BashTool(), len(os.listdir("/proc/self/fd"))
+        threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
+        while not os.path.exists("first") or not os.path.getsize("first"):
+            time.sleep(0.01)
+        server = parent_of(parent_of(int(open("first").read())))
+        assert server != os.getpid()
+        os.kill(server, getattr(signal, sys.argv[1]))
+        while os.path.exists("/proc/%d" % server) and subprocess.run(
+                ["grep", "-qs", "^State:.[ZXT]", "/proc/%d/status" % server]).returncode:
+            time.sleep(0.01)
+        begun = time.monotonic()
+        result = tool.run("echo $PPID; echo $$ > second")
+        took = time.monotonic() - begun
+        assert result.error is None and took < (2 if sys.argv[1] == "SIGKILL" else 12), (result, took)
+        assert parent_of(int(result.stdout)) != server
+        with open("server", "w") as file:
+            file.write("%d\\n" % server)
+        os._exit(0)
+    """, number)
+    try:
+        assert eventually(lambda: not alive(number_in("first")), 3)
+    finally:
+        with contextlib.suppress(OSError):
+            os.kill(number_in("server"), signal.SIGKILL)
+
+
+@fault("t48", saboteur=("            self._attached.add(exchange)\n",
+                        "            [other.cancel() for other in list(self._attached)]\n"
+                        "            self._attached.add(exchange)\n"))
+def test_t48_threads():
+    """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their
+    answers."""
+    tool = BashTool()
+    with ThreadPoolExecutor(50) as pool:
+        assert [result.text for result in pool.map(lambda n: tool.run("sleep 0.1; echo %d" % n), range(50))] == ["%d\n" % n for n in range(50)]
+    threads = [threading.Thread(target=tool.run, args=("sleep 0.2; echo done > t%d" % n,)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(Path("t%d" % n).read_text() == "done\n" for n in range(5))
+
+
+@fault("t49", saboteur=("signal.pthread_sigmask(signal.SIG_SETMASK, ())",
+                        "signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGPIPE])"))
+def test_t49_signals_of_the_host():
+    """A host that ignores or blocks signals: a pipeline ends as it should, and every command can be ended."""
+    assert in_host("""
+        import signal, time
+        from bash_tool import BashTool, MODES
+        import dataclasses
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
+        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.5))
+        print(tool.run("yes | head -n 1; echo ${PIPESTATUS[0]}").text.split())
+        begun = time.monotonic()
+        print(tool.run("sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
+        print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGTERM, signal.SIGALRM})
+    """) == "['y', '141']\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n True\nTrue\n"
+
+
+@fault("t50", saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))",
+                        "select.select([first.fileno()], [], [], 1.0)"))
+def test_t50_few_and_many_descriptors():
+    """A host with its standard descriptors closed, and one with 1,100 open."""
+    program = """
+        import os, resource, sys
+        from bash_tool import BashTool
+        out = os.dup(1)
+        if sys.argv[1] == "closed":
+            for fd in range(3):
+                os.close(fd)
+        else:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+        tool = BashTool()
+        text = tool.run("echo out; echo err >&2; cat; ls /proc/self/fd | wc -l").text + tool.run("sleep 600", timeout_s=0.2).text
+        os.write(out, text.encode())
+    """
+    for host in ("closed", "many"):
+        assert in_host(program, host) == "out\nerr\n4\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+
+
+@fault("t52", saboteur=("        if now >= until:\n"
+                        "            return Action.TERM, now\n"
+                        "        if limits.answer",
+                        "        if now >= max(until, state.output_s + 0.5):\n"
+                        "            return Action.TERM, now\n"
+                        "        if limits.answer"))
+def test_t52_a_flood_at_its_timeout():
+    """A flood that runs into its timeout is answered at once, its end kept."""
+    with BashTool(profile=tiny(default=0.7)) as tool:
+        begun = time.monotonic()
+        result = tool.run("yes")
+        assert time.monotonic() - begun < 8 and result.status == "timed_out" and result.truncated and result.stdout.endswith("y\n")
+
+
+def test_a_fork_of_the_host():
+    """A child that the host forks in the middle of a call neither ends that call nor is ended, and may call on its
+    own."""
+    assert in_host("""
+        import os, sys, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        results = []
+        thread = threading.Thread(target=lambda: results.append(tool.run("sleep 1; echo parent")))
+        thread.start()
+        time.sleep(0.3)
+        pid = os.fork()
+        if pid == 0:
+            assert BashTool().run("echo child").text == "child\\n"
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        thread.join()
+        print(results[0].text, end="")
+    """) == "7\nparent\n"
+
+
+def test_the_last_descriptor_goes_in_the_middle():
+    """A host that takes every descriptor while a command runs still gets the command ended at its timeout."""
+    assert in_host("""
+        import os, resource, threading
+        from bash_tool import BashTool
+        tool = BashTool()
+        tool.run(":")
+        results = []
+        thread = threading.Thread(target=lambda: results.append(tool.run("echo hi; sleep 600 & echo $! > child; sleep 600", timeout_s=1)))
+        thread.start()
+        while not os.path.exists("child"):
+            pass
+        held = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        try:
+            while True:
+                held.append(os.dup(0))
+        except OSError:
+            pass
+        thread.join()
+        for fd in held:
+            os.close(fd)
+        print(results[0].text, end="")
+        print(open("/proc/%s/stat" % open("child").read().strip()).read().split()[2] if os.path.exists("/proc/" + open("child").read().strip()) else "Z")
+    """) == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nhi\nZ\n"
+
+
+def test_two_interrupts_in_a_hurry(nothing_is_left):
+    """A second Ctrl-C right after the first, before any handler has begun, leaves no command running."""
+    in_host("""
+        import os, random, signal, subprocess, sys, threading, time
+        from bash_tool import BashTool
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        tool = BashTool()
+        random.seed(2)
+
+        def twice():
+            time.sleep(0.03)
+            for delay_s in (0, random.random() * 0.0002):
+                end = time.perf_counter() + delay_s
+                while time.perf_counter() < end:
+                    pass
+                os.kill(os.getpid(), signal.SIGINT)
+
+        for _ in range(40):
+            try:
+                thread = threading.Thread(target=twice)
+                thread.start()
+                try:
+                    tool.run("sleep 600", timeout_s=60)
+                except KeyboardInterrupt:
+                    pass
+                thread.join()
+            except KeyboardInterrupt:
+                pass
+            while True:
+                try:
+                    thread.join()
+                    break
+                except KeyboardInterrupt:
+                    pass
+        (mark,) = [name.encode() for name in os.environ if name.startswith("TEST_OF")]
+
+        def commands():
+            found = []
+            for pid in os.listdir("/proc"):
+                if pid.isdigit() and int(pid) != os.getpid():
+                    try:
+                        if mark in open("/proc/%s/environ" % pid, "rb").read():
+                            found.append(pid)
+                    except OSError:
+                        pass
+            return found
+
+        end = time.monotonic() + 10
+        while commands() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not commands()
+    """)
+    assert eventually(lambda: not carriers(nothing_is_left))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="making a process namespace takes root")
+def test_the_proc_of_another_namespace():
+    """Where /proc lists the processes of another namespace, their numbers are not used."""
+    program = ("import bash_tool; print(bash_tool.PROC, bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
+               ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')")
+    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60,
+                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+    assert done.stdout == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+
+
+@pytest.mark.parametrize("lacking", ["memfd", "memfd and files", "memfd and room"])
+def test_other_ways_for_the_text(lacking):
+    """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
+    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[lacking]
+    module = variant_module(('for folder in ("", *_temporary_folders()):', "for folder in (%s,):" % folders))
+    tool = module.BashTool(profile=tiny(default=20, module=module))
+    for size in (0, 10, 70000, 2000000):
+        assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
+    silent = module.BashTool(shell="true")
+    assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
+    warm_up(module)
+    before = len(descriptors())
+    for _ in range(20):
+        tool.run(":")
+    assert len(descriptors()) <= before
+
+
+def test_close_is_final(monkeypatch):
+    """A command whose confirmation was under way when the tool was closed does not run on."""
+    tool = BashTool(confirm=lambda _: tool.close() or True)
+    assert tool.run("sleep 600; touch made").status == "cancelled" and not Path("made").exists()
+
+
+def test_a_host_without_a_directory():
+    """A host whose own directory is gone gets its commands run in an empty folder, not somewhere else."""
+    assert in_host("""
+        import os
+        from bash_tool import BashTool
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        for tool in (BashTool(), BashTool("sub")):
+            result = tool.run("ls -A; pwd")
+            print(result.error, "scratch-" in result.stdout)
+        print(BashTool("/").run("pwd").text, end="")
+    """) == "cwd_missing True\ncwd_missing True\n/\n"
+
+
+def test_a_forked_copy_of_a_tool():
+    """A forked child's copies of a tool and of a token are its own: what it does with them does not reach the
+    parent."""
+    assert in_host("""
+        import os, threading, time
+        from bash_tool import BashTool, Cancel
+        tool, cancel = BashTool(), Cancel()
+        results = []
+        thread = threading.Thread(target=lambda: results.append(tool.run("seq 50000; echo begun > begun; sleep 600", timeout_s=60, cancel=cancel)))
+        thread.start()
+        while not os.path.exists("begun"):
+            time.sleep(0.01)
+        pid = os.fork()
+        if pid == 0:
+            cancel.cancel()
+            tool.close()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(0.3)
+        print(len(results))
+        begun = time.monotonic()
+        cancel.cancel()
+        thread.join()
+        print(results[0].status, time.monotonic() - begun < 3, os.path.exists(results[0].output_file))
+    """) == "0\ncancelled True True\n"
+
+
+def test_a_cleaner_of_temporary_files():
+    """A private folder that somebody removed is made anew."""
+    with BashTool() as tool:
+        shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
+        assert Path(tool.run("seq 50000").output_file).exists()
+
+
+def test_threads_that_never_stop_calling(nothing_is_left):
+    """A thread that calls and calls while the interpreter ends does not leave a command behind."""
+    in_host("""
+        import threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        def forever():
+            while True:
+                tool.run("sleep 600")
+        for _ in range(3):
+            threading.Thread(target=forever, daemon=True).start()
+        time.sleep(0.3)
+    """)
+    assert eventually(lambda: not carriers(nothing_is_left))
+
+
+def test_a_finalizer_that_calls():
+    """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks
+    nothing."""
+    assert in_host("""
+        import gc, os, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        answers = []
+
+        class Cycle:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                answers.append(tool.run("echo from the end", timeout_s=5).status)
+
+        gc.set_threshold(1)
+        for _ in range(30):
+            Cycle()
+            assert tool.run("echo hi").text == "hi\\n"
+        gc.set_threshold(700)
+        gc.collect()
+        print(set(answers))
+        last = Cycle()
+    """) == "{'exited'}\n"
+
+
+@needs_proc
+def test_a_sweep_that_cannot_look_says_so():
+    """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something
+    lives."""
+    blind = ("    def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
+             "        if str(path).startswith('/proc'):\n"
+             "            raise OSError(24, 'Too many open files')\n"
+             "        return real(path)\n"
+             "    os.listdir = listdir\n")
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + blind), UNKILLABLE_S="0.3")
+    with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
+        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600")
+    assert result.status == "timed_out" and (not alive(number_in("escaped")) or result.notes)
+
+
+def test_a_handler_that_closes():
+    """A signal handler that closes the tool, while it is closed or calls, hangs nothing."""
+    assert in_host("""
+        import os, random, signal, threading, time
+        from bash_tool import BashTool
+        random.seed(5)
+        for _ in range(20):
+            tool = BashTool()
+            signal.signal(signal.SIGUSR1, lambda *_: tool.close())
+            threading.Timer(random.random() * 0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            threading.Timer(random.random() * 0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            status = tool.run("sleep 600", timeout_s=20, on_output=lambda _: None).status
+            assert status in ("cancelled", "rejected"), status
+            tool.close()
+            time.sleep(0.06)
+        print("done")
+    """) == "done\n"
+
+
+@needs_proc
+@pytest.mark.parametrize("path", ["/nonexistent", ""])
+def test_a_host_without_a_path(path):
+    """What ends the commands of a dead host does not depend on the host's PATH."""
+    program = """
+        import os, threading
+        from bash_tool import BashTool
+        real, os.environ["PATH"] = os.environ["PATH"], %r
+        tool = BashTool(env=dict(os.environ, PATH=real))
+        threading.Thread(target=tool.run, daemon=True, args=(
+            "setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",)).start()
+        while not all(os.path.exists(name) and open(name).read().endswith("\\n") for name in ("p0", "p1")):
+            pass
+        os._exit(0)
+    """
+    in_host(program % path)
+    assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5)
+
+
+def test_a_token_from_before_a_fork():
+    """A token that was made, and listened to, before a fork works in the child."""
+    assert in_host("""
+        import os, sys, threading, time
+        from bash_tool import BashTool, Cancel
+        cancel = Cancel()
+        BashTool().run("echo hi", cancel=cancel)
+        pid = os.fork()
+        if pid == 0:
+            threading.Timer(0.3, cancel.cancel).start()
+            begun = time.monotonic()
+            status = BashTool().run("sleep 600", timeout_s=30, cancel=cancel).status
+            sys.exit(status == "cancelled" and time.monotonic() - begun < 10)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """) == "1\n"
+
+
+def test_a_host_that_may_write_no_file():
+    """A host whose files may have no size still gets its commands run."""
+    assert in_host("""
+        import resource
+        from bash_tool import BashTool
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        result = BashTool().run("echo hi; exit 3")
+        assert (result.text, result.exit_code) == ("[command failed: exit code 3]\\nhi\\n", 3), result
+        result = BashTool().run("seq 50000")
+        assert result.truncated and result.exit_code == 0 and "may be incomplete" in result.text
+        print("ok")
+    """) == "ok\n"
+
+
+def test_a_command_line_without_streams():
+    """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
+    for redirection, code in ((">&-", 125), (">/dev/full", 125), ("2>&-", 3), ("<&-", 3), ("<&- 2>&-", 3)):
+        done = subprocess.run(["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, str(TOOL)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == code and b"Traceback" not in done.stderr, (redirection, done)
+        assert done.stdout == (b"[command failed: exit code 3]\nhi\n" if code == 3 else b"")
+
+
+def test_the_command_line_hides_its_command():
+    """The text of a command on the command line is in no argument once it runs, equal arguments included."""
+    word = "sought" + os.urandom(4).hex()
+    command = "grep -l %s[%s] /proc/[0-9]*/cmdline 2>/dev/null; : %s" % (word[:-1], word[-1], word)
+    done = cli(command)
+    assert done.stdout.strip() == b"[no output]" and done.returncode == 0
+    os.mkdir("echo hi")
+    assert cli("--cwd", "echo hi", "echo hi").stdout == b"hi\n"
+
+
+def test_the_interpreter_ends_in_the_middle(nothing_is_left):
+    """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
+    begun = time.monotonic()
     in_host("""
         import os, threading, time
         from bash_tool import BashTool
         tool = BashTool()
-        threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
-        job = tool.run("echo $$ > job; sleep 600", mode="background")
-        while not os.path.exists("shell") or not os.path.getsize("shell"):
+        for n in range(3):
+            threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
+        while not all(os.path.exists("p%d" % n) for n in range(3)):
             time.sleep(0.01)
-        child = os.fork()
-        if child == 0:
-            for fd in (1, 2):       # our reader waits for their end
-                os.close(fd)
-            time.sleep(60)
-            os._exit(0)
-        parent = int(open("/proc/%s/stat" % open("job").read().strip()).read().rpartition(") ")[2].split()[1])
-        server = int(open("/proc/%d/stat" % parent).read().rpartition(") ")[2].split()[1])
-        for name, pid in (("child", child), ("server", server)):
-            with open(name, "w") as file:
-                file.write("%d\\n" % pid)
-        os._exit(0)
     """)
-    server = number_in("server")
-    try:
-        assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
-        assert alive(number_in("job")) and eventually(lambda: not alive(server))
-    finally:
-        os.kill(number_in("child"), signal.SIGKILL)
+    assert time.monotonic() - begun < 20
+    assert eventually(lambda: not any(alive(number_in("p%d" % n)) for n in range(3)), 2)
+    assert eventually(lambda: not carriers(nothing_is_left))
 
 
-def test_a_cancel_among_many_calls():
-    """Calls that start side by side do not lose each other's signals, whenever one of them is cancelled."""
-    with Client(timeouts={"grace_s": 0.5}) as client:
-        for round_ in range(4):
-            cancelled = [client.begin("sleep 600") for _ in range(12)]
-            kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
-            for id_ in cancelled:
-                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-            answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)}
-            assert answers == dict.fromkeys(kept, "ok\n")
+# ---- Soak ------------------------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join)
-def test_signals_of_a_busy_server(numbers):
-    """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
-    for full in (False, True):
-        with Client(stderr=subprocess.PIPE) as client:
-            client.ask("ping")
-            stdin, line = client.process.stdin.fileno(), json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
-            os.set_blocking(stdin, False)
-            while full and select.select([], [stdin], [], 1.0)[1]:      # until it reads no more
-                os.write(stdin, line)
-            for number in numbers:
-                client.process.send_signal(getattr(signal, "SIG" + number))
-            assert client.process.wait(timeout=20) == 0 and client.process.stderr.read() == b""
-            client.process.stderr.close()
-
-
-def test_a_sink_that_does_not_block():
-    """Answers come whole through a descriptor that somebody else has made non-blocking; after a full one nothing is run blindly."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.setblocking(False)
-        server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=theirs)
-        for id_ in (1, 2):
-            server.stdin.write(json.dumps(request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})).encode() + b"\n")
-        server.stdin.flush()
-        theirs.close()
-        with ours.makefile("rb") as lines:
-            assert {json.loads(lines.readline())["id"] for _ in range(2)} == {1, 2}
-            server.stdin.close()
-            assert server.wait(timeout=20) == 0 and not lines.read()
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.setblocking(False)
-        shell = subprocess.Popen([sys.executable, str(TOOL), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs)
-        theirs.close()
-        with ours.makefile("rb") as lines:      # the command line too
-            assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3
-    with open("/dev/full", "wb") as full:
-        server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=full)
-    server.stdin.write(json.dumps(request("ping")).encode() + b"\n")
-    server.stdin.flush()
-    assert server.wait(timeout=20) == 0         # though its input is still open
-    server.stdin.close()
-
-
-@clause("025.16", saboteur=("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr",
-                            "stdin=subprocess.DEVNULL, stderr"))
-@needs_proc
-@needs_files
-def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
-    with Client() as client:
-        wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
-        jobs = [client.start("echo $$ > group; sleep 600")]
-        client.call("sleep 600 & disown; echo left")
-        client.begin("echo $$ > shell; sleep 600")
-        number_in(Path("shell"))
-        started = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in (os.getpid(), client.process.pid)]
-        holders = []
-        for pid in started:
-            with contextlib.suppress(OSError):
-                holders += [pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire]
-        assert len(wire) == 2 and not holders, [command_line(pid) for pid in holders]
-        client.process.stdin.close()
-        while client.receive():
-            pass                # ends although the job lives on
-        assert all(map(alive, jobs))
-        for job in jobs:
-            os.killpg(job, signal.SIGKILL)
-
-
-@clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
-def test_req_bash_025_17_an_id_in_use():
-    with Client() as client:
-        for id_ in (5, "5"):            # these are two
-            client.send(request("tools/call", id_, name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"}))
-        for id_ in (5, "5", 5.0):
-            client.send(request("tools/call", id_, name="bash", arguments={"command": "echo second"}))
-            answer = client.receive()
-            assert (answer["id"], answer["error"]["code"]) == (id_, -32600)
-        Path("go").touch()
-        assert {(a["id"], a["result"]["content"][0]["text"]) for a in (client.receive(), client.receive())} == {(5, "first\n"), ("5", "first\n")}
-        client.send(request("tools/call", 5, name="bash", arguments={"command": "echo again"}))
-        assert client.receive()["result"]["content"][0]["text"] == "again\n"
-
-
-@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:",
-                            "if len(self._calls) > MAX_CALLS:"))
-def test_req_bash_025_18_too_many_calls():
-    assert bash_tool.MAX_CALLS == 64
-    with Client(module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
-        calls = [client.begin("sleep 600") for _ in range(3)]
-        refused = client.call("echo fourth")
-        assert refused["isError"]
-        assert refused["content"][0]["text"] == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
-        assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
-
-
-COMMANDS = ["echo hi", ":", "exit 3", "seq 3000", "printf 'a\\377'", "kill -9 $$", "sleep 0.05; echo late", "exec sleep 600", "yes", "sleep 0.2 & echo left"]
-
-
-def traffic():
-    """Messages of a client: most are calls and their withdrawals, some are nonsense."""
-    call = st.tuples(st.just("call"), st.sampled_from(COMMANDS) | st.integers(), st.booleans())
-    return st.lists(st.one_of(call, call, call, st.tuples(st.just("withdraw"), st.integers(1, 8)), st.tuples(st.just("method"), st.sampled_from(
-        ["ping", "tools/list", "server/discover", "x"])), st.tuples(st.just("hostile"), hostile_messages()), st.tuples(st.just("bytes"), st.binary(
-            max_size=30).filter(lambda line: line.strip() and b"\n" not in line))), min_size=1, max_size=25)
+SOAK = [    # command, timeout in seconds, what a consistent answer looks like
+    ("echo out; echo err >&2; exit 3", 5, lambda r: (r.status, r.exit_code, r.stdout) == ("exited", 3, "out\nerr\n")),
+    ("seq 30000", 5, lambda r: r.exit_code == 0 and r.truncated and r.stdout.endswith("\n30000\n") and r.total_bytes == 168894),
+    ("no-such-command", 5, lambda r: r.exit_code == 127),
+    ("kill -9 $$", 5, lambda r: r.signal == "SIGKILL"),
+    ("exec >&- 2>&-; sleep 0.05; exit 4", 5, lambda r: r.exit_code == 4),
+    ("printf 'a\\377'; exec > >(sort); echo b", 5, lambda r: r.exit_code == 0 and r.stdout.startswith("a\ufffd")),
+    ("sleep 0.3 & echo hi", 5, lambda r: r.exit_code == 0 and r.stdout == "hi\n"),
+    ("sleep 600", 0.1, lambda r: r.status == "timed_out" and r.exit_code is None),
+    ("yes", 0.2, lambda r: r.status == "timed_out" and r.truncated),
+    ("setsid sleep 600 & (setsid sleep 600 &) ; echo on; sleep 600", 0.3, lambda r: r.status == "timed_out" and r.stdout == "on\n"),
+    ("trap '' TERM; echo deaf; sleep 600 & while :; do sleep 1; done", 0.2, lambda r: r.status == "timed_out" and r.stdout == "deaf\n"),
+    ("trap 'echo bye; exit' TERM; sleep 600 & wait", 0.2, lambda r: r.status == "timed_out"),
+    ("nohup sleep 600 >/dev/null 2>&1 & sleep 600", 0.2, lambda r: r.status == "timed_out"),
+]
 
 
 @pytest.mark.soak
 @needs_proc
-def test_protocol_soak():
-    """Random traffic: each request is answered once, a withdrawn call at most once, and nothing grows."""
-    seconds = float(os.environ.get("BASH_TOOL_SOAK_S", "5" if THOROUGH else "2"))
-    end, counts = time.monotonic() + seconds, {}
-    kinds = {"call", "withdraw", "method", "hostile", "bytes"}
+def test_soak(nothing_is_left):
+    """Eight threads, everything at once, random cancels and SIGSTOPs: consistent answers, no survivor, nothing grows.
 
-    def goes_on():
-        """For its seconds, and on a busy machine until each kind of message was sent."""
-        return time.monotonic() < end or not counts.keys() >= kinds and time.monotonic() < end + 60
+    A command that was cancelled or stopped in the middle may answer as cancelled or timed out instead.
+    """
+    seconds = float(os.environ.get("BASH_TOOL_SOAK_S", "20" if THOROUGH else "4"))
+    tool = BashTool(profile=tiny(grace=0.3, drain_idle_s=0.05, drain_total_s=0.2))
+    end, counts, wrong, named = time.monotonic() + seconds, {}, [], set()
 
-    def resources():
-        status = Path("/proc/%d/status" % client.process.pid).read_text()
-        return (int(re.search(r"VmRSS:\s+(\d+)", status).group(1)), int(re.search(r"Threads:\s+(\d+)", status).group(1)),
-                len(os.listdir("/proc/%d/fd" % client.process.pid)))
+    def calls(seed):
+        chance = random.Random(seed)
+        while time.monotonic() < end and not wrong:
+            command, timeout_s, consistent = chance.choice(SOAK)
+            cancel, timer = Cancel(), None
+            if chance.random() < 0.3:
+                timer = threading.Timer(chance.random() * 0.4, cancel.cancel)
+                timer.start()
+            result = tool.run(command, timeout_s=timeout_s, cancel=cancel)
+            counts[result.status] = counts.get(result.status, 0) + 1
+            interfered = result.status in ("timed_out", "cancelled") and result.exit_code is None
+            if result.status == "exited":
+                named.update(pid for note in result.notes if note.startswith("still running: ")
+                             for pid in re.findall(r'\bpid (\d+) "', note))
+            if not (consistent(result) or interfered) or result.error:
+                wrong.append((command, result))
+            if timer:
+                timer.join()
 
-    def key(id_):
-        return json.dumps(id_)
+    def stops():
+        chance = random.Random(0)
+        while time.monotonic() < end:
+            time.sleep(0.2)
+            ours = [pid for pid in carriers(nothing_is_left) if alive(pid)]
+            if ours:
+                with contextlib.suppress(OSError):
+                    os.kill(chance.choice(ours), signal.SIGSTOP)
 
-    with Client(timeouts={"default": 0.2, "grace_s": 0.2, "drain_idle_s": 0.05, "drain_total_s": 0.2}, stderr=subprocess.PIPE) as client:
+    def rss():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
-        @given(traffic())
-        @settings(max_examples=40, database=None, phases=[Phase.generate])
-        def converse(steps):
-            if not goes_on():
-                return
-            must, may, calls = [], set(), []
-            for kind, *what in steps:
-                counts[kind] = counts.get(kind, 0) + 1
-                if kind == "call":
-                    calls.append(client.begin(what[0], token=client.number if what[1] else None))
-                    must.append(key(calls[-1]))
-                elif kind == "method":
-                    must.append(key(client.request(what[0])))
-                elif kind == "withdraw" and calls:
-                    id_ = calls[-what[0] % len(calls)]
-                    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-                    may.add(key(id_))
-                elif kind == "hostile":
-                    client.send(what[0])
-                    for part in what[0] if isinstance(what[0], list) and what[0] else [what[0]]:
-                        answer = bash_tool.handle(part, DEFINITION)
-                        must += [key(answer["id"])] if isinstance(answer, dict) else []
-                elif kind == "bytes":
-                    client.send(what[0])
-                    try:
-                        answer = bash_tool.handle(bash_tool.load_json(what[0]), DEFINITION)
-                    except ValueError:
-                        answer = {"id": None}
-                    must += [key(answer["id"])] if isinstance(answer, dict) else []
-            must = sorted(id_ for id_ in must if id_ not in may)
-            last, got = key(client.request("ping")), []
-            while sorted(id_ for id_ in got if id_ not in may) != sorted([*must, last]):
-                message = client.receive()
-                if "id" in message:
-                    got.append(key(message["id"]))
-                else:
-                    assert key(message["params"]["progressToken"] + 1) not in got
-                assert len(got) <= len(must) + len(may) + 1, (must, may, got)
-            assert len(set(may) & set(got)) == len([id_ for id_ in got if id_ in may])
-
-        while time.monotonic() < end - max(seconds / 2, seconds - 60):
-            converse()              # until the arenas of what runs side by side have been made
-        before = resources()
-        while goes_on():
-            converse()
-        most = before[2] + bash_tool.IDLE_MOST      # a line to each idle supervisor
-        assert eventually(lambda: resources()[1] <= 2 and resources()[2] <= most), (before, resources())
-        grown = resources()[0] - before[0]
-        assert client.end() == 0 and client.process.stderr.read() == b""
-        client.process.stderr.close()
-    assert grown < 16 * 1024 and counts.keys() >= kinds, (before, grown, counts)
-    print("\nprotocol soak of %gs: %s, %+d KiB" % (seconds, counts, grown))
+    warm_up()
+    assert eventually(lambda: tasks() == 1)
+    before = descriptors()
+    threads = [threading.Thread(target=calls, args=(seed,)) for seed in range(8)] + [threading.Thread(target=stops)]
+    for thread in threads:
+        thread.start()
+    time.sleep(min(5.0, seconds / 2))
+    memory = rss()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[0]
+    leftovers = [pid for pid in carriers(nothing_is_left)      # but those of normal ends, stopped before their exec too
+                 if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named]
+    assert not leftovers, [command_line(pid) for pid in leftovers]
+    for pid in carriers(nothing_is_left):
+        os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == 1), (before, descriptors(), tasks())
+    assert not children() and rss() - memory < 16 * 1024 * 1024
+    print("\nsoak of %gs: %s, %+d KiB" % (seconds, counts, (rss() - memory) // 1024))
 
 
-# ---- 026 The library ---------------------------------------------------------------------------------------------------
+# ---- The pure functions, to the letter: what no clause says alone -----------------------------------------------------
 
-@clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
-def test_req_bash_026_1_values_that_cannot_be_kept_to():
-    seconds = "takes seconds above 0 and up to 1000000000, got "
-    for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
-        for call in (lambda: BashTool(timeout_s=value), lambda: BashTool().run("touch ran", timeout_s=value)):
-            with pytest.raises(ValueError, match=re.escape("timeout_s " + seconds + repr(value))):
-                call()
-    for value in (1e9, 1, 0.001):
-        assert BashTool(timeout_s=value).profile.timeouts_s["default"] == value
-    for value in (-1, True, "3", 1.5):
-        with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
-            BashTool(max_jobs=value)
-    with pytest.raises(ValueError, match=re.escape(
-            'profile takes a row or one of "modes", "jobs", "streams", "guarded", got ') + "'Modes'"):
-        BashTool(profile="Modes")
-    with pytest.raises(ValueError, match="profile takes a row of PROFILES or its name, got None"):
-        BashTool(profile=None)
-    with pytest.raises(TypeError):
-        BashTool().run("touch ran", "slow")
-    with pytest.raises(TypeError):
-        BashTool().run("touch ran", 60)
-    names = {"max_output_bytes", "max_output_lines", "max_output_chars", "snip_size", "rolling_bytes"}
-    for row in PROFILES.values():
-        used = set(row.truncation.limits)
-        for name in names - used:
-            with pytest.raises(ValueError) as refused:
-                dataclasses.replace(row, **{name: 7})
-            assert str(refused.value).startswith(name + " is not used where the truncation is ")
-            assert all(other in str(refused.value).partition("which uses ")[2] for other in used)
-    assert not os.path.exists("ran")
+def test_words_for_sizes_and_values():
+    """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80
+    characters."""
+    K = 1024
+    for count, text in ((0, "0B"), (1, "1B"), (1023, "1023B"), (K, "1KB"), (K + 1, "1.0KB"), (3 * K // 2, "1.5KB"), (K * K - 1, "1024.0KB"),
+                        (K * K, "1MB"), (5 * K * K // 2, "2.5MB"), (K ** 3 - K * K, "1023MB"), (K ** 3, "1GB"), (5 * K ** 3 // 2, "2.5GB"), (3 * K ** 4, "3072GB")):
+        assert bash_tool.size_text(count) == text
+    for seconds, text in ((30.0, "30s"), (900.0, "900s"), (0.7, "0.7s"), (1.23456, "1.235s"), (0.0004, "0s"), (999999.0, "999999s"),
+                          (1e6, "1000000s"), (1000000.5, "1000000s"), (86400000.0, "86400000s")):
+        assert bash_tool.seconds_text(seconds) == text
+    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé" and bash_tool.printable(7) == "7" and bash_tool.printable("\0", "?") == "?"
+    assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
+    assert bash_tool.shown("x" * 80) == "x" * 80 and bash_tool.shown("x" * 81) == "x" * 79 + "…" and bash_tool.shown("x" * 999) == "x" * 79 + "…"
+    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"] and bash_tool.last_bytes("a", 9) == "a"
+    assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
 
 
-@clause("026.2", saboteur=('{**profile.timeouts_s, "default": timeout_s}', '{"default": 30.0, **profile.timeouts_s}'))
-def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
-    for name, row in PROFILES.items():
-        with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:
-            assert named.profile is row and named.definition() == BashTool(profile=row).definition()
-            assert limited.profile == dataclasses.replace(row, timeouts_s={**row.timeouts_s, "default": 77})
-            assert re.fullmatch("<BashTool %s in '[^']*'>" % name, repr(named))
-    assert "default (77s timeout)" in json.dumps(BashTool(timeout_s=77).definition())
-    begun = time.monotonic()
-    with BashTool(profile=tiny(grace=0.3), timeout_s=0.4) as tool:
-        assert tool.run("sleep 600").status == "timed_out" and time.monotonic() - begun < 10
+def test_quoted_to_the_letter():
+    """What is quoted stays one JSON string on one line, whatever it is made of, and no bracket in it ends a note."""
+    for value, text in (
+            ("x); to stop: kill -9 -1", '"x); to stop: kill -9 -1"'), ("a]\n[b", r'"a\u005d [b"'),
+            ("]]", r'"\u005d\u005d"'), ('say "hi"', r'"say \"hi\""'), ("a\\b", r'"a\\b"'), ("\\]", r'"\\\u005d"'),
+            ("\\u005d", r'"\\u005d"'), ("'`$(x)", "\"'`$(x)\""),
+            ("a\ud800b\udc80", '"a b "'), ("\t\r\0\x1b\x7f\x9b\u2028\u202e\ufeff", '"         "'),
+            ("é€😀", '"é€😀"'), ("", '""'), (7, '"7"'), (None, '"None"'), ("x" * 80, '"%s"' % ("x" * 80)),
+            ("x" * 81, '"%s…"' % ("x" * 79)),
+            ("]" * 81, '"%s…"' % (r"\u005d" * 79)), ('"' * 80, '"%s"' % (r"\"" * 80))):
+        assert bash_tool.quoted(value) == text, value
 
 
-@clause("026.3", saboteur=("env = {**env, **_encoded(request.env)}", "env = {**_encoded(request.env), **env}"))
-@given(st.sampled_from(["default", "background"]), st.dictionaries(
-    st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2ff))))
-@few
-def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
-    Path("sub").mkdir(exist_ok=True)
-    names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
-    probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
-    with BashTool(env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
-        for own, folder in ((env, "sub"), (env, str(Path("sub").resolve())), ({}, None)):
-            result = tool.run(probe, mode=mode, cwd=folder, env=own)
-            here = Path("sub" if folder else ".").resolve()
-            assert result.stdout.startswith("%s\n" % here) and result.exit_code == 0, result
-            has = {"PAGER": "cat", "LANG": "C.UTF-8", "MY_TOKEN": "the tool's", "EMPTY": "unset", **own}
-            assert (here / "told").read_bytes().decode().split("\0")[:4] == [has[name] for name in names.split()]
-    for wrong in (dict(env={"A": 1}), dict(env={1: "A"}), dict(stdin=7), dict(stdin=["x"]), dict(cwd="a\0b")):
-        with pytest.raises(ValueError):
-            BashTool().run("touch ran", **wrong)
-    assert not os.path.exists("ran")
+@given(st.text(st.characters(), max_size=100)
+       | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join))
+def test_quoted_comes_back(value):
+    """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
+    text = bash_tool.quoted(value)
+    assert json.loads(text) == bash_tool.shown(value)
+    assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
 
 
-@clause("026.4", saboteur=("cwd_required=request.cwd is not None", "cwd_required=False"))
-def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered():
-    Path("file").write_text("")
-    with BashTool() as tool:
-        for name, why in (("no such", "No such file or directory"), ("file", "Not a directory"),
-                          ("/proc/self/nothing", "No such file or directory"), ("x" * 300, "File name too long")):
-            for mode in ("default", "background"):
-                result = tool.run("touch ran", mode=mode, cwd=name)
-                told = "the working directory %s cannot be entered (%s)" % (os.path.abspath(name), why)
-                assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]" % told)
-        assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not os.path.exists("ran")
+@given(st.lists(st.sampled_from([b"a", b"\n", b"m", "é".encode(), "😀".encode(), b"\xe2\x82", b"\xff", b"\x1b", b"\x1b[3", b"\x1b]0;t", b"\x07", b"\\", b"\r", b"\r\n", b" "]),
+                max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
+@example(b"\x1b[" + b"1;" * 600, 300, 0)
+@example(b"\x1b[" + b"1;" * 400, 300, 0)
+@example(b"\x1b[31", 2, 0)
+def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
+    """Of a stream that goes on, what a later byte could make part of a character, of a sequence or of a line end waits;
+    wherever the stream was split."""
+    held = 0
+    for n in range(1, min(len(data), 1024) + 1):
+        end = data[-n:]
+        lead = end[0]
+        more = {2: 0xc2 <= lead <= 0xdf, 3: 0xe0 <= lead <= 0xef, 4: 0xf0 <= lead <= 0xf4}
+        half = any(fits and n < length and all(0x80 <= byte <= 0xbf for byte in end[1:]) for length, fits in more.items())
+        half |= end in (b"\r", b"\x1b", b"\x1b[", b"\x1b]")
+        half |= end[:2] == b"\x1b[" and end[2:].lstrip(b"0123456789:;<=>?").lstrip(b" !\"#$%&'()*+,-./") == b""
+        half |= end[:2] == b"\x1b]" and not set(end[2:-1]) & set(b"\x07\x1b\n") and end[-1:] not in (b"\x07", b"\n")
+        held = n if half else held
+    stream = bash_tool.Captured(data[:in_head], data[in_head:], len(data) + 7, newlines)
+    left = bash_tool.without_unfinished(stream)
+    kept = data[:len(data) - held]
+    assert left == bash_tool.Captured(kept[:in_head], kept[in_head:], len(data) + 7 - held, newlines)
 
 
-@clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
-@given(st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
-       st.sampled_from(["bash", ["env", "bash"]]), st.sampled_from(["default", "background"]))
-@few
-def test_req_bash_026_5_standard_input(data, shell, mode):
-    data = "ab" if isinstance(data, str) and re.search("[\ud800-\udfff]", data) else data
-    sent = data.encode() if isinstance(data, str) else data
-    with BashTool(shell=shell) as tool:
-        result = tool.run("cat >copy; ls /proc/self/fd | wc -l", mode=mode, stdin=data)
-        assert eventually(lambda: os.path.getsize("copy") == len(sent))
-        assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result      # ls itself opens one
-        assert tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data).exit_code == 0 and shell != "bash" \
-            or Path("copy").read_bytes() == sent
-        if shell == "bash":     # what opens its input anew, or reads it from its end, finds nothing else
-            assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
-            assert Path("copy").read_bytes() == sent
+def test_what_is_kept_of_a_stream():
+    """Enough of each end, whatever it turns out to be, and no more."""
+    for name, kept in (("MODES", (65536, 65536)), ("JOBS", (0, 102400)), ("STREAMS", (120004, 0)), ("GUARDED", (262148, 0))):
+        row = getattr(bash_tool, name)
+        assert row.truncation.kept(row) == kept
+    assert MODES.truncation.kept(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
 
 
-@needs_files
-@pytest.mark.parametrize("shell", ["bash", "env bash"])
-def test_a_large_standard_input(shell):
-    """64 MiB arrive, with no second copy in the host, in no argument and no file with a name; a command that does not read
-    them is not held up, nor is a leftover that holds them."""
-    printed = in_host("""
-        import hashlib, json, os, sys, threading, time
-        from bash_tool import BashTool
-        def peak():
-            return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 1024
-        tool = BashTool(shell=sys.argv[1].split(), state_dir="state")
-        tool.run(":", stdin="warm")
-        told = []
-        for data in (os.urandom(1 << 20) * 64, "é" * (32 << 20)):
-            wanted = hashlib.sha256(data if isinstance(data, bytes) else memoryview(data.encode())).hexdigest()
-            open("/proc/self/clear_refs", "w").write("5")
-            before = peak()
-            result = tool.run("sha256sum", stdin=data)
-            told.append([result.stdout.split()[0] == wanted, peak() - before])
-        begun = time.monotonic()
-        result = tool.run("echo no; sleep 600 >/dev/null & ", stdin=data)
-        told.append([result.stdout, time.monotonic() - begun])
-        for job in tool.jobs():
-            job.kill()
-        result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
-                          stdin=(os.urandom(16).hex() + chr(10)) * 100000)
-        print(json.dumps([*told, result.stdout]))
-    """, shell)
-    *large, (output, took_s), (seen) = json.loads(printed)
-    assert all(right and more < 8 for right, more in large), large
-    assert output == "no\n" and took_s < 20 and seen == "0\n0\n", printed
+def test_profiles_that_cannot_be():
+    """A row that no run could keep to is refused with the reason; what is just possible is not."""
+    waits = {"timeouts_s": {"default": 0.0}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
+    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
+    dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
+    dataclasses.replace(STREAMS, **waits, max_output_chars=1)
+    dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
+    dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
+    dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
+    timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
+    for row, changes, reason in (
+            (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
+            *((MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
+              for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")),
+            *((MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
+              for name in ("grace_s", "drain_idle_s", "drain_total_s")),
+            *((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
+              for row, name in ((GUARDED, "max_output_bytes"), (JOBS, "max_output_lines"), (STREAMS, "max_output_chars"),
+                                (JOBS, "rolling_bytes")) for value in (0, 1.5, True)),
+            (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
+            (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
+            (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
+            (JOBS, timeouts(background=1.0), "an answer in this format cannot say that a command was started in the background"),
+            (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
+            (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes")):
+        with pytest.raises(ValueError) as refused:
+            dataclasses.replace(row, **changes)
+        assert str(refused.value) == reason
 
 
-# ---- 027 Jobs that tell ------------------------------------------------------------------------------------------------
+def answers():
+    """Outcomes, and what each profile says of them."""
+    fitted, outcome, saved, cut = bash_tool.Fitted, bash_tool.Outcome, bash_tool.Saved, bash_tool.Cut
+    a, e, part, none = fitted("hi\n", 3, False), fitted("err\n", 4, False), fitted("part", 4, False), fitted("", 0, False)
+    whole, partly, lost = saved("/o", "", False), saved("/o\n", "full", False), saved(None, "EROFS", False)
+    snipped, long = fitted("a\n\n[snip]\n\nb", 200000, True), "x" * 100
+    lines, bytes_ = fitted("2\n3", 6, True, cut(3, 6, 2, 3, True, "lines", False)), fitted("zz", 9, True, cut(1, 9, 1, 2, True, "bytes", True))
+    word = fitted("w", 1, False, cut(1, 1, 1, 1, False, None, False))
+    counted = lambda most: fitted("\n".join(map(str, range(most))), 9, False)
+    job = {"pid": 7, "saved": whole}
+    told = "<pid>7</pid>\n<output_file>/o</output_file>"
+    stop = "\n<reminder>To stop: kill -9 -7</reminder>"
+    middle = "[output truncated in middle: got 195.3KB, max is 128KB]\n"
+    return (
+        (outcome("exited", 0, streams=(a,)), {"modes": "hi\n", "streams": '{"stdout": "hi\\n", "stderr": "", "exitCode": 0}',
+                                               "guarded": "Exit code: 0\nhi\n", "jobs": sections("hi\n", "", 0)}),
+        (outcome("exited", 3, streams=(a, e), notes=("one", "two")), {
+            "modes": "[command failed: exit code 3]\n[one]\n[two]\nhi\n", "jobs": sections("hi\n", "err\n", 3) + "\n[one]\n[two]",
+            "streams": '{"stdout": "hi\\n", "stderr": "err\\n", "exitCode": 3, "notes": ["one", "two"]}',
+            "guarded": "Exit code: 3\nSTDOUT:\nhi\n\nSTDERR:\nerr\n[one]\n[two]"}),
+        (outcome("exited", 3, streams=(part,), notes=("one",)), {"modes": "[command failed: exit code 3]\n[one]\npart", "guarded": "Exit code: 3\npart\n[one]"}),
+        (outcome("exited", 143, "SIGTERM", streams=(part,)), {
+            "modes": "[command failed: exit code 143 (SIGTERM)]\npart", "streams": '{"stdout": "part", "stderr": "", "exitCode": 143}',
+            "guarded": "Exit code: -1\npart", "jobs": sections("part", "", "143 (SIGTERM)")}),
+        (outcome("exited", 137), {
+            "modes": "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n", "streams": '{"exitCode": 137}',
+            "guarded": "Exit code: 137\n", "jobs": sections("", "", "137 (SIGKILL)")}),
+        (outcome("exited", 168, "signal 40"), {"modes": "[command failed: exit code 168 (signal 40)]\n", "jobs": sections("", "", "168 (signal 40)")}),
+        (outcome("exited", 200), {"modes": "[command failed: exit code 200]\n", "jobs": sections("", "", 200)}),
+        (outcome("exited", None), {"modes": "[no output]", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
+        (outcome("timed_out", limit_s=1.5, streams=(part,), command=long), {
+            "modes": "[command timed out after 1.5s]\npart", "guarded": "Command timed out after 1.5s\npart",
+            "streams": '{"stdout": "part", "stderr": "", "error": "bash \'%s\': timed out after 1.5s"}' % long[:80],
+            "jobs": sections("part", "", "none (timed out after 1.5s)")}),
+        (outcome("cancelled", notes=("n",)), {
+            "modes": "[command cancelled]\n[n]\n", "guarded": "Cancelled\n[n]", "streams": '{"error": "bash \'\': cancelled", "notes": ["n"]}',
+            "jobs": sections("", "", "none (cancelled)") + "\n[n]"}),
+        (outcome("failed", reason="no shell", command="ls"), {
+            "modes": "[system error: no shell]", "guarded": "Failed to execute: no shell", "streams": '{"error": "bash \'ls\': no shell"}',
+            "jobs": "[system error: no shell]"}),
+        (outcome("failed", reason="no shell", streams=(part, e), notes=("n",)), {
+            "modes": "[system error: no shell]\n[n]\npart", "guarded": "Failed to execute: no shell\nSTDOUT:\npart\nSTDERR:\nerr\n[n]",
+            "jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\nerr\n\n[n]"}),
+        (outcome("failed", reason="no shell", streams=(none, e)), {"jobs": "[system error: no shell]\n\nstdout:\n\n\nstderr:\nerr\n"}),
+        (outcome("failed", reason="no shell", streams=(part, none)), {"jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\n"}),
+        (outcome("rejected", reason="not so", notes=("n",)), {
+            "modes": "[system error: not so]\n[n]", "guarded": "not so\n[n]", "streams": '{"error": "not so", "notes": ["n"]}', "jobs": "[system error: not so]\n[n]"}),
+        (outcome("lost", reason="gone", streams=(part,)), {
+            "modes": "[system error: gone]\npart", "guarded": "gone\npart", "streams": '{"stdout": "part", "stderr": "", "error": "bash \'\': gone"}',
+            "jobs": sections("part", "", "unknown")}),
+        (outcome("exited", 0, streams=(snipped,), saved=whole), {"modes": middle + "a\n\n[snip]\n\nb\n[full output: /o]"}),
+        (outcome("exited", 0, streams=(snipped._replace(text="b\n"),), saved=partly), {"modes": middle + "b\n[full output may be incomplete: /o\ufffd (full)]"}),
+        (outcome("exited", 1, streams=(snipped,), saved=lost), {
+            "modes": "[command failed: exit code 1]\n" + middle + "a\n\n[snip]\n\nb\n[full output was not saved: EROFS]"}),
+        (outcome("exited", 0, streams=(snipped,)), {"modes": middle + "a\n\n[snip]\n\nb"}),
+        (outcome("exited", 0, streams=(part,), saved=whole), {"modes": "part"}),
+        (outcome("exited", 0, streams=(part,), saved=whole._replace(capped=True), notes=("n",)), {
+            "modes": "[n]\n[the file with the full output ends at 64MB: the rest was read but not saved]\npart"}),
+        (outcome("running", notes=("n",), **job), {
+            "modes": "[n]\n" + told + stop, "jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n\nFull output: /o]\n[n]"}),
+        (outcome("running", limit_s=120.0, streams=(part,), **job), {"modes": "[command still running after 120s, as a job]\n" + told + stop + "\npart"}),
+        (outcome("exited", 3, streams=(a,), **job), {
+            "modes": "[command failed: exit code 3]\n" + told + "\nhi\n", "jobs": "[Process 7 exited with code 3.\n\noutput:\nhi\n\n\nFull output: /o]"}),
+        (outcome("exited", 0, **job), {"modes": told + stop, "jobs": "[Process 7 exited with code 0.\n\nstdout:\n\n\nstderr:\n\n\nFull output: /o]"}),
+        (outcome("lost", error="lost", reason="r", **job), {"modes": "[system error: r]\n" + told + stop}),
+        (outcome("failed", error="x", reason="r", pid=7, saved=partly), {"modes": "[system error: r]\n<pid>7</pid>\n<output_file>/o\ufffd</output_file>"}),
+        (outcome("exited", 0, streams=(lines, bytes_), saved=whole), {
+            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output: /o]", "zz\n[stderr: Showing last 2 bytes of line 1. Full output: /o]", 0)}),
+        (outcome("exited", 0, streams=(lines, word), saved=partly), {
+            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output file may be incomplete: /o\ufffd (full)]", "w", 0)}),
+        (outcome("exited", 0, streams=(word, lines), saved=lost), {
+            "jobs": sections("w", "2\n3\n[stderr: Showing last 2 of 3 lines. Full output was not saved: EROFS]", 0)}),
+        (outcome("exited", 0, streams=(bytes_,)), {"jobs": sections("zz\n[stdout: Showing last 2 bytes of line 1.]", "", 0)}),
+        (outcome("running", limit_s=2.0, streams=(counted(501), counted(101)), notes=("n",), **job), {
+            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout (last 500 lines):\n%s\n\nstderr (last 100 lines):\n%s\n\n"
+                    "Full output: /o\nUse check_pid or kill_pid to manage.]\n[n]" % ("\n".join(map(str, range(1, 501))), "\n".join(map(str, range(1, 101))))}),
+        (outcome("running", limit_s=2.0, streams=(counted(500), bytes_), pid=7), {
+            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout:\n%s\n\nstderr (last 1 lines):\nzz\n\n"
+                    "Use check_pid or kill_pid to manage.]" % "\n".join(map(str, range(500)))}),
+        (outcome("running", streams=(lines,), **job), {
+            "jobs": "[Process 7 still running.\n\nNew output since last check (3 lines):\n2\n3\n[output: Showing last 2 of 3 lines.]\n\nFull output: /o]"}),
+        (outcome("running", pid=7), {"jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n]"}),
+        (outcome("exited", 143, "SIGTERM", streams=(lines, word), notes=("n",), **job), {
+            "jobs": "[Process 7 exited with code 143 (SIGTERM).\n\nstdout (last 2 lines):\n2\n3\n\nstderr:\nw\n\nFull output: /o]\n[n]"}),
+        (outcome("exited", 0, streams=(fitted("a b\n\nc", 9, True), none), pid=7), {
+            "jobs": "[Process 7 exited with code 0.\n\nstdout (last 3 lines):\na b\n\nc\n\nstderr:\n\n]"}),
+        (outcome("exited", None, streams=(word, none), pid=7), {"jobs": "[Process 7 ended, exit code unknown.\n\nstdout:\nw\n\nstderr:\n\n]"}),
+        (outcome("timed_out", limit_s=3.0, streams=(word,), pid=7), {"jobs": "[Process 7 ended, exit code none (timed out after 3s).\n\noutput:\nw\n]"}),
+    )
 
-NEWS = re.compile(r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
-                  r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]")
+
+def test_answers_to_the_letter():
+    """What each profile says of each way in which a run can end or go on, to programs too."""
+    for outcome, texts in answers():
+        for name, text in texts.items():
+            row = PROFILES[name]
+            result = bash_tool.present(outcome, row)
+            assert (result.text, str(result)) == (text, text)
+            streams = (*outcome.streams, bash_tool.Fitted("", 0, False), bash_tool.Fitted("", 0, False))
+            bad = outcome.status not in ("exited", "running") or name in ("modes", "jobs") and outcome.exit_code not in (0, None)
+            capped = bool(outcome.saved and outcome.saved.capped)
+            notes = (*outcome.notes, "the file with the full output ends at 64MB: the rest was read but not saved") if capped else outcome.notes
+            details = json.loads(text) if name == "streams" else {
+                "exit_code": -1 if outcome.signal or outcome.exit_code is None else outcome.exit_code, "success": outcome.exit_code == 0} if name == "guarded" else {
+                one: stream.record._asdict() for one, stream in zip(("stdout", "stderr"), streams) if stream.record}
+            fields = dict(text=text, is_error=bad, status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal, stdout=streams[0].text,
+                          stderr=streams[1].text, truncated=streams[0].cut or streams[1].cut, total_bytes=0, pid=outcome.pid,
+                          output_file=outcome.saved.path if outcome.saved else None, duration_s=0.0, error=outcome.error, notes=list(notes), details=details)
+            assert result.to_dict() == fields and result.notes == notes and json.dumps(fields)
+            assert result.to_dict()["details"] is not result.details
+    said = bash_tool.present(bash_tool.Outcome("exited", 0, total_bytes=7, duration_s=2.5), MODES)
+    assert (said.total_bytes, said.duration_s, said.output_file) == (7, 2.5, None)
 
 
-def told_in(text):
-    """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
-    return [(int(pid), how, json.loads(command), json.loads(last or "null")) for pid, how, command, last, _ in NEWS.findall(text)]
+def test_completion_notes_to_the_letter():
+    """How a job ended, as its output file says it."""
+    outcome = bash_tool.Outcome
+    for ended, how in ((outcome("exited", 0), "completed"), (outcome("exited", 3), "failed: exit status: 3"),
+                       (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"), (outcome("exited", 143), "failed: exit status: 143"),
+                       (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"), (outcome("cancelled"), "failed: cancelled"),
+                       (outcome("lost", reason="gone"), "error: gone"), (outcome("exited"), "error: exit status unknown")):
+        assert bash_tool.completion_note(ended, "") == "\n\n[background process %s]\n" % how
+        assert bash_tool.completion_note(ended, "pid 7 (x)") == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
 
 
-def in_profile(name, **changes):
-    """A row with tiny limits that can have jobs of its own: JOBS keeps them, MODES starts them in the background."""
-    row = dataclasses.replace(PROFILES[name], grace_s=0.5, drain_idle_s=0.1, **changes)
-    return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
+def test_refusals_to_the_letter():
+    """What a model reads that sent something wrong, and the edges of what is right."""
+    command = "expected a JSON object such as {\"command\": \"ls\"}, got "
+    for arguments, reason in (
+            ("{", "not a JSON object (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
+            ("[" * 100000, "not a JSON object (too deeply nested)"), ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
+            ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"), ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
+            (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
+            ('{"command": "ls"}'.encode("utf-16"), "not a JSON object ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)"),
+            ("[1]", command + "array"), ("7", command + "integer"), ('"x"', command + "string"), ("null", command + "null"), ("true", command + "boolean"),
+            (b"1.5", command + "number"), ("1" * 1000, command + "integer"), (None, command + "null"), ((1,), command + "tuple"),
+            ({"a" * 90: 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
+             'unknown key "%s…", "b", "c", "d", "e"; allowed: "command", "mode"' % ("a" * 79)),
+            ({"command": 7}, '"command" must be a string, got integer'), ({"command": {}}, '"command" must be a string, got object'),
+            ({"command": None}, '"command" is required: the shell command to execute, a string'),
+            ({}, '"command" is required: the shell command to execute, a string'),
+            ({"command": "x", "mode": 7}, '"mode" must be one of "default", "slow", "background", got integer'),
+            ({"command": "x", "mode": "fa\nst"}, '"mode" must be one of "default", "slow", "background", got "fa st"'),
+            ({"command": "a\0b\0"}, '"command" holds a NUL character (at index 1), which no shell can take'),
+            ({"command": "ab\ud800\udfff"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
+            ({"command": "\udfff"}, '"command" holds a lone surrogate (U+DFFF at index 0), which is no text')):
+        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
+    one_of, number, pid = 'exactly one of "command", "check_pid", "kill_pid" is required, got ', '"timeout" must be from 1 to 86400000 milliseconds, got ', " must be a process ID, got a number of another size"
+    for arguments, reason in (
+            ({}, one_of + "none"), ({"command": "x", "kill_pid": 1}, one_of + '"command", "kill_pid"'),
+            ({"check_pid": "1"}, '"check_pid" must be an integer, got string'), ({"check_pid": True}, '"check_pid" must be an integer, got boolean'),
+            ({"kill_pid": 1.5}, '"kill_pid" must be an integer, got number'), ({"check_pid": 2 ** 31}, '"check_pid"' + pid), ({"kill_pid": -2 ** 31}, '"kill_pid"' + pid),
+            ({"command": "x", "timeout": 0.0}, number + "0"), ({"command": "x", "timeout": 86400001}, number + "86400001"),
+            ({"command": "x", "timeout": 10 ** 15 - 1}, number + "999999999999999"), ({"command": "x", "timeout": 10 ** 15}, number + "a number of another size"),
+            ({"command": "x", "timeout": 1 - 10 ** 15}, number + "-999999999999999"), ({"command": "x", "timeout": -10 ** 400}, number + "a number of another size"),
+            ({"command": "x", "mode": "default"}, 'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"')):
+        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
+    two = dataclasses.replace(JOBS, parameters={name: JOBS.parameters[name] for name in ("command", "check_pid")})
+    for arguments, got in (({}, "none"), ({"command": "x", "check_pid": 1}, '"command", "check_pid"')):
+        assert bash_tool.parse_arguments(arguments, two).reason == 'invalid arguments: exactly one of "command", "check_pid" is required, got ' + got
+    for arguments, row, meant in (
+            ('{"command": "é", "mode": "slow"}', MODES, bash_tool.Request("é", "slow")), ('{"command": "é"}'.encode(), GUARDED, bash_tool.Request("é", "default")),
+            ({"check_pid": 2.0}, JOBS, bash_tool.Inquiry(2, False)), ({"kill_pid": 2 ** 31 - 1}, JOBS, bash_tool.Inquiry(2 ** 31 - 1, True)),
+            ({"check_pid": 1 - 2 ** 31}, JOBS, bash_tool.Inquiry(1 - 2 ** 31, False)), ({"command": "", "timeout": 1}, JOBS, bash_tool.Request("", "default", 0.001)),
+            ({"command": "x", "timeout": 86400000.0, "check_pid": None}, JOBS, bash_tool.Request("x", "default", 86400.0))):
+        assert bash_tool.parse_arguments(arguments, row) == meant
+        assert not isinstance(meant, bash_tool.Inquiry) or type(bash_tool.parse_arguments(arguments, row).pid) is int
 
 
-@clause("027.1", saboteur=("        notes = (*self._jobs.told(draft), *outcome.notes)\n",
-                           "        notes = (*self._jobs.told(draft)[:1], *outcome.notes)\n"))
-@needs_proc
-@pytest.mark.parametrize("name", ["modes", "jobs"])
-def test_req_bash_027_1_the_next_answer_tells(name):
-    cases = [("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
-             ("sleep 1.2", "completed", None), ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
-             ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
-             ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost")]
-    with BashTool(profile=in_profile(name)) as tool:
-        mode = {"mode": "background"} if name == "modes" else {}
-        for next_call, marks in (({"command": "false"}, "exit code"), ({"command": "true"}, ""), ({"nonsense": 1}, "nonsense"),
-                                 ({"command": "kill -9 $PPID"}, "")):
-            with ThreadPoolExecutor(len(cases)) as pool:
-                started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
-            assert not any(told_in(result.text) for result in started), started
-            assert len(tool.wait(timeout_s=20)) in (len(cases), 0)
-            assert eventually(lambda: all(job._final is not None for job in tool._jobs._untold.values()))
-            result = tool.call(next_call)
-            told = told_in(result.text)
-            wanted = [(job.pid, how, command, last) for job, (command, how, last) in zip(started, cases)]
-            assert sorted(told) == sorted(wanted) and marks in result.text, (told, wanted, result.text)
-            lines = result.text.splitlines()
-            places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
-            first = int(name == "modes" and lines[0].startswith(("[command ", "[system error")))
-            assert places == (list(range(first, first + 5)) if name == "modes" else list(range(len(lines) - 5, len(lines)))), lines
-            assert all(note[0] != "[" for note in result.notes) and len(result.notes) >= 5
-            assert not told_in(tool.call({"command": "true"}).text)
+def test_definitions_to_the_letter():
+    """What a model and its client are told: how a mode's limit reads, where a directory stands, what each style
+    adds."""
+    for limit, text in ((59.0, "59s"), (60.0, "1min"), (61.0, "61s"), (90.0, "90s"), (120.0, "2min"), (0.5, "0.5s"), (86400.0, "1440min")):
+        row = dataclasses.replace(MODES, timeouts_s={"default": limit, "quick": 1.0})
+        assert bash_tool.define(row, "/", "anthropic")["input_schema"]["properties"]["mode"] == {
+            "type": "string", "enum": ["default", "quick"],
+            "description": "Execution mode: default (%s timeout), quick (1s timeout)" % text}
+    assert bash_tool.define(MODES, "/a\n{b}", "mcp")["description"] == bash_tool.DESCRIPTION_MODES[:-len("{cwd}</pwd>")] + "/a\ufffd{b}</pwd>"
+    properties = {name: dict(schema) for name, schema in JOBS.parameters.items()}
+    properties["timeout"]["description"] = "Timeout in ms before auto-backgrounding (default: 120000)"
+    told = {"name": "bash", "description": JOBS.description}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    assert bash_tool.define(JOBS, "/", "anthropic") == {**told, "input_schema": schema}
+    output = bash_tool.OUTPUT_SCHEMA
+    assert bash_tool.define(JOBS, "/", "mcp") == {
+        **told, "title": "Bash", "inputSchema": schema,
+        "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}}
+    text, whole, flag, number = ({"type": kind} for kind in ("string", "integer", "boolean", "number"))
+    maybe = lambda kind: {"type": [kind, "null"]}
+    assert {name: {"type": one["type"]} for name, one in output["properties"].items()} == {
+        "text": text, "status": text, "exit_code": maybe("integer"), "signal": maybe("string"), "truncated": flag, "total_bytes": whole,
+        "pid": maybe("integer"), "output_file": maybe("string"), "duration_s": number, "error": maybe("string")}
+    assert {name: one["description"] for name, one in output["properties"].items() if "description" in one} == {
+        "text": "What the model reads: the output, and how the command ended", "exit_code": "null where the command did not end by itself",
+        "pid": "of a job", "error": "a stable id where something other than the command went wrong"}
+    assert output["properties"]["status"]["enum"] == ["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
+    assert (output["type"], output["required"], output["additionalProperties"]) == ("object", list(output["properties"]), False)
+    nullable = {name: dict(one, type=[one["type"], "null"]) for name, one in properties.items()}
+    assert bash_tool.define(JOBS, "/", "openai") == {"type": "function", **told, "strict": True, "parameters": {
+        "type": "object", "required": list(properties), "properties": nullable, "additionalProperties": False}}
+    mode = bash_tool.define(MODES, "/", "openai")["parameters"]["properties"]["mode"]
+    assert mode["type"] == ["string", "null"] and mode["enum"] == ["default", "slow", "background", None]
+    with pytest.raises(ValueError) as refused:
+        bash_tool.define(MODES, "/", "google")
+    assert str(refused.value) == 'style must be "anthropic", "openai" or "mcp", got \'google\''
 
 
-@clause("027.2", saboteur=('if draft.job is not None and draft.outcome.status != "running":', "if False:"))
-@needs_proc
-def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
-    with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
-        for verb in ("check_pid", "kill_pid"):
-            job = tool.run("echo x; sleep 0.7; exit 5" if verb == "check_pid" else "sleep 600")
-            if verb == "check_pid":
-                assert tool.wait(timeout_s=20) and not told_in(tool.call({"check_pid": job.pid}).text)
+def test_messages_to_the_letter():
+    """What each message of the protocol asks for or is answered with."""
+    tool, version = {"name": "bash", "x": 1}, "io.modelcontextprotocol/protocolVersion"
+    info = {"name": "bash_tool", "version": bash_tool.__version__}
+    error = lambda code, message, id_=1, **more: {"jsonrpc": "2.0", "id": id_, "error": dict(code=code, message=message, **more)}
+    plain = lambda id_=1, **result: {"jsonrpc": "2.0", "id": id_, "result": result}
+    stateless = lambda **result: plain(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info}, **result)
+    request = lambda method, **params: {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    wrong = lambda id_: error(-32600, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a string or an integer', id_)
+    new, odd, old = {version: "2026-07-28"}, {version: "2025-11-25"}, ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
+    cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
+    started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
+    kept = {"ttlMs": 0, "cacheScope": "private"}
+    for message, meant in (
+            *((value, error(-32600, "a message must be an object, got " + kind, None)) for value, kind in (
+                (None, "null"), ([], "array"), ("x", "string"), (1, "integer"), (True, "boolean"), (1.5, "number"))),
+            ({}, wrong(None)), ({"result": 1}, None), ({"error": 1}, None), ({"method": "ping", "result": 1}, wrong(None)), (bare(id=1), wrong(1)),
+            ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, wrong(1)), ({"id": 1, "method": "ping"}, wrong(1)), (bare(id=True, method="ping"), wrong(None)),
+            (bare(id=1.5, method="ping"), wrong(None)), (bare(id=None, method="ping"), wrong(None)), (bare(id="a", method=7), wrong("a")),
+            (bare(id=[], method="ping"), wrong(None)), (bare(id=0, method="ping"), plain(0)), (bare(id="", method="ping", params=None), plain("")),
+            (bare(id=2.0, method="ping"), plain(2.0)), (bare(id="a", method="ping", params=[]), error(-32602, "params must be an object, got array", "a")),
+            (bare(method="ping"), None), (bare(method="tools/call", params={"name": "bash", "requestId": 1}), None),
+            (cancel({"requestId": "q"}), bash_tool.Withdrawal("q")), (cancel({"requestId": 0}), bash_tool.Withdrawal(0)), (cancel({"requestId": True}), None),
+            (cancel({}), None), (cancel([]), None), (cancel(None), None), (cancel({"requestId": "q"}, "notifications/other"), None),
+            (request("ping"), plain()), (request("ping", _meta=None), plain()), (request("ping", _meta=new), stateless()),
+            (request("ping", _meta=[]), error(-32602, "_meta must be an object, got array")),
+            (request("ping", _meta={version: 7}), error(-32602, "the protocol version must be a string, got integer")),
+            (request("ping", _meta=odd), error(-32022, "unsupported protocol version", data={"requested": "2025-11-25", "supported": ["2026-07-28", *old]})),
+            *((request("initialize", protocolVersion=one), started(one)) for one in old), (request("initialize"), started(old[0])),
+            (request("initialize", protocolVersion="2026-07-28", _meta={version: 7}), started(old[0])), (request("initialize", protocolVersion=[]), started(old[0])),
+            *((request("server/discover", _meta=meta), stateless(supportedVersions=["2026-07-28"], capabilities={"tools": {}}, **kept)) for meta in (new, {})),
+            (request("tools/list"), plain(tools=[tool])), (request("tools/list", _meta=new), stateless(tools=[tool], **kept)),
+            (request("no/such\n"), error(-32601, "unknown method: no/such ")), (request("tools/call", name="x\n"), error(-32602, 'unknown tool: "x "; there is "bash"')),
+            (request("tools/call"), error(-32602, 'unknown tool: "None"; there is "bash"')),
+            (request("tools/call", name="bash", arguments=[]), error(-32602, "arguments must be an object, got array")),
+            (request("tools/call", name="bash", arguments=0), error(-32602, "arguments must be an object, got integer")),
+            (request("tools/call", name="bash", _meta={"progressToken": 1.5}), error(-32602, "progressToken must be a string or an integer, got number")),
+            (request("tools/call", name="bash"), bash_tool.Call(1, {}, None, False)),
+            (request("tools/call", name="bash", arguments=None, _meta={"progressToken": None}), bash_tool.Call(1, {}, None, False)),
+            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": 0}), bash_tool.Call(1, {"a": 1}, 0, False)),
+            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": "t", **new}), bash_tool.Call(1, {"a": 1}, "t", True))):
+        assert bash_tool.handle(message, tool) == meant, message
+        assert type(bash_tool.handle(message, tool)) is type(meant)
+    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
+        asked = bash_tool.handle(request("logging/setLevel", level=level), tool)
+        assert asked == bash_tool.LogLevel(level in ("debug", "info"), plain())
+    for level in ("loud", "", None, 7, []):
+        assert bash_tool.handle(request("logging/setLevel", level=level), tool)["error"]["code"] == -32602
+    listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
+    assert listed == tool and listed is not tool
+    result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
+    fields = {"text": "t", "status": "exited", "exit_code": 3, "signal": "S", "truncated": True, "total_bytes": 7, "pid": 8, "output_file": "/f",
+              "duration_s": 2.5, "error": "x"}
+    said = {"content": [{"type": "text", "text": "t"}], "isError": True}
+    for structured, more in ((False, {}), (True, {"structuredContent": fields})):
+        assert bash_tool.call_message(bash_tool.Call(1, {}, None, False), result, structured) == plain(**said, **more)
+        assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result, structured) == stateless(**said, **more)
+
+
+def test_environments_to_the_letter():
+    """What passes, what is forced, what is dropped without a word, and what is withheld with one."""
+    forced = dict(bash_tool.NON_INTERACTIVE)
+    for environ, keep, passes, withheld in (
+            ({}, (), {"LANG": "C.UTF-8"}, ()), ({"LANG": ""}, (), {"LANG": "C.UTF-8"}, ()), ({"LC_TIME": "C"}, (), {"LANG": "C.UTF-8", "LC_TIME": "C"}, ()),
+            *(({name: "C"}, (), {name: "C"}, ()) for name in ("LANG", "LC_ALL", "LC_CTYPE")),
+            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y", "X": "1"}, (), {"LANG": "C", "X": "1"}, ("A_TOKEN", "B_TOKEN")),
+            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("A_*", "nobody"), {"LANG": "C", "A_TOKEN": "y"}, ("B_TOKEN",)),
+            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("b_token", "A_TOKE", "B_TOKEN"), {"LANG": "C", "B_TOKEN": "x"}, ("A_TOKEN",)),
+            ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
+            ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
+            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, (), {"LANG": "C"}, ("BASH_TOOL_RUN_KEY",)),
+            ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y",
+              "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (), {"LANG": "C", "GIT_CONFIG_COUNTS": "1"},
+             ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
+            ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
+        assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
+    assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
+    for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
+        with pytest.raises(ValueError, match="^env maps strings to strings$"):
+            bash_tool.complete_env(wrong)
+
+
+def test_secret_names_to_the_letter():
+    """Word by word, the last one first; a place, a public key and a setting are none."""
+    secret = lambda name, value="x": bash_tool.looks_secret(name, value)
+    for word in "KEY KEYS AUTH AUTHORIZATION PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
+        assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower())
+        assert secret("my" + word.capitalize()) and secret(word + "_2")
+        assert not secret(word + "LESS") and not secret("MON" + word)
+    for word in ("PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY ENCRYPTIONKEY "
+                 "MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split():
+        for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", "X_" + word + "_2"):
+            assert secret(name), name
+        assert not secret(word + "ED") and secret(word + "_2") == (word != "PW")
+    for word in "ASKPASS BYPASS COMPASS MULTIPASS".split():
+        assert not secret(word) and not secret("my_" + word.lower() + "_x")
+        assert secret("X" + word) and secret(word + "_PASS")
+    for place in "FILE PATH DIR SOCK".split():
+        assert not secret("API_KEY_" + place) and not secret("apiKey" + place.capitalize()) and secret(place + "_KEY")
+    assert not secret("PWD") and not secret("OLDPWD") and secret("MY_PWD") and secret("pwd")
+    google = "GOOGLE_APPLICATION_CREDENTIALS"
+    assert not secret(google, "/a.json") and secret(google + "_2") and secret(google, "db://a:b@c")
+    assert not secret("PW_TEST") and not secret("PW_2")
+    assert all(map(secret, ("PW_TOKEN", "pw_test", "X_PW_TEST", "PW_DBPW", "PW")))
+    assert all(map(secret, ("myKEY", "KEY2", "X2KEY", "MY_PaT", "MY_APIkey_2"))) and not secret("MYKEY")
+    for public in ("PUBLIC", "PUB"):
+        assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower())
+        assert secret(public + "_TOKEN") and secret(public + "_PASS")
+    for value in ("true false yes no on off enabled disabled none null auto always never optional required basic "
+                  "bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt trust peer ident reject "
+                  "cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256").split() + SETTINGS + ["-0.5", "9" * 12]:
+        assert not secret("TOKEN", value) and not secret("TOKEN", value.upper()), value
+        assert secret("TOKEN", value + "x") and secret("TOKEN", "x" + value) and secret("TOKEN", value + " "), value
+    for value in (".", "1.", ".5", "1.2.3", "--1", "1-", "0x1f", "1e6", "٣", "1\n", "password", "default", "plain"):
+        assert secret("TOKEN", value), value
+
+
+SHORTEST_SECRETS = [
+    "db://me:pw@host", "see db://:p@h/x", "db://me:123456/@h", "db://me:p/'@h", "http://me:pw@[::1]/",
+    "https://" + "a1" * 10 + "@h", "http://" + "a1" * 10 + ":@h", "-----BEGIN PRIVATE KEY",
+    "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd", "x Password=abcd", "Pwd=abcd",
+    "pwd=$5ab", "Password=$ecr", "Password=$Trc", "-Dtoken=$z",
+    *("-%s.%s=a" % (one, two) for one in "DP" for two in "password passwd passphrase secret Token".split()),
+    "-Dtoken=truea", "-Dtoken=42x", "-D.token=0x",
+    *("Authorization: %s abcd" % one for one in ("Basic", "Bearer", "Token")),
+    "authorization=bearer%20aaaa", "'AUTHORIZATION' : 'Basic aaaa", "x-api-key=aaaa",
+    *(one + ": aaaa" for one in "Private-Token job-token Deploy-Token X-Auth-Token X-Vault-Token X-API-KEY".split()),
+    *("?%s=" % one + "a" * 8 for one in "accesstoken access_token apikey api_key client_secret Token".split()),
+    "?sig=" + "%2B" * 6 + "/-", *("hooks.slack.com/%s/T" % one for one in ("services", "workflows", "triggers")),
+    "discord.com/api/webhooks/0", "discordapp.com/api/v9/webhooks/0", "office.com/webhook/0",
+    "office365.com/webhookb2/a", "AKIA" + "A" * 16, "ASIA" + "0" * 16, "AGE-SECRET-KEY-" + "0" * 20,
+    "SG." + "a" * 16 + "." + "b" * 16, "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8,
+    *(one + "a" * most for most, group in {
+        8: "?token= &token=", 10: "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- sk_live_ sk_test_ rk_live_ rk_test_",
+        16: "pypi-", 20: "glpat- glrt- gldt- glft- glptt- glcbt- glagent- glsoat- gloas- sk- hvs. hvb. hvr. dckr_pat_ "
+        "dckr_oat_ GOCSPX- ya29. ?sig= x&sig=", 22: "github_pat_", 30: "hf_", 35: "AIza",
+        36: "ghp_ gho_ ghu_ ghs_ ghr_ npm_",
+        32: "dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
+        40: "gsk_"}.items() for one in group.split())]
+NOT_QUITE_SECRETS = [
+    "db://me@host", "db:/me:pw@host", "db://me:p w@h", 'db://me:p/"@h', "db://me:p/<@h", "db://me:p/>@h",
+    "db://h:http://me@i", "db://[me:p/@h", *("db://me:%s@h" % port for port in ("80/", "1/", "65535?", "8#", "8,/")),
+    "https://" + "a" * 30 + "@h", "https://" + "a1" * 9 + "b@h", "db://" + "a1" * 20 + "@h",
+    "https://" + "a1." * 10 + "@h", "https://h/" + "a1" * 20 + "@x",
+    "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "asig=" + "a" * 30,
+    *("%s=$%s" % (one, two) for one in ("Password", "AccountKey") for two in "{ABC} (abc) ABCD __AB".split()),
+    *("-Dtoken=" + one for one in ("true", "FALSE", "0", "42 ", "true -Dx", "$AAAA", "${a}", " aaaa", "")),
+    "-Dtoken.x=1", "D.token=a", "-Xtoken=a", "Authorization Basic aaaa", "Authorization: Digest aaaa",
+    "sk-" + "é" * 20, "aghp_" + "a" * 36, "-sk-" + "a" * 20]
+
+
+def test_secret_values_to_the_letter():
+    """A secret's shape counts under any name and anywhere in the value; with a character less it is none."""
+    secret = bash_tool.looks_secret
+    for value in SHORTEST_SECRETS:
+        assert secret("X", value) and secret("PWD", "a " + value) and secret("X_FILE", value + " b"), value
+        if value[-1] in "abcd0":
+            assert not secret("X", value[:-1]), value
+    assert secret("X", "sig=" + "a" * 20) and not secret("X", "a sig=" + "a" * 20)
+    for value in NOT_QUITE_SECRETS:
+        assert not secret("X", value), value
+    for name, value in (("BUNDLE_A__B", "me:pw"), ("BUNDLE_A___B__C", "a@b:c$d"), ("BUNDLE___", "a:b")):
+        assert secret(name, value) and not secret("X" + name, value), name
+        for other in ("-" + value, value + "/", value + ":", value + " ", "a:", ":a", "/a:b"):
+            assert not secret(name, other), (name, other)
+    for name in ("BUNDLE_A_B", "BUNDLE_A", "BUNDLE_", "BUNDLE_A__B-C", "BUNDLE__", "BUNDLE_MIRROR__HTTPS://A__B"):
+        assert not secret(name, "me:pw"), name
+
+
+def test_exit_statuses_to_the_letter():
+    """A code as it is; a signal as 128 and its number, by its name where it has one."""
+    assert [bash_tool.status_of(code) for code in (0, 1, 255, -1, -9, -40)] == [
+        (0, None), (1, None), (255, None), (129, "SIGHUP"), (137, "SIGKILL"), (168, "signal 40")]
+
+
+def test_records_to_the_letter():
+    """Of a record each line fills in what those before it left open; a line in the wrong form hides the whole
+    record."""
+    def read(*lines):
+        return bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
+
+    whole = {"command": "c", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [7, 8], "leftover": True,
+             "status": "exited", "limit_s": 0.5, "exit_code": 3, "signal": "S", "error": "e", "reason": "r", "notes": ["n"],
+             "survivors": [[3, 4], [5, 0]], "note": "w", "at": 9, "noted": True, "total_bytes": 6, "duration_s": 0.25,
+             "session": 70}
+    expected = bash_tool.JobRecord(**whole)
+    assert read(whole) == expected == read(*({name: value} for name, value in whole.items()))
+    assert set(whole) == set(expected._fields)
+    assert {bash_tool.job_record(data) for data in (b"", b"\n[]\n7\nnull\n{\n\xff\n", b'{"what": 1}', b"[" * 100000)} == {None}
+    damaged = json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b'{"pid": 79'
+    assert bash_tool.job_record(damaged) == expected._replace(pid=78)       # lines that were cut off are no damage
+    assert read({"pid": 0}) == bash_tool.JobRecord() and read(whole, {"what": [[]]}) == expected
+    right = {"pid": (0, 2, 2 ** 31 - 1), "start": (0, 2 ** 63 - 1), "exit_code": (0, 255), "at": (-1, 0), "created": (0, 2, 1e11),
+             "total_bytes": (0, 2 ** 63 - 1), "duration_s": (0, 1e9), "limit_s": (0, 7, 1e9), "supervisor": ([], [1, 0]),
+             "survivors": ([],), "notes": ([], ["x"] * 19), "session": (0, 2, 2 ** 31 - 1),
+             "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"), "leftover": (False,),
+             "command": ("", "x" * bash_tool.RECORD_ROOM), "signal": ("x" * 79,), "error": ("x" * 79,)}
+    for name, value in [(name, value) for name, values in right.items() for value in values]:
+        assert read(whole, {name: value}) == expected._replace(**{name: value}), (name, value)
+    texts = (1, None, [], "\ud800", "x" * (bash_tool.RECORD_ROOM + 1))
+    pairs = (7, None, [7], [7, True], [7, 8, 9], [7.0, 8], "78", [0, 8], [7, -1], [2 ** 31, 8])
+    wrong = {"command": texts, "boot": texts, "reason": texts, "note": texts, "signal": (*texts, "x" * 80),
+             "error": (*texts, "x" * 80), "created": ("1", None, -1, True, 1e12),
+             "pid": ("77", 77.0, True, 1, -7, 2 ** 31, None), "start": (False, -1, "5", 2 ** 63), "supervisor": pairs,
+             "session": (True, -1, 1, 2 ** 31, None), "total_bytes": (True, -1, 1.5, None), "duration_s": ("1", True, -1, 2e9),
+             "leftover": (1, None), "status": ("died", 1, None), "limit_s": ("1", -1, 2e9),
+             "exit_code": (True, None, -1, 256, 3.0), "notes": ("n", ["n", 1], ["x"] * 20, [["\ud800"]]),
+             "survivors": ({}, 5, *([pair] for pair in pairs)), "at": (True, -2, 2 ** 63), "noted": (1, None)}
+    assert set(wrong) == set(whole)
+    for name, value in [(name, value) for name, values in wrong.items() for value in values]:
+        assert read(whole, {name: value}) is None, (name, value)
+        assert read({name: value}, whole) == expected, (name, value)        # the last word counts
+    assert read(whole, {"limit_s": math.inf}) == read(whole, {"limit_s": math.nan}) == expected      # which are not JSON
+    long = json.dumps(whole).encode() + b"\n"
+    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES - len(long))) == expected
+    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES + 1 - len(long))) is None
+
+
+# ---- The decision table, exhaustively -----------------------------------------------------------------------------
+
+def expected_action(state, limits, now):
+    """The table in next_action's docstring, row by row: the action, and when to ask again."""
+    Action, limit_s = bash_tool.Action, state.started_s + limits.limit_s
+    first, every = bash_tool.UNKILLABLE_S, bash_tool.KILL_EVERY_S
+    ended, reported, signalled = state.exited_s is not None, state.reported, state.term_s is not None
+    if not signalled and state.stops:
+        return Action.TERM, now
+    if not signalled and not ended:
+        answer_s = math.inf
+        if limits.answer_after_s is not None and not state.answered:
+            answer_s = state.started_s + limits.answer_after_s
+        return ((Action.TERM, now) if now >= limit_s else (Action.ANSWER, now) if now >= answer_s else
+                (Action.WAIT, min(limit_s, answer_s)))
+    if not signalled and not reported:
+        drained_s = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
+        left_s = max(state.output_s, state.exited_s) + bash_tool.LEAVING_S
+        until = drained_s if not state.at_eof else now if state.alone else left_s
+        return (Action.REPORT if now >= until else Action.WAIT), until
+    if not signalled:
+        if state.alone and state.at_eof:
+            return Action.FINISH, now
+        return (Action.TERM if now >= limit_s else Action.WAIT), limit_s
+    if ended and state.alone:
+        return Action.FINISH, now
+    if state.kill_s is None:
+        grace_s = state.term_s + limits.grace_s
+        return (Action.KILL if state.stops > 1 or now >= grace_s else Action.WAIT), grace_s
+    if now >= state.kill_s + first:
+        return Action.FINISH, now
+    return (Action.KILL if now >= state.killed_s + every else Action.WAIT), state.killed_s + every
+
+
+def test_next_action_table():
+    """Every combination of what may be known, at times before, at and after each bound, gets the action of the
+    table."""
+    seen, leaving, every = set(), bash_tool.LEAVING_S, bash_tool.KILL_EVERY_S
+    for exited, output, eof, alone, answered, reported, stops, term, answer_after in itertools.product(
+            (None, 4.0, 12.0), (0.0, 4.5, 12.5), (False, True), (False, True), (False, True), (False, True), (0, 1, 2),
+            (None, 4.0, 10.0), (None, 6.0)):
+        if (reported and exited is None) or (answered and answer_after is None):
+            continue
+        limits = bash_tool.Limits(limit_s=10.0, grace_s=5.0, drain_idle_s=1.0, drain_total_s=3.0, answer_after_s=answer_after)
+        for kill in ((None,) if term is None else (None, term + 5)):
+            times = [3.9, 4.9, 5.0, 5.5, 6.0, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0]
+            times += [t + leaving for t in (4.0, 4.5, 12.0, 12.5)]
+            times += [] if kill is None else [kill + every / 2, kill + every, kill + 1 + every]
+            for now in times:
+                if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
+                    continue
+                state = bash_tool.RunState(0.0)
+                state.exited_s, state.output_s, state.at_eof, state.alone = exited, max(output, exited or 0), eof, alone
+                state.answered, state.reported, state.stops = answered, reported, stops
+                state.term_s, state.kill_s = term, kill
+                state.killed_s = 0.0 if kill is None else min(now, kill + 1)
+                action, until = bash_tool.next_action(state, limits, now)
+                seen.add(action)
+                assert (action, until) == expected_action(state, limits, now), (vars(state), now)
+                assert action is not bash_tool.Action.WAIT or until > now, (vars(state), now)
+    assert seen == set(bash_tool.Action)
+
+
+# ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
+
+FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
+EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
+PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test for name, test in list(globals().items()) if name.startswith("test_req_bash_")}
+
+
+def test_spec_ties():
+    """Clauses, examples, properties and saboteurs are the same set; each clause has one SHALL and a reason."""
+    assert len(CLAUSES) > 80 and SPEC.count("#### REQ-BASH-") == len(CLAUSES)
+    assert set(CLAUSES) == set(PROPERTIES) == set(SABOTEURS) == {number for number, _, _ in EXAMPLES}
+    assert len(EXAMPLES) == SPEC.count("```example")
+    assert not [line for _, _, body in EXAMPLES for line in body.splitlines() if len(line) > 140]
+    assert all(sabotaged(number) != SOURCE for number in saboteurs_at_tests())
+    names = [name for name in globals() if name.startswith("test_req_bash_")]
+    assert len(names) == len(CLAUSES)
+    for number, (sentence, body) in CLAUSES.items():
+        assert sentence.count("SHALL") == 1 and "THE SYSTEM SHALL" in sentence and sentence.endswith("."), number
+        assert re.match("(WHEN|WHILE|WHERE|IF|THE SYSTEM)", sentence), number
+        assert re.match(r"Why: (?:.+\n)+\n(?:Detail: (?:.+\n)+\n)?```example", body), number
+
+
+def test_spec_docstring_is_the_clause():
+    """A property has its clause for a docstring, from `@clause`, or word for word; each has the number in its name."""
+    for number, test in PROPERTIES.items():
+        docstring = getattr(getattr(test, "hypothesis", test), "inner_test", test).__doc__
+        assert " ".join(docstring.split()) == CLAUSES[number][0], number
+
+
+def test_the_benchmark_judges():
+    """A target is missed beyond the noise alone, noise is half of what the rounds differ by, and a miss is the exit
+    status."""
+    judge = textwrap.dedent("""
+        import bench_bash_tool as bench
+        def row(target, *values, **more):
+            bench.FIGURES[:] = [bench.Figure("x", target, "", lambda: iter(values), **more)]
+            return bench.judged(bench.FIGURES[0])["verdict"]
+        assert row(1.0, 0.5, 1.0, 9.0) == row(1.0, 1.0) == row(1.0, 1.0, at_least=True) == "met" and row(None, 7.0) == ""
+        assert row(1.0, 1.0, 1.1, 1.3) == row(1.0, 0.7, 0.9, 1.0, at_least=True) == "met within the noise"
+        assert row(1.0, 1.1) == row(1.0, 1.1, 1.11, 1.12) == row(1.0, 0.9, at_least=True) == row(1.0, 1.3, instead=1.2) == "MISSED"
+        assert row(1.0, 1.1, instead=1.2, because="of this") == "out of reach" and bench.main() == 0
+        row(1.0, 1.1)
+        sys.exit(10 * bench.main())
+        """)
+    done = subprocess.run([sys.executable, "-c", "import sys\nsys.argv[1:] = []" + judge], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 10 and b"(of this); 1.20 holds\n" in done.stdout and b"MISSED" in done.stdout
+    done = subprocess.run([sys.executable, "bench_bash_tool.py", "--json", "--quick", "cleaning", "MiB"], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
+    told = json.loads(done.stdout)
+    assert [row["figure"] for row in told["figures"]] == ["ending: control back after a timeout and 0.2 s of cleaning up"] and told["machine"]
+    assert 0 < told["figures"][0]["value"] < 5000       # 7 ms, if nobody else is at work here
+
+
+@needs_proc     # it names who is still running
+@needs_files    # which goes on as a job
+def test_readme_is_true(tmp_path):
+    """The Python of README.md runs, its transcript is what the tool says."""
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    for program in re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        exec(program, {})
+    for transcript in re.findall(r"^```transcript\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "example"
+        folder.mkdir()
+        conversation = Conversation("", folder)
+        with conversation.tool:
+            conversation.run(transcript, marks=False)
+    for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        server = json.loads(configuration)["mcpServers"]["bash"]
+        here = {"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}
+        words = [here.get(word, word) for word in (server["command"], *server["args"])]
+        given = server.get("env", {})
+        with Client(command=words, env=dict(os.environ, **given)) as client:
+            assert client.call("pwd")["content"][0]["text"] == "/\n"
+            if given:
+                assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
+                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(client.ask("tools/list"))
+
+
+def test_spec_numbers_exist():
+    """Every number of a clause that the code, the tests or README name is one of SPEC.md."""
+    for name in ("bash_tool.py", "test_bash_tool.py", "README.md", "SPEC.md"):
+        for number in re.findall(r"REQ-BASH-(\d{3}\.\d+)", (HERE / name).read_text(encoding="utf-8")):
+            assert number in CLAUSES, (name, number)
+
+
+# What the five seeds ask: each of their demands, with the clause that holds it or the decision against it. "not ours"
+# is
+# the list at the end of section 5 of SPEC.md; "host" is what a program around the tool does.
+SEEDS = r"""
+000 | schema with `command` and one enum `mode`; description with the working directory | 006.1, 006.3
+000 | default 30 seconds, slow 15 minutes, background 24 hours | 002.1, 002.2, 003.7
+000 | no terminal; standard input empty | 005.1, 005.2
+000 | on timeout the process is killed and `[command timed out after …]` returned | 002.3, 002.5
+000 | the partial output of a timeout is dropped | decided against: 002.4
+000 | a background command returns at once with pid, output file and reminder | 003.1
+000 | its end is appended to the output file: completed, failed with status, error | 003.5, 003.6, 003.8
+000 | its output goes straight into the file | decided against: 003.19
+000 | over 128 KB: `[output truncated in middle: …]`, 4 KB of each end, `[snip]` | 001.3, 001.4
+000 | `[command failed: exit code N]` before the output; -1 without a code | 007.1; -1 decided against: 007.2
+000 | mocked time, property test on the length of an answer | 001.3, 024.2; `next_action` takes the time as a value
+000 | file layout of the source | decided against: one file
+001 | stateless `bash -c` in a fixed directory | 001.1, 001.5, 001.7
+001 | separate rolling buffers of 100 KB that keep the tail | 021.3, 024.1, 010.1
+001 | sanitise: CSI, OSC, control characters, `\r\n` | 021.2
+001 | tail of 2,000 lines or 50 KB, whole lines, a long last line cut; the record of it | 021.3, 021.4
+001 | a file only when more than 50 KB came; the notice; what it says when the file fails | 021.4
+001 | own process group, the whole tree killed | 004.1, 004.4
+001 | SIGKILL at once | decided against: 004.5
+001 | on timeout the command goes on in the background; notice with partial output | 021.6, 003.17
+001 | output goes on to the file; a session's map of background processes; offset of the last read | 021.7, 003.11
+001 | `command`, `check_pid`, `kill_pid` exclude each other; `timeout` in milliseconds | 021.1, 021.10
+001 | forms of a normal, a failed, a backgrounded, a checked and a finished answer | 021.5, 021.6, 021.7, 021.8
+001 | an injected commander for tests | decided against: `shell=` is the seam (012.1)
+001 | package layout | decided against: one file
+001 | no persistent shell, no terminal, no token-aware cut, no sandbox, no permission model, no parsing, no
+    detection of interactive commands | not ours
+002 | one parameter `command`, its description, strict | 022.1, 022.3, 006.4
+002 | `stdout`, `stderr`, `exitCode`; a code other than 0 is no error | 022.1
+002 | 30,000 characters a stream, then `[truncated]` | 022.2
+002 | only a failure to run is an error: `bash '<80 characters>'` and the reason | 022.3
+002 | a warning in the log with the command | decided against: commands may hold secrets, nothing is logged
+002 | which agent has the tool; the sentence on structured tools in its instructions | host; the sentence stands in
+    README
+003 | REQ-BASH-001: `bash -c` in the conversation's directory, combined output; truncation in the middle | 001.1,
+    001.2, 001.3, 001.4, 001.5
+003 | REQ-BASH-002: 30 seconds, 15 minutes, the group ended, partial output and the indication | 002.1, 002.2,
+    002.3, 002.4, 002.5
+003 | REQ-BASH-003: detached, at once, completion status, the group's number | 003.1, 003.2, 003.5, 003.6
+003 | REQ-BASH-004: own group, secrets kept out, the group killed, 15 seconds of grace | 004.1, 004.2, 004.3, 004.4,
+    004.5
+003 | REQ-BASH-005: no terminal | 005.1, 005.2
+003 | REQ-BASH-006: the schema, the default mode, the directory in the description | 006.1, 006.2, 006.3
+003 | REQ-BASH-007: exit code and output of a failure; system errors told apart | 007.1, 007.3, 007.4
+004 | the argument must be there | 006.4
+004 | deny patterns are substrings, with their sentence; an optional confirmation, with its sentence | 018.1, 018.2
+004 | an optional directory | 001.5
+004 | cancel, timeout and the command race; the first decides | 015.1, 002.3, 023.3
+004 | partial output is dropped at a timeout or cancel | decided against: 023.3
+004 | text as UTF-8 with replacement; each stream cut at `max_output_bytes` with its line | 023.2
+004 | the exit code or -1; both forms of the text | 023.1
+004 | a code other than 0 is no error; `exit_code` and `success` | 023.1, 023.4
+004 | what was refused, timed out, was cancelled or could not be run is an error | 023.3
+"""
+
+# The failures of other tools that were collected from public reports, by the numbers of the collection: the clauses
+# that
+# exclude each failure here, and the tests of it. B15, a client of a container or of another machine that is killed
+# while
+# the work goes on there, is beyond a local tool.
+FAILURES = r"""
+A1 | 011.1, 011.2 | test_req_bash_011_1_answers_in_bounded_time, test_example
+A2 | 011.1 | test_req_bash_011_1_answers_in_bounded_time
+A3 | 011.1 | test_req_bash_011_1_answers_in_bounded_time, test_next_action_table
+A4 | 004.4, 004.5 | test_req_bash_004_4_ends_the_tree, test_a_timeout_with_an_unreachable_holder
+A5 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
+A6 | 004.7, 011.1 | test_req_bash_004_7_a_normal_end_kills_nothing
+A7 | 011.2 | test_req_bash_011_2_names_the_leftover, test_a_loop_is_named_by_its_shell
+A8 | 002.1, 002.4 | test_req_bash_002_1_default_is_thirty_seconds
+A9 | 011.3 | test_req_bash_011_3_goes_on_reading
+B1 | 002.3 | test_req_bash_002_3_ends_the_group
+B2 | 004.4 | test_req_bash_004_4_ends_the_tree
+B3 | 004.5 | test_req_bash_004_5_kill_only_after_the_grace
+B4 | 004.5, 004.6 | test_git_leaves_no_lock
+B5 | 003.14 | test_t15_a_reused_number_is_spared, test_t01_nothing_is_signalled_after_the_reap
+B6 | 004.1 | test_req_bash_004_1_leads_a_session
+B7 | 004.4 | test_t05_a_group_that_cannot_be_signalled
+B8 | 004.6 | test_t06_what_survives_kill_is_named
+B9 | 003.17 | test_req_bash_003_17_a_timeout_that_keeps
+B10 | 015.1 | test_req_bash_015_1_cancel_ends_and_answers
+B11 | 020.1, 003.2 | test_req_bash_020_1_the_commands_of_a_dead_host_end, test_the_interpreter_ends_in_the_middle
+B12 | 010.3, 020.3 | test_a_thousand_calls, test_many_jobs_at_once
+B13 | 005.1, 004.5 | test_t35_the_stopped_hear_the_term, test_req_bash_005_1_no_controlling_terminal
+B14 | 002.5, 002.6 | test_req_bash_002_5_names_the_limit
+B16 | 020.1 | test_req_bash_020_1_the_commands_of_a_dead_host_end, test_t48_threads
+B17 | 019.1 | test_req_bash_019_1_the_host_is_left_as_it_was, test_t48_threads
+B18 | 004.4 | test_req_bash_004_4_ends_the_tree
+C1 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
+C2 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
+C3 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
+C4 | 005.1, 005.2 | test_req_bash_005_1_no_controlling_terminal
+C5 | 005.1, 014.2 | test_req_bash_005_1_no_controlling_terminal
+C6 | 014.2 | test_req_bash_014_2_nothing_asks_pages_or_paints
+C7 | 014.2 | test_req_bash_014_2_nothing_asks_pages_or_paints
+C8 | 002.3, 005.1 | test_an_editor_by_accident
+D1 | 010.1 | test_req_bash_010_1_a_flood_stays_small
+D2 | 009.5, 009.6 | test_req_bash_009_5_is_capped, test_req_bash_009_6_the_folder_is_capped
+D3 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D4 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D5 | 001.4, 009.1 | test_req_bash_001_4_says_what_was_cut
+D6 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D7 | 001.3 | test_req_bash_001_3_keeps_both_ends
+D8 | 008.1, 008.2 | test_req_bash_008_2_overwritten_is_gone
+D9 | 008.4, 016.1 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
+D10 | 008.4 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
+D11 | 001.3, 008.4 | test_req_bash_001_3_keeps_both_ends
+D12 | 008.4 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
+D13 | 008.3 | test_req_bash_008_3_no_control_characters
+D14 | 001.2 | test_req_bash_001_2_keeps_the_order_of_writing
+D15 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
+D16 | 002.4, 015.1 | test_req_bash_002_4_keeps_the_partial_output
+D17 | 008.5, 010.1 | test_req_bash_008_5_linear_time
+D18 | 001.2 | test_reopened_output_keeps_what_was_written
+D19 | 008.5 | test_req_bash_008_5_linear_time
+E1 | 007.2, 007.5 | test_req_bash_007_2_names_the_signal
+E2 | 007.6 | test_req_bash_007_6_a_kill_that_is_not_ours
+E3 | 001.6 | test_req_bash_001_6_success_is_the_output_alone
+E4 | 001.1 | test_req_bash_001_1_runs_as_bash_c
+E5 | 007.1, 019.2 | test_req_bash_019_2_calls_do_not_meet
+E6 | 007.2, 007.5 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
+E7 | 007.4, 013.1 | test_req_bash_007_4_system_errors, test_req_bash_013_1_runs_in_an_empty_folder
+F1 | 012.2 | test_req_bash_012_2_any_length
+F2 | 012.1 | test_req_bash_012_1_in_no_argv
+F3 | 001.1 | test_req_bash_001_1_runs_as_bash_c
+F4 | 012.3 | test_req_bash_012_3_rejects_what_no_shell_can_take
+F5 | 004.4 | test_req_bash_004_4_ends_the_tree
+F6 | 001.1 | test_a_leading_dash_is_no_option
+F7 | 005.2, 012.1 | test_no_descriptor_leaks_into_the_command
+G1 | 013.1 | test_req_bash_013_1_runs_in_an_empty_folder
+G2 | 009.4, 009.8 | test_req_bash_009_4_a_file_that_fails_changes_one_line
+G3 | 009.4 | test_req_bash_009_4_a_file_that_fails_changes_one_line
+G4 | 004.2, 004.3 | test_req_bash_004_2_withholds_by_name, test_req_bash_004_3_withholds_by_value
+G5 | 004.9 | test_req_bash_004_9_no_secret_in_argv_or_file
+G6 | 014.1, 014.7 | test_req_bash_014_1_nothing_bends_the_shell, test_req_bash_014_7_no_startup_files
+G7 | 014.7 | test_req_bash_014_7_no_startup_files
+G8 | 019.1 | test_t49_signals_of_the_host
+G9 | 010.3 | test_no_descriptor_leaks_into_the_command, test_a_thousand_calls
+G10 | 010.1, 010.3 | test_a_thousand_calls
+G11 | 002.1 | test_only_the_monotonic_clock_decides
+G12 | 014.3 | test_req_bash_014_3_the_locale
+G13 | 014.1 | test_req_bash_014_1_nothing_bends_the_shell
+G14 | 004.1 | test_req_bash_004_1_leads_a_session
+H1 | 021.10 | test_req_bash_021_10_milliseconds
+H2 | 021.10 | test_req_bash_021_10_milliseconds
+H3 | 002.1, 002.2 | test_req_bash_002_5_names_the_limit
+H4 | 003.2, 003.15, 003.21, 004.7 | test_jobs_of_a_server_across_processes,
+    test_req_bash_003_21_a_killed_shell_takes_its_job_along, test_req_bash_003_15_a_leftover_becomes_a_job
+H5 | 003.11 | test_req_bash_003_11_lists_what_anybody_started
+H6 | 003.2, 003.8, 003.9 | test_req_bash_003_9_exactly_one_note
+H7 | 003.3 | test_req_bash_003_3_an_early_failure_is_one, test_a_job_in_a_directory_that_is_gone
+H8 | 019.2 | test_t48_threads
+H9 | 019.2 | test_req_bash_019_2_calls_do_not_meet
+"""
+
+# The faults that process supervision has to stand, by the numbers of the collection of kernel facts, and their tests.
+FAULTS = r"""
+T01 | test_t01_nothing_is_signalled_after_the_reap
+T02 | test_t01_nothing_is_signalled_after_the_reap, test_t15_a_reused_number_is_spared; forcing the kernel to reuse
+    a number adds nothing to these: no number is used after the reap
+T03 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
+T04 | test_t04_zombies_are_not_waited_for
+T05 | test_t05_a_group_that_cannot_be_signalled
+T06 | test_t06_what_survives_kill_is_named
+T07 | test_t07_all_exit_codes
+T08 | test_t08_no_busy_waiting
+T09 | test_t09_without_a_pidfd
+T10 | test_t10_interrupted_system_calls
+T11 | test_req_bash_004_4_ends_the_tree
+T12 | test_req_bash_004_7_a_normal_end_kills_nothing
+T13 | test_t13_strangers_are_spared
+T14 | test_t14_hoppers
+T15 | test_t15_a_reused_number_is_spared
+T16 | test_req_bash_019_1_the_host_is_left_as_it_was
+T17 | test_req_bash_004_5_kill_only_after_the_grace
+T18 | test_t18_the_agent_dies_while_it_starts_a_job, test_req_bash_003_2_outlives_the_host,
+    test_req_bash_003_9_exactly_one_note
+T19 | test_t19_killed_from_a_shell_and_without_the_agent
+T20 | test_req_bash_003_9_exactly_one_note
+T21 | test_req_bash_003_4_the_supervisor_is_in_nobodys_way
+T22 | test_req_bash_003_4_the_supervisor_is_in_nobodys_way
+T23 | test_req_bash_003_7_the_limit_needs_no_host, test_req_bash_003_10_a_daemon_is_named
+T24 | test_t24_the_lock_is_the_supervisors_alone
+T25 | test_req_bash_003_14_a_later_owner_is_spared
+T26 | test_req_bash_003_19_reopening_loses_nothing
+T27 | test_req_bash_003_20_files_that_fail
+T28 | test_t28_a_flood_is_capped
+T29 | test_a_supervisor_without_an_interpreter, test_req_bash_003_1_answers_at_once
+T30 | test_req_bash_012_2_any_length, test_req_bash_001_1_runs_as_bash_c, test_no_descriptor_leaks_into_the_command
+T31 | test_t31_what_execve_cannot_carry, test_req_bash_012_3_rejects_what_no_shell_can_take,
+    test_other_ways_for_the_text
+T32 | test_t32_no_descriptor_no_process, test_req_bash_007_4_system_errors,
+    test_req_bash_013_1_runs_in_an_empty_folder
+T33 | test_req_bash_004_2_withholds_by_name, test_req_bash_004_9_no_secret_in_argv_or_file; that `/proc/PID/environ`
+    of the host is readable to the same user is the stated limit of 004.9
+T34 | none: the host's memory is not hardened, since that would change the host
+T35 | test_t35_the_stopped_hear_the_term
+T36 | test_t36_order_of_signals
+T37 | test_t37_the_grace_is_an_upper_bound
+T38 | test_req_bash_011_1_answers_in_bounded_time, test_req_bash_011_2_names_the_leftover
+T39 | test_a_timeout_with_an_unreachable_holder
+T40 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
+T41 | test_req_bash_011_1_answers_in_bounded_time
+T42 | test_req_bash_011_3_goes_on_reading
+T43 | test_t43_a_quiet_daemon_costs_nothing
+T44 | test_t44_a_storm_of_interrupts, test_two_interrupts_in_a_hurry
+T45 | test_req_bash_015_2_an_exception_in_the_caller
+T46 | test_req_bash_020_1_the_commands_of_a_dead_host_end
+T47 | test_a_fork_of_the_host, test_a_forked_copy_of_a_tool
+T48 | test_t48_threads
+T49 | test_t49_signals_of_the_host
+T50 | test_t50_few_and_many_descriptors, test_the_last_descriptor_goes_in_the_middle
+T51 | test_a_thousand_calls
+T52 | test_t52_a_flood_at_its_timeout
+"""
+
+
+def table_of(text):
+    """The rows of one of the three tables above; an indented line continues the row before it."""
+    return [row.split(" | ") for row in re.sub(r"\n +", " ", text.strip()).split("\n")]
+
+
+def test_spec_accounts_for_the_seeds():
+    """Each of the five seeds has its rows, and each row a clause that exists or a decision."""
+    rows = table_of(SEEDS)
+    assert len(rows) > 40 and {seed for seed, _, _ in rows} == {"000", "001", "002", "003", "004"}
+    for _, asks, held in rows:
+        numbers = re.findall(r"\d{3}\.\d+", held)
+        assert all(number in CLAUSES for number in numbers), asks
+        assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
+
+
+def test_spec_failures_and_faults_name_tests():
+    """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
+    rows = table_of(FAILURES)
+    table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}     # of each letter, so many rows
+    assert [row for row, _, _ in rows] == [row for letter, most in table.items() for n in range(1, most + 1)
+                                           for row in ["%s%d" % (letter, n)] if row != "B15"]
+    for row, clauses, tests in rows:
+        numbers, names = re.findall(r"\d{3}\.\d+", clauses), re.findall(r"test_\w+", tests)
+        assert numbers and set(numbers) <= set(CLAUSES) and names and set(names) <= set(globals()), row
+    faults = dict(table_of(FAULTS))
+    assert list(faults) == ["T%02d" % n for n in range(1, 53)]
+    for fault, tests in faults.items():
+        names = re.findall(r"test_\w+", tests)
+        assert set(names) <= set(globals()) and (names or tests.startswith("none:")), fault
+
+
+def fenced(kind):
+    """The fences of SPEC.md of this kind: what stands behind the word, and the body."""
+    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, SPEC, re.MULTILINE | re.DOTALL)
+
+
+def rows_of(heading):
+    """The rows of the tables of a section of SPEC.md, as lists of cells."""
+    section = SPEC.split("\n### %s\n" % heading)[1]
+    return [re.split(r" \| ", line[2:-2]) for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines() if line.startswith("| ")]
+
+
+def constants(*types):
+    """What the module calls by a name in capitals, of these types."""
+    return {name: value for name, value in vars(bash_tool).items() if name.isupper() and name[0] != "_" and type(value) in types}
+
+
+# ---- SPEC.md for some levels of conformance: make spec-for LEVELS=core,server -------------------------------------------
+
+# A level is built upon others: whoever asks for it gets them too. "oracle" is what explains this implementation alone.
+UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
+TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
+BLOCK = re.compile(r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
+                   r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$", re.MULTILINE)
+REFERENCE = r"(?:\d{3}(?:\.\d+)?|[1-7]\.\d{1,2}|section \d)"
+
+
+def holds_clause(levels, number):
+    return any(fnmatch.fnmatch(number, glob) for level in levels for glob in LEVELS[level])
+
+
+def table_for(table, held):
+    """The table without the rows and columns of other levels, and without the column that says so; "" if no row is left."""
+    head, rule, *rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
+    column = head.index("level") if "level" in head else None
+    shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
+    kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
+    if head[0] == "subject":        # the index
+        ours = {number for number in CLAUSES if holds_clause(held, number)}
+        kept = [[row[0], " ".join(n for n in row[1].split() if n in ours), row[2]] for row in kept if ours & set(row[1].split())]
+    lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
+    return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
+
+
+def without_references(text, known):
+    """The text without the references, in parentheses or in the index, to what is not among the known numbers."""
+    def kept(match):
+        numbers = [number for number in match.group(1).split(", ") if number in known]
+        return " (%s)" % ", ".join(numbers) if numbers else ""
+    text = re.sub(r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$", lambda row: " | %s |" % kept(row).strip(" ()"), text, flags=re.MULTILINE)
+    return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
+
+
+def without_jobs(body):
+    """An example for a tool that has no background commands: its answers do not name them."""
+    return body.replace("| %s\n" % bash_tool.LONGER_MODES, "").replace(bash_tool.LONGER_MODES + "\n", "")
+
+
+def spec_for(*levels):
+    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains."""
+    held, clauses = set(levels), set()
+    while not held >= {below for level in held for below in UPON[level]}:
+        held |= {below for level in held for below in UPON[level]}
+    scopes, last, blocks = [], True, []     # of each heading above: its depth, whether its text is shown; the last block was
+    for block in BLOCK.findall(SPEC):
+        depth, tag = len(re.match("#*", block).group()), TAG.match(block)
+        if depth:
+            scopes = [(d, shown) for d, shown in scopes if d < depth]
+            clause = re.match(r"#### REQ-BASH-(\S+)", block)
+            shown = all(shown for _, shown in scopes) and (clause is None or holds_clause(held, clause.group(1)))
+            scopes.append((depth, shown))
+        elif block.startswith("Level: "):
+            scopes[-1] = (scopes[-1][0], scopes[-1][1] and bool(held & set(block[7:].rstrip(".").split(", "))))
+            continue
+        elif tag:
+            last = bool(held & set(tag.group(3).split(", "))) != bool(tag.group(2))
+            block = tag.group(1) + block[tag.end():]
+        elif block and not block.startswith("```"):
+            last = True
+        if all(shown for _, shown in scopes) and (depth or last or not block):
+            block = table_for(block, held) if block.startswith("|") else block
+            blocks.append(without_jobs(block) if block.startswith("```") and "jobs" not in held else block)
+    for n in reversed(range(len(blocks))):      # a heading with nothing below it
+        below = next((other for other in blocks[n + 1:] if other), "#")
+        if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
+            blocks[n] = ""
+    numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
+    known = numbers | {"section " + number for number in numbers}
+    blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
+    blocks[0] += "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels." % " and ".join(
+        name for name in UPON if name in held)
+    return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
+
+
+@pytest.mark.parametrize("levels", [("core",), ("server",), ("command line",), ("library",), ("jobs", "server"), ("JOBS", "server"),
+                                    ("STREAMS", "library"), ("GUARDED", "command line"), tuple(UPON)], ids=",".join)
+def test_spec_for_levels(levels):
+    """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
+    text, known = spec_for(*levels)
+    held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
+    assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
+    examples = [body for n, _, body in EXAMPLES if holds_clause(held, n)]
+    assert [body for _, _, body in FENCE.findall(text)] == ([*map(without_jobs, examples)] if "jobs" not in held else examples)
+    assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
+    prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
+    named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
+    assert not named & (spec_for(*UPON)[1] | {number[:3] for number in CLAUSES}) - known
+    assert {number for number in re.findall(r"\(([1-7]\.\d+)[,)]", prose)} <= known
+    assert not re.search(r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", ""))
+
+
+def test_spec_small_decisions():
+    """What 4.4, 4.8 and 4.12 to 4.14 decide in one sentence each, since a blind implementation had read it
+    otherwise."""
+    env = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LC_CTYPE", "LANG")}
+    with Client("--mode", "default", env=dict(env, LC_ALL="", LC_CTYPE="", LANG="", BASH_TOOL_TIMEOUTS="")) as client:
+        def answer(params, method="tools/call"):
+            said = client.ask(method, **params)
+            return said["result"] if "result" in said else said["error"]["code"]
+
+        def text(**arguments):
+            return answer({"name": "bash", "arguments": arguments})["content"][0]["text"]
+
+        assert text(command=1.0) == '[system error: invalid arguments: "command" must be a string, got number]'
+        assert text(cmd=None, command=":").startswith('[system error: invalid arguments: unknown key "cmd"')
+        assert text(command="echo ${LC_CTYPE:-$LANG}") == "C.UTF-8\n"
+        version = "io.modelcontextprotocol/protocolVersion"
+        assert "resultType" not in answer({"_meta": {version: None}}, "tools/list")
+        assert "resultType" not in answer({"protocolVersion": "2025-06-18", "_meta": {version: "2026-07-28"}}, "initialize")
+        assert "resultType" in answer({}, "server/discover") and answer({"_meta": {version: 7}}, "tools/list") == -32602
+        for value, taken in (("0." + "1" * 1001, True), ("1" * 1000, True), ("1" * 1001, False), ("[" * 500 + "]" * 500, True)):
+            client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
+            assert client.receive()["id"] == (7 if taken else None), value[:9]
+    for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
+        assert cli("--mcp", env=dict(os.environ, **{"BASH_TOOL_" + name: value})).returncode == 125, (name, value)
+
+
+def test_spec_levels():
+    """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
+    assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
+    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
+    globs = [glob for level in LEVELS.values() for glob in level]
+    assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
+    assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
+    index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
+    sections = re.findall(r"^###? (\d\.?\d*) ", SPEC, re.MULTILINE)
+    assert set(re.findall(r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| ")))) <= set(sections)
+
+
+def test_spec_profiles():
+    """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
+    head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 5]
+    assert head[1:] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
+    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {"description", "parameters", "required"}
+    for field, *cells in rows:
+        for cell, name in zip(cells, head[1:]):
+            value = getattr(getattr(bash_tool, name), field.strip("`"))
+            if field in ("`truncation`", "`format`"):
+                value = value.name
+            elif field == "`cleaning`":
+                value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[value]
+            elif field == "`streams`":
+                value = value.name.lower()
+            elif hasattr(value, "value"):
+                value = value.value
+            elif not isinstance(value, str):
+                cell, value = cell if cell == "–" else json.loads(cell), dict(value) if hasattr(value, "items") else value
+            assert cell in ("–", value), (field, name)
+
+
+def test_spec_definitions():
+    """The definitions in SPEC.md are those that the tool gives, in its order."""
+    known = {name: json.loads(body) for name, body in fenced("definition")}
+    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
+    (_, without), = fenced("without-jobs")
+    modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
+    assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
+    for name, profile in PROFILES.items():
+        same, tool = known[name], bash_tool.BashTool("/", profile=profile)
+        mcp = {**known["mcp"], "inputSchema": same["input_schema"], **{key: same[key] for key in ("name", "description")}}
+        assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
+    assert json.dumps(dict(bash_tool.OUTPUT_SCHEMA)) == json.dumps(known["structured"]["outputSchema"])
+
+
+def test_spec_constants():
+    """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
+    rows = [row for heading in ("4.10 Constants", "4.13 The Model Context Protocol") for row in rows_of(heading) if re.fullmatch("`[A-Z_]+`", row[0])]
+    units = {"KIB": 1024, "MIB": 1024 ** 2}
+    assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
+    assert len(rows) == len({row[0] for row in rows})
+    told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
+    for name, text in constants(str).items():
+        assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
+
+
+def test_spec_results_and_errors():
+    """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
+    fields = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
+    assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
+    over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
+    assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
+    ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
+    assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
+
+
+def test_spec_environment_and_patterns():
+    """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
+    line."""
+    (_, table), = fenced("environment")
+    (_, editor), = fenced("editor")
+    pairs = dict(pair.split("=", 1) for pair in table.split())
+    editor, sequence = editor.split("\n")
+    assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor), "GIT_SEQUENCE_EDITOR": sequence} == dict(bash_tool.NON_INTERACTIVE)
+    dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
+    assert dropped == sorted(bash_tool.DROPPED_NAMES)
+    words = {name: body.split() for name, body in fenced("words")}
+    endings = words.pop("SECRET_ENDINGS")
+    assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
+    for name in ("SECRET_WORDS", "PLAIN_WORDS", "LOCATION_WORDS", "PLAIN_NAMES", "PLAIN_VALUES"):
+        assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
+    assert not words
+    assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
+    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
+    patterns = dict(fenced("pattern"))
+    assert len(patterns) == 7
+    del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
+    for name, lines in patterns.items():
+        pattern = getattr(bash_tool, "_" + name)
+        assert lines.replace("\n", "") == (pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()), name
+    options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
+    server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
+    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add\("(--[a-z-]+)"', SOURCE))
+
+
+def test_readme_and_help_list_the_environment():
+    """README and --help name each variable that is set and each that is taken out, and no other one of that kind."""
+    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## The environment of a command\n")[1].split("\n## ")[0]
+    named, removed = (set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0])) for word in ("Set", "Taken out"))
+    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed == set(bash_tool.DROPPED_NAMES)
+    told = cli("--help").stdout.decode()
+    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(re.findall(r"\b[A-Z_]{3,}\b", told)) and "--keep-env" in told
+
+
+def unfolded(lines):
+    """The lines of a step, each with the `| ` lines right below it put into it."""
+    whole, more = [], []
+    for line in [*lines, ""]:
+        if re.match(r"\|( |$)", line) and whole and re.match(r"[>$] |-> |<- ", whole[-1]):
+            more.append(line[2:])
+            continue
+        if more:
+            script = json.dumps("\n".join(more), ensure_ascii=False)
+            as_it_is = whole[-1].startswith("$ ")
+            below = re.sub("(?<=: )…(?=[,}])", lambda _: script, whole[-1])
+            whole[-1] = below if below != whole[-1] else ("\n" if as_it_is else " ").join([whole[-1], *more])
+            more = []
+        whole.append(line)
+    return whole[:-1]
+
+
+def steps_of(body):
+    """The steps of an example: what is done, the lines below it, and those of them that are the expected text."""
+    steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
+    assert steps[0] == "" and len(steps) > 1
+    for step in steps[1:]:
+        line, *rest = unfolded(step.rstrip("\n").split("\n")) if step.rstrip("\n") else [step]
+        expected = [r for r in rest if not re.match(r"(! error$|\? |<- )", r)]
+        if step.endswith("\n\n") and step is not steps[-1]:
+            expected.append("")
+        yield line, rest, expected
+
+
+def dumped_examples():
+    """The examples of SPEC.md, for a runner in any language."""
+    kinds = {">": "call", "$": "shell", "-": "send"}
+    return [{"clause": number, "head": head, "black_box": on_the_wire(head, body), "steps": [
+        {kinds[line[0]]: line.partition(" ")[2], "expect": "\n".join(expected), "error": "! error" in rest,
+         "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")], "probes": [words[2:] for words in rest if words.startswith("? ")]}
+        for line, rest, expected in steps_of(body)]} for number, head, body in EXAMPLES]
+
+
+class Conversation:
+    """Runs the steps of one example. The reader is the notation's definition; see SPEC.md, section 1."""
+
+    def __init__(self, head, folder):
+        changes, base, deny = {}, MODES, ()
+        self.cancel_after, self.structured = None, False
+        for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
+            if key == "cancel_after":
+                self.cancel_after = float(value)
+            elif key == "timeouts_s":
+                changes[key] = dict(base.timeouts_s, **json.loads(value))
+            elif key == "profile":
+                base = PROFILES[value]
+            elif key == "deny":
+                deny = json.loads(value)
+            elif key == "structured":
+                self.structured = json.loads(value)
+            elif key == "on_timeout":
+                changes[key] = bash_tool.OnTimeout(value)
             else:
-                assert tool.call({"kill_pid": job.pid}).status == "exited"
-            assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
-        assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
-        assert "still running" in modes.run("sleep 0.6 >/dev/null 2>&1 &").text       # leftovers are not told
-        assert eventually(lambda: all(job.status != "running" for job in modes.jobs()))
-        assert told_in(modes.run("true").text) == []
+                changes[key] = json.loads(value)
+        self.folder, self.bound, self.took, self.stopped = folder, {}, 0.0, False
+        self.tool = BashTool(folder, profile=dataclasses.replace(base, **changes), deny=deny)
+        self.timeouts, self.client = {mode: limit for mode, limit in self.tool.profile.timeouts_s.items() if limit != base.timeouts_s[mode]}, None
+        commands = folder.parent / "commands"
+        commands.mkdir()
+        for name, words in (("bash_tool", [sys.executable, str(TOOL)]), ("python3", [sys.executable])):
+            (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
+            (commands / name).chmod(0o755)
+        self.env = dict(os.environ, PATH="%s:%s" % (commands, os.environ["PATH"]), PYTHONPATH=str(TOOL.parent),
+                        BASH_TOOL_DIR=str(TOOL.parent), BASH_TOOL_PYTHON=sys.executable)
 
+    def fill(self, text):
+        return re.sub(r"\{\{(\w+)\}\}", lambda m: self.bound.get(m.group(1), m.group(0)), text)
 
-@needs_proc
-@pytest.mark.parametrize("name", ["modes", "jobs"])
-def test_twenty_jobs_end_while_four_threads_call(name):
-    """Jobs that end at random are told each once, to some answer, and never before their end."""
-    ended, rows = [], random.Random(7)
-    with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
-        mode = {"mode": "background"} if name == "modes" else {}
-        started, texts, over = [], [], threading.Event()
-
-        def calls(n):
-            while not over.is_set():
-                arguments = [{"command": "true"}, {"command": "exit 3"}, {"oops": n}, {"command": "echo $$"}][n]
-                texts.append((time.monotonic(), tool.call(arguments).text))
-
-        def starts(seconds):
-            begun = time.monotonic()
-            command = "sleep %.2f; echo bye %d; exit %d" % (seconds, seconds * 100, seconds * 100 % 2)
-            result = tool.call({"command": command, **mode})
-            started.append((result.pid, command, begun + seconds))
-            texts.append((time.monotonic(), result.text))
-
-        callers = [threading.Thread(target=calls, args=(n,)) for n in range(4)]
-        for caller in callers:
-            caller.start()
-        with ThreadPoolExecutor(5) as pool:
-            list(pool.map(starts, [rows.uniform(0.6, 2.5) for _ in range(20)]))
-        assert eventually(lambda: len(ended) == 20, 30), (started, ended)
-        time.sleep(0.2)
-        over.set()
-        for caller in callers:
-            caller.join()
-        told = [(when, *one) for when, text in texts for one in told_in(text)]
-        told += [(time.monotonic(), *one) for one in told_in(tool.call({"command": "true"}).text)]
-        assert sorted(pid for _, pid, *_ in told) == sorted(pid for pid, _, _ in started) == sorted(job.pid for job in ended)
-        for when, pid, how, command, last in told:
-            ((_, text, due),) = [one for one in started if one[0] == pid]
-            code = int(text.rpartition(" ")[2])
-            assert when >= due and command == text and last.startswith("bye "), (when, due, command, last)
-            assert how == ("failed: exit status 1" if code else "completed")
-
-
-@clause("027.3", saboteur=("        if on_end is not None:\n            on_end(self) ", "        if False:\n            on_end(self) "))
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@needs_proc
-def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
-    seen = []
-
-    def ends(job):
-        seen.append((job.pid, job.status, job.exit_code, job.read()[0], threading.current_thread() is not threading.main_thread()))
-        raise RuntimeError("of the host")
-
-    with BashTool(on_job_end=ends) as tool:
-        started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
-        pids = [result.pid for result in started]
-        results = [tool.run("exit 1", mode="background"),       # it was over before the answer
-                   tool.run("sleep 0.4 >/dev/null 2>&1 &")]     # leftovers
-        assert eventually(lambda: len(seen) == 3)
-        note = lambda n: "failed: exit status: %d" % n if n else "completed"
-        assert sorted(seen, key=lambda one: one[2]) == [
-            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)]
-        told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
-        assert sorted(one[0] for one in told) == sorted(pids) and tool.run("echo hi").text == "hi\n"
-    assert not eventually(lambda: len(seen) > 3, 0.3)
-
-
-@clause("027.4", saboteur=("min(1, len(waited)) if any else len(waited)", "len(waited)"))
-@needs_proc
-def test_req_bash_027_4_waiting_for_jobs():
-    with BashTool(state_dir="state") as tool:
-        with ThreadPoolExecutor(3) as pool:
-            started = list(pool.map(lambda s: tool.run("sleep %s" % s, mode="background"), (600, 1.0, 1.6)))
-        jobs = [tool.job(result.pid) for result in started]
+    def step(self, line):
         begun = time.monotonic()
-        assert tool.wait(timeout_s=0) == [] and tool.wait(jobs[:1], timeout_s=0.1) == []
-        assert tool.wait(jobs, any=True, timeout_s=20) == jobs[1:2] and tool.wait(jobs[1:], timeout_s=20) == jobs[1:]
-        assert time.monotonic() - begun < 10 and tool.wait(any=True, timeout_s=0.1) == []
-        others = BashTool(state_dir="state").jobs()         # the same jobs, of another tool: by their records
-        assert {job.pid for job in tool.wait(others, any=True, timeout_s=20)} == {job.pid for job in jobs[1:]}
-        threading.Timer(0.3, jobs[0].kill).start()
-        assert tool.wait(timeout_s=20) == jobs[:1] and tool.wait() == []
-        assert tool.wait([]) == [] and tool.wait([], any=True) == []
-        assert len(told_in(tool.run("true").text)) == 3     # to wait is not to be told
+        if line.startswith("$ "):
+            done = subprocess.run(["bash", "-c", self.fill(line[2:])], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, timeout=60)
+            text, is_error = done.stdout.decode("utf-8"), False
+        else:
+            cancel = None
+            if self.cancel_after is not None:
+                cancel = Cancel()
+                threading.Timer(self.cancel_after, cancel.cancel).start() if self.cancel_after else cancel.cancel()
+            result = self.tool.call(self.fill(line[2:]), cancel=cancel)
+            text, is_error = result.text, result.is_error
+        self.took = time.monotonic() - begun
+        return text[:-1] if text.endswith("\n") else text, is_error
+
+    def speak(self, line):
+        """A line to a server, which is started for the first of them."""
+        if self.client is None:
+            self.client = Client(cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts,
+                                 structured=self.structured)
+        begun = time.monotonic()
+        if line == "EOF":
+            assert self.client.end() == 0
+        else:
+            self.client.send(self.fill(line).encode())
+        self.took = time.monotonic() - begun
+
+    def hear(self, line):
+        """The next line of the server holds what this one shows."""
+        begun = time.monotonic()
+        got = self.client.receive()
+        self.took += time.monotonic() - begun
+        assert got is not None, "the server has ended, with exit code %s" % self.client.process.wait(timeout=20)
+        self.holds(got, json.loads(line), json.dumps(got)[:3000])
+
+    def holds(self, got, shown, where):
+        if isinstance(shown, dict):
+            assert isinstance(got, dict) and set(shown) <= set(got), where
+            for key, value in shown.items():
+                self.holds(got[key], value, where)
+        elif isinstance(shown, list):
+            assert isinstance(got, list) and len(got) == len(shown), where
+            for one, other in zip(got, shown):
+                self.holds(one, other, where)
+        elif isinstance(shown, str) and isinstance(got, str):
+            self.expect(got, shown.split("\n"))
+        else:
+            assert (got, type(got)) == (shown, type(shown)), where
+
+    def expect(self, text, pattern_lines):
+        names, pattern = {}, ""
+        for n, line in enumerate(pattern_lines):
+            if line == "{{**}}":
+                pattern += r"(?:.*\n)*?"
+                continue
+            for piece in re.split(r"(\{\{(?:\*|\w+)\}\})", line):
+                name = re.fullmatch(r"\{\{(\w+)\}\}", piece)
+                if piece == "{{*}}":
+                    pattern += ".*"
+                elif name is None:
+                    pattern += re.escape(piece)
+                elif name.group(1) in self.bound:
+                    pattern += re.escape(self.bound[name.group(1)])
+                elif name.group(1) in names:
+                    pattern += "(?P=%s)" % name.group(1)
+                else:
+                    names[name.group(1)] = True
+                    pattern += "(?P<%s>.+?)" % name.group(1)
+            pattern += "\n" if n < len(pattern_lines) - 1 else ""
+        match = re.fullmatch(pattern, text)
+        assert match, "expected\n%s\ngot\n%s" % ("\n".join(pattern_lines), text[:3000])
+        self.bound.update(match.groupdict())
+
+    def probe(self, words):
+        kind, *rest = self.fill(words).split()
+        path = self.folder / rest[0] if rest else None
+        if kind in ("dead", "alive"):
+            pid = number_in(path)
+            assert eventually(lambda: alive(pid) == (kind == "alive")), words
+        elif kind == "within":
+            assert self.took < float(rest[0]), (words, self.took)
+        else:
+            known = {"exists": path.exists, "absent": lambda: not path.exists(),
+                     "mode": lambda: path.stat().st_mode & 0o7777 == int(rest[1], 8), "size": lambda: path.stat().st_size == int(rest[1])}
+            assert known[kind](), (words, path.exists() and path.stat())
+
+    def run(self, body, marks=True):
+        for line, rest, expected in steps_of(body):
+            if line.startswith("-> "):
+                self.speak(line[3:])
+                for words in rest:
+                    assert words.startswith(("<- ", "? ")), words
+                    self.hear(words[3:]) if words.startswith("<- ") else self.probe(words[2:])
+                continue
+            text, is_error = self.step(line)
+            self.expect(text, expected)
+            assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (is_error, line)
+            for words in rest:
+                if words.startswith("? "):
+                    self.probe(words[2:])
 
 
-@clause("027.5", saboteur=("complete = len(part) if ended and not data else", "complete = len(part) if not data else"))
-@needs_proc
-def test_req_bash_027_5_waiting_for_a_line():
-    with BashTool(state_dir="state") as tool:
-        command = "echo first; printf 'half '; sleep 0.7; echo line; printf '\\e[1mready\\e[0m on 80\\r\\n'; sleep 0.5; printf end"
-        for job in (tool.job(tool.run(command, mode="background").pid), BashTool(state_dir="state").jobs()[-1]):
-            if job.status == "running" and not Path("later").exists():
-                assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
-                Path("later").write_text("")
-            assert job.wait(20, until="first") == "first" and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
-            assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
-            assert job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"   # the note is no output
-            assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
-        running = background(tool, "seq 30000; echo x; sleep 600")
-        assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
-        assert running.kill() and running.wait(20, until="x") == "x"
+def on_the_wire(head, body):
+    """Whether an example asks for nothing but what goes over a wire."""
+    heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
+    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
+    return heads <= {"profile", "timeouts_s", "grace_s", "structured"} and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
 
 
-@clause("027.6", saboteur=("            if underway is not None:\n                del self._calls[underway.call.id]\n",
-                           "            if underway is not None:\n                del self._calls[underway.call.id]\n"
-                           "                message = self._final_message(underway, message)\n"))
-@needs_proc
-@pytest.mark.parametrize("name", ["modes", "jobs"])
-def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
-    slow = {"default": 20} if name == "modes" else {"default": 0.3}
-    with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
-        mode = {"mode": "background"} if name == "modes" else {}
-        pids, told = [], []
-        for n in range(20):
-            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 5 / 5, n % 2), **mode)["content"][0]["text"]
-            pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
-            told += told_in(text)
-        for _ in range(60):
-            if name == "modes":     # withdrawn: its answer is never sent
-                number = client.begin("sleep 0.2")
-                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-            told += told_in(client.call("true")["content"][0]["text"])
-            if len(told) >= 20:
-                break
-            time.sleep(0.05)
-        told += told_in(client.call("true")["content"][0]["text"])
-        assert sorted(one[0] for one in told) == sorted(pids), (told, pids)
+@pytest.mark.parametrize("number, head, body", [
+    pytest.param(*each, id=each[0]) for each in EXAMPLES])
+def test_example(number, head, body, tmp_path, monkeypatch):
+    """Every example of SPEC.md holds."""
+    folder = tmp_path / "example"
+    folder.mkdir()
+    conversation = Conversation(head, folder)
+    with conversation.tool:
+        try:
+            conversation.run(body)
+        finally:
+            if conversation.client is not None:
+                conversation.client.__exit__()
 
 
-@needs_proc
-def test_a_server_is_started_asked_and_stopped():
-    """A real server in the background: wait for its line, ask it, stop it, be told."""
-    with BashTool() as tool:
-        server = "exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
-        job = tool.job(tool.run(server, mode="background").pid)
-        line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
-        port = re.search(r"port (\d+)", line).group(1)
-        asked = tool.run("%s -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).status)' http://127.0.0.1:%s/" % (
-            shlex.quote(sys.executable), port), env={"no_proxy": "*"})
-        assert asked.stdout == "200\n" and not asked.notes, asked
-        assert job.wait(5, until="GET / HTTP") and tool.run("kill -9 -%d; sleep 0.5" % job.pid).exit_code == 0
-        assert job.wait(20)
-        told = told_in(asked.text) + told_in(tool.run("true").text)
-        assert not told or told[0][:2] == (job.pid, "failed: signal 9 (SIGKILL)")
+def test_spec_examples_can_be_dumped():
+    """The dump holds each example whole: what it tells apart, put together again, is the example."""
+    done = subprocess.run([sys.executable, str(HERE / "test_bash_tool.py"), "--dump-examples"], stdout=subprocess.PIPE, check=True)
+    examples = json.loads(done.stdout)
+    assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
+    for each, (_, head, body) in zip(examples, EXAMPLES):
+        lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
+        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
+        assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
+        for step in each["steps"]:
+            assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in lines for line in step["expect"].split("\n"))
 
 
-def test_help_is_short_enough_to_read():
-    """What `help` prints holds no row of data; each option, field and method has its words."""
-    text = subprocess.run([sys.executable, "-c", "import bash_tool; help(bash_tool)"], stdout=subprocess.PIPE, timeout=60,
-                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")).stdout.decode()
-    assert text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
-    for field in dataclasses.fields(bash_tool.Profile):
-        assert re.search(r"^ +%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
-    for option in list(inspect.signature(BashTool).parameters):
-        assert re.search(r"^    %s +\w" % option, BashTool.__doc__, re.MULTILINE), option
-    for owner in (BashTool, bash_tool.Job, Cancel, bash_tool.Result):
-        for name, member in vars(owner).items():
-            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
-                assert member.__doc__, name
-    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {"pid", "command", "output_file", "created"}
-    assert public == {"pid", "command", "output_file", "created", "duration_s", "total_bytes", "status", "exit_code",
-                      "read", "wait", "kill"}
+# ---- The file itself ----------------------------------------------------------------------------------------------
+
+def test_pure_above_the_line():
+    """Above the line no function names the operating system; below it nothing is used before its definition."""
+    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if text.startswith("# ==== Below this line"))
+    for node in ast.walk(ast.parse(SOURCE)):
+        if isinstance(node, ast.FunctionDef) and node.lineno < line:
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            assert not names & {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}, node.name
+
+
+def test_names_of_the_tests_are_defined_once():
+    """No function, class or constant of this file takes the name of another."""
+    tree, names = ast.parse(Path(__file__).read_text(encoding="utf-8")), collections.Counter()
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names[node.name] += 1
+        elif isinstance(node, ast.Assign):
+            names.update({name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)})
+    assert not [name for name, count in names.items() if count > 1]
+
+
+def test_public_docstrings_and_doctests():
+    """Every public name says what it gives; the sessions in docstrings are true."""
+    assert doctest.testmod(bash_tool).failed == 0
+    for name in bash_tool.__all__:
+        assert name == "__version__" or name.isupper() or getattr(bash_tool, name).__doc__
+
+
+def test_depends_on_nothing():
+    """The module imports the standard library alone, and parses as Python 3.9."""
+    tree = ast.parse(SOURCE, feature_version=(3, 9))
+    imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= getattr(sys, "stdlib_module_names", imported)
 
 
 # ---- Real sandboxes: `make interop` ------------------------------------------------------------------------------------
@@ -7002,7 +8510,8 @@ def versions(*packages):
 
 @contextlib.contextmanager
 def quick_tool(folder, monkeypatch=None):
-    """A quick tool and what it answered, by command; in the place of BashTool if asked for. Ends the jobs that it started."""
+    """A quick tool and what it answered, by command; in the place of BashTool if asked for. Ends the jobs that it
+    started."""
     results = {}
 
     class Recorded(BashTool):
@@ -7023,7 +8532,8 @@ def quick_tool(folder, monkeypatch=None):
 
 @contextlib.contextmanager
 def model_server(answer):
-    """A loopback server in the place of a vendor's: its URL, and the bodies of the requests, each answered by `answer(body)`."""
+    """A loopback server in the place of a vendor's: its URL, and the bodies of the requests, each answered by
+    `answer(body)`."""
     import http.server
     bodies = []
 
@@ -7125,7 +8635,8 @@ def test_interop_definitions(profile):
 
 @pytest.mark.interop
 def test_interop_anthropic(tmp_path, monkeypatch):
-    """The recipe for Anthropic's SDK: the API gets our definition and our texts, flagged, in messages of its own types."""
+    """The recipe for Anthropic's SDK: the API gets our definition and our texts, flagged, in messages of its own
+    types."""
     import anthropic
     from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolUseBlockParam
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -7145,7 +8656,8 @@ def test_interop_anthropic(tmp_path, monkeypatch):
 
 @pytest.mark.interop
 def test_interop_openai_responses(tmp_path, monkeypatch):
-    """The recipe for OpenAI's SDK: the Responses API gets our strict definition and our texts in items of its own types."""
+    """The recipe for OpenAI's SDK: the Responses API gets our strict definition and our texts in items of its own
+    types."""
     import openai
     from openai.types.responses import FunctionToolParam, ResponseFunctionToolCallParam
     from openai.types.responses.response_input_item_param import FunctionCallOutput
@@ -7234,7 +8746,8 @@ def test_interop_openai_agents(way, tmp_path, monkeypatch):
 
 @pytest.mark.interop
 def test_interop_langgraph(tmp_path):
-    """An agent of LangChain, which is a graph of LangGraph: our schema as it is, our texts, and the status of an error."""
+    """An agent of LangChain, which is a graph of LangGraph: our schema as it is, our texts, and the status of an
+    error."""
     from langchain.agents import create_agent
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, ToolMessage
@@ -7275,7 +8788,8 @@ def test_interop_langgraph(tmp_path):
 @pytest.mark.interop
 @pytest.mark.parametrize("way", ["function", "wire", "mcp"])
 def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
-    """Pydantic AI, its tool made from our schema or found over MCP: our texts, and errors as such, down to Anthropic's wire."""
+    """Pydantic AI, its tool made from our schema or found over MCP: our texts, and errors as such, down to Anthropic's
+    wire."""
     import anthropic
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai import Agent, Tool, ToolFailed
@@ -7352,7 +8866,8 @@ def counts(output):
 @pytest.mark.packages
 @pytest.mark.parametrize("package", PACKAGES)
 def test_packages_test_themselves(package):
-    """The own tests of a package pass, fail and are skipped in the same numbers through the tool as under plain bash without the same secrets."""
+    """The own tests of a package pass, fail and are skipped in the same numbers through the tool as under plain bash
+    without the same secrets."""
     folder = unpacked(package)
     command = "%s -m pytest -q -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore %s 2>&1" % (sys.executable, PACKAGES[package])
     with BashTool(folder) as tool:
@@ -7408,7 +8923,8 @@ NEW = st.sampled_from(["cmd", "Command", "mode", "timeout", "check_pid", "timeou
 
 @st.composite
 def almost_right(draw):
-    """A profile's name, and arguments: mostly one of its verbs, maybe more of its keys, some of an odd value, maybe new ones."""
+    """A profile's name, and arguments: mostly one of its verbs, maybe more of its keys, some of an odd value, maybe new
+    ones."""
     name = draw(st.sampled_from(list(PROFILES)))
     parameters = PROFILES[name].parameters
     verb = draw(st.sampled_from(["command"] + [key for key in parameters if key != "mode"]))
@@ -7424,7 +8940,8 @@ def almost_right(draw):
 @example(asked=("jobs", {"kill_pid": 1, "timeout": 0}))
 @example(asked=("jobs", {"check_pid": 2 ** 31}))
 def test_interop_schema_agrees(asked):
-    """What a schema refuses, the tool refuses, naming a key; what it admits, the tool admits, but for what no schema says."""
+    """What a schema refuses, the tool refuses, naming a key; what it admits, the tool admits, but for what no schema
+    says."""
     name, arguments = asked
     verdict, unsayable = bash_tool.parse_arguments(arguments, PROFILES[name]), unsayable_keys(name, arguments)
     for style in ("anthropic", "openai", "mcp"):
@@ -9616,1384 +11133,15 @@ for attack in set(globals()) - BEFORE_THE_ATTACKS:
             mark(globals()[attack])
 
 
-# ---- The pure functions, to the letter: what no clause says alone -----------------------------------------------------
-
-def test_words_for_sizes_and_values():
-    """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80 characters."""
-    K = 1024
-    for count, text in ((0, "0B"), (1, "1B"), (1023, "1023B"), (K, "1KB"), (K + 1, "1.0KB"), (3 * K // 2, "1.5KB"), (K * K - 1, "1024.0KB"),
-                        (K * K, "1MB"), (5 * K * K // 2, "2.5MB"), (K ** 3 - K * K, "1023MB"), (K ** 3, "1GB"), (5 * K ** 3 // 2, "2.5GB"), (3 * K ** 4, "3072GB")):
-        assert bash_tool.size_text(count) == text
-    for seconds, text in ((30.0, "30s"), (900.0, "900s"), (0.7, "0.7s"), (1.23456, "1.235s"), (0.0004, "0s"), (999999.0, "999999s"),
-                          (1e6, "1000000s"), (1000000.5, "1000000s"), (86400000.0, "86400000s")):
-        assert bash_tool.seconds_text(seconds) == text
-    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé" and bash_tool.printable(7) == "7" and bash_tool.printable("\0", "?") == "?"
-    assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
-    assert bash_tool.shown("x" * 80) == "x" * 80 and bash_tool.shown("x" * 81) == "x" * 79 + "…" and bash_tool.shown("x" * 999) == "x" * 79 + "…"
-    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"] and bash_tool.last_bytes("a", 9) == "a"
-    assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
-
-
-def test_quoted_to_the_letter():
-    """What is quoted stays one JSON string on one line, whatever it is made of, and no bracket in it ends a note."""
-    for value, text in (
-            ("x); to stop: kill -9 -1", '"x); to stop: kill -9 -1"'), ("a]\n[b", r'"a\u005d [b"'),
-            ("]]", r'"\u005d\u005d"'), ('say "hi"', r'"say \"hi\""'), ("a\\b", r'"a\\b"'), ("\\]", r'"\\\u005d"'),
-            ("\\u005d", r'"\\u005d"'), ("'`$(x)", "\"'`$(x)\""),
-            ("a\ud800b\udc80", '"a b "'), ("\t\r\0\x1b\x7f\x9b\u2028\u202e\ufeff", '"         "'),
-            ("é€😀", '"é€😀"'), ("", '""'), (7, '"7"'), (None, '"None"'), ("x" * 80, '"%s"' % ("x" * 80)),
-            ("x" * 81, '"%s…"' % ("x" * 79)),
-            ("]" * 81, '"%s…"' % (r"\u005d" * 79)), ('"' * 80, '"%s"' % (r"\"" * 80))):
-        assert bash_tool.quoted(value) == text, value
-
-
-@given(st.text(st.characters(), max_size=100)
-       | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join))
-def test_quoted_comes_back(value):
-    """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
-    text = bash_tool.quoted(value)
-    assert json.loads(text) == bash_tool.shown(value)
-    assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
-
-
-@given(st.lists(st.sampled_from([b"a", b"\n", b"m", "é".encode(), "😀".encode(), b"\xe2\x82", b"\xff", b"\x1b", b"\x1b[3", b"\x1b]0;t", b"\x07", b"\\", b"\r", b"\r\n", b" "]),
-                max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
-@example(b"\x1b[" + b"1;" * 600, 300, 0)
-@example(b"\x1b[" + b"1;" * 400, 300, 0)
-@example(b"\x1b[31", 2, 0)
-def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
-    """Of a stream that goes on, what a later byte could make part of a character, of a sequence or of a line end waits; wherever the stream was split."""
-    held = 0
-    for n in range(1, min(len(data), 1024) + 1):
-        end = data[-n:]
-        lead = end[0]
-        more = {2: 0xc2 <= lead <= 0xdf, 3: 0xe0 <= lead <= 0xef, 4: 0xf0 <= lead <= 0xf4}
-        half = any(fits and n < length and all(0x80 <= byte <= 0xbf for byte in end[1:]) for length, fits in more.items())
-        half |= end in (b"\r", b"\x1b", b"\x1b[", b"\x1b]")
-        half |= end[:2] == b"\x1b[" and end[2:].lstrip(b"0123456789:;<=>?").lstrip(b" !\"#$%&'()*+,-./") == b""
-        half |= end[:2] == b"\x1b]" and not set(end[2:-1]) & set(b"\x07\x1b\n") and end[-1:] not in (b"\x07", b"\n")
-        held = n if half else held
-    stream = bash_tool.Captured(data[:in_head], data[in_head:], len(data) + 7, newlines)
-    left = bash_tool.without_unfinished(stream)
-    kept = data[:len(data) - held]
-    assert left == bash_tool.Captured(kept[:in_head], kept[in_head:], len(data) + 7 - held, newlines)
-
-
-def test_what_is_kept_of_a_stream():
-    """Enough of each end, whatever it turns out to be, and no more."""
-    for name, kept in (("MODES", (65536, 65536)), ("JOBS", (0, 102400)), ("STREAMS", (120004, 0)), ("GUARDED", (262148, 0))):
-        row = getattr(bash_tool, name)
-        assert row.truncation.kept(row) == kept
-    assert MODES.truncation.kept(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
-
-
-def test_profiles_that_cannot_be():
-    """A row that no run could keep to is refused with the reason; what is just possible is not."""
-    waits = {"timeouts_s": {"default": 0.0}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
-    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
-    dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
-    dataclasses.replace(STREAMS, **waits, max_output_chars=1)
-    dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
-    dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
-    dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
-    timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
-    for row, changes, reason in (
-            (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
-            *((MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
-              for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")),
-            *((MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
-              for name in ("grace_s", "drain_idle_s", "drain_total_s")),
-            *((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
-              for row, name in ((GUARDED, "max_output_bytes"), (JOBS, "max_output_lines"), (STREAMS, "max_output_chars"),
-                                (JOBS, "rolling_bytes")) for value in (0, 1.5, True)),
-            (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
-            (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
-            (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
-            (JOBS, timeouts(background=1.0), "an answer in this format cannot say that a command was started in the background"),
-            (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
-            (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes")):
-        with pytest.raises(ValueError) as refused:
-            dataclasses.replace(row, **changes)
-        assert str(refused.value) == reason
-
-
-def answers():
-    """Outcomes, and what each profile says of them."""
-    fitted, outcome, saved, cut = bash_tool.Fitted, bash_tool.Outcome, bash_tool.Saved, bash_tool.Cut
-    a, e, part, none = fitted("hi\n", 3, False), fitted("err\n", 4, False), fitted("part", 4, False), fitted("", 0, False)
-    whole, partly, lost = saved("/o", "", False), saved("/o\n", "full", False), saved(None, "EROFS", False)
-    snipped, long = fitted("a\n\n[snip]\n\nb", 200000, True), "x" * 100
-    lines, bytes_ = fitted("2\n3", 6, True, cut(3, 6, 2, 3, True, "lines", False)), fitted("zz", 9, True, cut(1, 9, 1, 2, True, "bytes", True))
-    word = fitted("w", 1, False, cut(1, 1, 1, 1, False, None, False))
-    counted = lambda most: fitted("\n".join(map(str, range(most))), 9, False)
-    job = {"pid": 7, "saved": whole}
-    told = "<pid>7</pid>\n<output_file>/o</output_file>"
-    stop = "\n<reminder>To stop: kill -9 -7</reminder>"
-    middle = "[output truncated in middle: got 195.3KB, max is 128KB]\n"
-    return (
-        (outcome("exited", 0, streams=(a,)), {"modes": "hi\n", "streams": '{"stdout": "hi\\n", "stderr": "", "exitCode": 0}',
-                                               "guarded": "Exit code: 0\nhi\n", "jobs": sections("hi\n", "", 0)}),
-        (outcome("exited", 3, streams=(a, e), notes=("one", "two")), {
-            "modes": "[command failed: exit code 3]\n[one]\n[two]\nhi\n", "jobs": sections("hi\n", "err\n", 3) + "\n[one]\n[two]",
-            "streams": '{"stdout": "hi\\n", "stderr": "err\\n", "exitCode": 3, "notes": ["one", "two"]}',
-            "guarded": "Exit code: 3\nSTDOUT:\nhi\n\nSTDERR:\nerr\n[one]\n[two]"}),
-        (outcome("exited", 3, streams=(part,), notes=("one",)), {"modes": "[command failed: exit code 3]\n[one]\npart", "guarded": "Exit code: 3\npart\n[one]"}),
-        (outcome("exited", 143, "SIGTERM", streams=(part,)), {
-            "modes": "[command failed: exit code 143 (SIGTERM)]\npart", "streams": '{"stdout": "part", "stderr": "", "exitCode": 143}',
-            "guarded": "Exit code: -1\npart", "jobs": sections("part", "", "143 (SIGTERM)")}),
-        (outcome("exited", 137), {
-            "modes": "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n", "streams": '{"exitCode": 137}',
-            "guarded": "Exit code: 137\n", "jobs": sections("", "", "137 (SIGKILL)")}),
-        (outcome("exited", 168, "signal 40"), {"modes": "[command failed: exit code 168 (signal 40)]\n", "jobs": sections("", "", "168 (signal 40)")}),
-        (outcome("exited", 200), {"modes": "[command failed: exit code 200]\n", "jobs": sections("", "", 200)}),
-        (outcome("exited", None), {"modes": "[no output]", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
-        (outcome("timed_out", limit_s=1.5, streams=(part,), command=long), {
-            "modes": "[command timed out after 1.5s]\npart", "guarded": "Command timed out after 1.5s\npart",
-            "streams": '{"stdout": "part", "stderr": "", "error": "bash \'%s\': timed out after 1.5s"}' % long[:80],
-            "jobs": sections("part", "", "none (timed out after 1.5s)")}),
-        (outcome("cancelled", notes=("n",)), {
-            "modes": "[command cancelled]\n[n]\n", "guarded": "Cancelled\n[n]", "streams": '{"error": "bash \'\': cancelled", "notes": ["n"]}',
-            "jobs": sections("", "", "none (cancelled)") + "\n[n]"}),
-        (outcome("failed", reason="no shell", command="ls"), {
-            "modes": "[system error: no shell]", "guarded": "Failed to execute: no shell", "streams": '{"error": "bash \'ls\': no shell"}',
-            "jobs": "[system error: no shell]"}),
-        (outcome("failed", reason="no shell", streams=(part, e), notes=("n",)), {
-            "modes": "[system error: no shell]\n[n]\npart", "guarded": "Failed to execute: no shell\nSTDOUT:\npart\nSTDERR:\nerr\n[n]",
-            "jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\nerr\n\n[n]"}),
-        (outcome("failed", reason="no shell", streams=(none, e)), {"jobs": "[system error: no shell]\n\nstdout:\n\n\nstderr:\nerr\n"}),
-        (outcome("failed", reason="no shell", streams=(part, none)), {"jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\n"}),
-        (outcome("rejected", reason="not so", notes=("n",)), {
-            "modes": "[system error: not so]\n[n]", "guarded": "not so\n[n]", "streams": '{"error": "not so", "notes": ["n"]}', "jobs": "[system error: not so]\n[n]"}),
-        (outcome("lost", reason="gone", streams=(part,)), {
-            "modes": "[system error: gone]\npart", "guarded": "gone\npart", "streams": '{"stdout": "part", "stderr": "", "error": "bash \'\': gone"}',
-            "jobs": sections("part", "", "unknown")}),
-        (outcome("exited", 0, streams=(snipped,), saved=whole), {"modes": middle + "a\n\n[snip]\n\nb\n[full output: /o]"}),
-        (outcome("exited", 0, streams=(snipped._replace(text="b\n"),), saved=partly), {"modes": middle + "b\n[full output may be incomplete: /o\ufffd (full)]"}),
-        (outcome("exited", 1, streams=(snipped,), saved=lost), {
-            "modes": "[command failed: exit code 1]\n" + middle + "a\n\n[snip]\n\nb\n[full output was not saved: EROFS]"}),
-        (outcome("exited", 0, streams=(snipped,)), {"modes": middle + "a\n\n[snip]\n\nb"}),
-        (outcome("exited", 0, streams=(part,), saved=whole), {"modes": "part"}),
-        (outcome("exited", 0, streams=(part,), saved=whole._replace(capped=True), notes=("n",)), {
-            "modes": "[n]\n[the file with the full output ends at 64MB: the rest was read but not saved]\npart"}),
-        (outcome("running", notes=("n",), **job), {
-            "modes": "[n]\n" + told + stop, "jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n\nFull output: /o]\n[n]"}),
-        (outcome("running", limit_s=120.0, streams=(part,), **job), {"modes": "[command still running after 120s, as a job]\n" + told + stop + "\npart"}),
-        (outcome("exited", 3, streams=(a,), **job), {
-            "modes": "[command failed: exit code 3]\n" + told + "\nhi\n", "jobs": "[Process 7 exited with code 3.\n\noutput:\nhi\n\n\nFull output: /o]"}),
-        (outcome("exited", 0, **job), {"modes": told + stop, "jobs": "[Process 7 exited with code 0.\n\nstdout:\n\n\nstderr:\n\n\nFull output: /o]"}),
-        (outcome("lost", error="lost", reason="r", **job), {"modes": "[system error: r]\n" + told + stop}),
-        (outcome("failed", error="x", reason="r", pid=7, saved=partly), {"modes": "[system error: r]\n<pid>7</pid>\n<output_file>/o\ufffd</output_file>"}),
-        (outcome("exited", 0, streams=(lines, bytes_), saved=whole), {
-            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output: /o]", "zz\n[stderr: Showing last 2 bytes of line 1. Full output: /o]", 0)}),
-        (outcome("exited", 0, streams=(lines, word), saved=partly), {
-            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output file may be incomplete: /o\ufffd (full)]", "w", 0)}),
-        (outcome("exited", 0, streams=(word, lines), saved=lost), {
-            "jobs": sections("w", "2\n3\n[stderr: Showing last 2 of 3 lines. Full output was not saved: EROFS]", 0)}),
-        (outcome("exited", 0, streams=(bytes_,)), {"jobs": sections("zz\n[stdout: Showing last 2 bytes of line 1.]", "", 0)}),
-        (outcome("running", limit_s=2.0, streams=(counted(501), counted(101)), notes=("n",), **job), {
-            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout (last 500 lines):\n%s\n\nstderr (last 100 lines):\n%s\n\n"
-                    "Full output: /o\nUse check_pid or kill_pid to manage.]\n[n]" % ("\n".join(map(str, range(1, 501))), "\n".join(map(str, range(1, 101))))}),
-        (outcome("running", limit_s=2.0, streams=(counted(500), bytes_), pid=7), {
-            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout:\n%s\n\nstderr (last 1 lines):\nzz\n\n"
-                    "Use check_pid or kill_pid to manage.]" % "\n".join(map(str, range(500)))}),
-        (outcome("running", streams=(lines,), **job), {
-            "jobs": "[Process 7 still running.\n\nNew output since last check (3 lines):\n2\n3\n[output: Showing last 2 of 3 lines.]\n\nFull output: /o]"}),
-        (outcome("running", pid=7), {"jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n]"}),
-        (outcome("exited", 143, "SIGTERM", streams=(lines, word), notes=("n",), **job), {
-            "jobs": "[Process 7 exited with code 143 (SIGTERM).\n\nstdout (last 2 lines):\n2\n3\n\nstderr:\nw\n\nFull output: /o]\n[n]"}),
-        (outcome("exited", 0, streams=(fitted("a b\n\nc", 9, True), none), pid=7), {
-            "jobs": "[Process 7 exited with code 0.\n\nstdout (last 3 lines):\na b\n\nc\n\nstderr:\n\n]"}),
-        (outcome("exited", None, streams=(word, none), pid=7), {"jobs": "[Process 7 ended, exit code unknown.\n\nstdout:\nw\n\nstderr:\n\n]"}),
-        (outcome("timed_out", limit_s=3.0, streams=(word,), pid=7), {"jobs": "[Process 7 ended, exit code none (timed out after 3s).\n\noutput:\nw\n]"}),
-    )
-
-
-def test_answers_to_the_letter():
-    """What each profile says of each way in which a run can end or go on, to programs too."""
-    for outcome, texts in answers():
-        for name, text in texts.items():
-            row = PROFILES[name]
-            result = bash_tool.present(outcome, row)
-            assert (result.text, str(result)) == (text, text)
-            streams = (*outcome.streams, bash_tool.Fitted("", 0, False), bash_tool.Fitted("", 0, False))
-            bad = outcome.status not in ("exited", "running") or name in ("modes", "jobs") and outcome.exit_code not in (0, None)
-            capped = bool(outcome.saved and outcome.saved.capped)
-            notes = (*outcome.notes, "the file with the full output ends at 64MB: the rest was read but not saved") if capped else outcome.notes
-            details = json.loads(text) if name == "streams" else {
-                "exit_code": -1 if outcome.signal or outcome.exit_code is None else outcome.exit_code, "success": outcome.exit_code == 0} if name == "guarded" else {
-                one: stream.record._asdict() for one, stream in zip(("stdout", "stderr"), streams) if stream.record}
-            fields = dict(text=text, is_error=bad, status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal, stdout=streams[0].text,
-                          stderr=streams[1].text, truncated=streams[0].cut or streams[1].cut, total_bytes=0, pid=outcome.pid,
-                          output_file=outcome.saved.path if outcome.saved else None, duration_s=0.0, error=outcome.error, notes=list(notes), details=details)
-            assert result.to_dict() == fields and result.notes == notes and json.dumps(fields)
-            assert result.to_dict()["details"] is not result.details
-    said = bash_tool.present(bash_tool.Outcome("exited", 0, total_bytes=7, duration_s=2.5), MODES)
-    assert (said.total_bytes, said.duration_s, said.output_file) == (7, 2.5, None)
-
-
-def test_completion_notes_to_the_letter():
-    """How a job ended, as its output file says it."""
-    outcome = bash_tool.Outcome
-    for ended, how in ((outcome("exited", 0), "completed"), (outcome("exited", 3), "failed: exit status: 3"),
-                       (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"), (outcome("exited", 143), "failed: exit status: 143"),
-                       (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"), (outcome("cancelled"), "failed: cancelled"),
-                       (outcome("lost", reason="gone"), "error: gone"), (outcome("exited"), "error: exit status unknown")):
-        assert bash_tool.completion_note(ended, "") == "\n\n[background process %s]\n" % how
-        assert bash_tool.completion_note(ended, "pid 7 (x)") == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
-
-
-def test_refusals_to_the_letter():
-    """What a model reads that sent something wrong, and the edges of what is right."""
-    command = "expected a JSON object such as {\"command\": \"ls\"}, got "
-    for arguments, reason in (
-            ("{", "not a JSON object (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
-            ("[" * 100000, "not a JSON object (too deeply nested)"), ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
-            ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"), ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
-            (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
-            ('{"command": "ls"}'.encode("utf-16"), "not a JSON object ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)"),
-            ("[1]", command + "array"), ("7", command + "integer"), ('"x"', command + "string"), ("null", command + "null"), ("true", command + "boolean"),
-            (b"1.5", command + "number"), ("1" * 1000, command + "integer"), (None, command + "null"), ((1,), command + "tuple"),
-            ({"a" * 90: 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
-             'unknown key "%s…", "b", "c", "d", "e"; allowed: "command", "mode"' % ("a" * 79)),
-            ({"command": 7}, '"command" must be a string, got integer'), ({"command": {}}, '"command" must be a string, got object'),
-            ({"command": None}, '"command" is required: the shell command to execute, a string'),
-            ({}, '"command" is required: the shell command to execute, a string'),
-            ({"command": "x", "mode": 7}, '"mode" must be one of "default", "slow", "background", got integer'),
-            ({"command": "x", "mode": "fa\nst"}, '"mode" must be one of "default", "slow", "background", got "fa st"'),
-            ({"command": "a\0b\0"}, '"command" holds a NUL character (at index 1), which no shell can take'),
-            ({"command": "ab\ud800\udfff"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
-            ({"command": "\udfff"}, '"command" holds a lone surrogate (U+DFFF at index 0), which is no text')):
-        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
-    one_of, number, pid = 'exactly one of "command", "check_pid", "kill_pid" is required, got ', '"timeout" must be from 1 to 86400000 milliseconds, got ', " must be a process ID, got a number of another size"
-    for arguments, reason in (
-            ({}, one_of + "none"), ({"command": "x", "kill_pid": 1}, one_of + '"command", "kill_pid"'),
-            ({"check_pid": "1"}, '"check_pid" must be an integer, got string'), ({"check_pid": True}, '"check_pid" must be an integer, got boolean'),
-            ({"kill_pid": 1.5}, '"kill_pid" must be an integer, got number'), ({"check_pid": 2 ** 31}, '"check_pid"' + pid), ({"kill_pid": -2 ** 31}, '"kill_pid"' + pid),
-            ({"command": "x", "timeout": 0.0}, number + "0"), ({"command": "x", "timeout": 86400001}, number + "86400001"),
-            ({"command": "x", "timeout": 10 ** 15 - 1}, number + "999999999999999"), ({"command": "x", "timeout": 10 ** 15}, number + "a number of another size"),
-            ({"command": "x", "timeout": 1 - 10 ** 15}, number + "-999999999999999"), ({"command": "x", "timeout": -10 ** 400}, number + "a number of another size"),
-            ({"command": "x", "mode": "default"}, 'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"')):
-        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
-    two = dataclasses.replace(JOBS, parameters={name: JOBS.parameters[name] for name in ("command", "check_pid")})
-    for arguments, got in (({}, "none"), ({"command": "x", "check_pid": 1}, '"command", "check_pid"')):
-        assert bash_tool.parse_arguments(arguments, two).reason == 'invalid arguments: exactly one of "command", "check_pid" is required, got ' + got
-    for arguments, row, meant in (
-            ('{"command": "é", "mode": "slow"}', MODES, bash_tool.Request("é", "slow")), ('{"command": "é"}'.encode(), GUARDED, bash_tool.Request("é", "default")),
-            ({"check_pid": 2.0}, JOBS, bash_tool.Inquiry(2, False)), ({"kill_pid": 2 ** 31 - 1}, JOBS, bash_tool.Inquiry(2 ** 31 - 1, True)),
-            ({"check_pid": 1 - 2 ** 31}, JOBS, bash_tool.Inquiry(1 - 2 ** 31, False)), ({"command": "", "timeout": 1}, JOBS, bash_tool.Request("", "default", 0.001)),
-            ({"command": "x", "timeout": 86400000.0, "check_pid": None}, JOBS, bash_tool.Request("x", "default", 86400.0))):
-        assert bash_tool.parse_arguments(arguments, row) == meant
-        assert not isinstance(meant, bash_tool.Inquiry) or type(bash_tool.parse_arguments(arguments, row).pid) is int
-
-
-def test_definitions_to_the_letter():
-    """What a model and its client are told: how a mode's limit reads, where a directory stands, what each style adds."""
-    for limit, text in ((59.0, "59s"), (60.0, "1min"), (61.0, "61s"), (90.0, "90s"), (120.0, "2min"), (0.5, "0.5s"), (86400.0, "1440min")):
-        row = dataclasses.replace(MODES, timeouts_s={"default": limit, "quick": 1.0})
-        assert bash_tool.define(row, "/", "anthropic")["input_schema"]["properties"]["mode"] == {
-            "type": "string", "enum": ["default", "quick"],
-            "description": "Execution mode: default (%s timeout), quick (1s timeout)" % text}
-    assert bash_tool.define(MODES, "/a\n{b}", "mcp")["description"] == bash_tool.DESCRIPTION_MODES[:-len("{cwd}</pwd>")] + "/a\ufffd{b}</pwd>"
-    properties = {name: dict(schema) for name, schema in JOBS.parameters.items()}
-    properties["timeout"]["description"] = "Timeout in ms before auto-backgrounding (default: 120000)"
-    told = {"name": "bash", "description": JOBS.description}
-    schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    assert bash_tool.define(JOBS, "/", "anthropic") == {**told, "input_schema": schema}
-    output = bash_tool.OUTPUT_SCHEMA
-    assert bash_tool.define(JOBS, "/", "mcp") == {
-        **told, "title": "Bash", "inputSchema": schema,
-        "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}}
-    text, whole, flag, number = ({"type": kind} for kind in ("string", "integer", "boolean", "number"))
-    maybe = lambda kind: {"type": [kind, "null"]}
-    assert {name: {"type": one["type"]} for name, one in output["properties"].items()} == {
-        "text": text, "status": text, "exit_code": maybe("integer"), "signal": maybe("string"), "truncated": flag, "total_bytes": whole,
-        "pid": maybe("integer"), "output_file": maybe("string"), "duration_s": number, "error": maybe("string")}
-    assert {name: one["description"] for name, one in output["properties"].items() if "description" in one} == {
-        "text": "What the model reads: the output, and how the command ended", "exit_code": "null where the command did not end by itself",
-        "pid": "of a job", "error": "a stable id where something other than the command went wrong"}
-    assert output["properties"]["status"]["enum"] == ["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
-    assert (output["type"], output["required"], output["additionalProperties"]) == ("object", list(output["properties"]), False)
-    nullable = {name: dict(one, type=[one["type"], "null"]) for name, one in properties.items()}
-    assert bash_tool.define(JOBS, "/", "openai") == {"type": "function", **told, "strict": True, "parameters": {
-        "type": "object", "required": list(properties), "properties": nullable, "additionalProperties": False}}
-    mode = bash_tool.define(MODES, "/", "openai")["parameters"]["properties"]["mode"]
-    assert mode["type"] == ["string", "null"] and mode["enum"] == ["default", "slow", "background", None]
-    with pytest.raises(ValueError) as refused:
-        bash_tool.define(MODES, "/", "google")
-    assert str(refused.value) == 'style must be "anthropic", "openai" or "mcp", got \'google\''
-
-
-def test_messages_to_the_letter():
-    """What each message of the protocol asks for or is answered with."""
-    tool, version = {"name": "bash", "x": 1}, "io.modelcontextprotocol/protocolVersion"
-    info = {"name": "bash_tool", "version": bash_tool.__version__}
-    error = lambda code, message, id_=1, **more: {"jsonrpc": "2.0", "id": id_, "error": dict(code=code, message=message, **more)}
-    plain = lambda id_=1, **result: {"jsonrpc": "2.0", "id": id_, "result": result}
-    stateless = lambda **result: plain(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info}, **result)
-    request = lambda method, **params: {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    wrong = lambda id_: error(-32600, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a string or an integer', id_)
-    new, odd, old = {version: "2026-07-28"}, {version: "2025-11-25"}, ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-    bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
-    cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
-    started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
-    kept = {"ttlMs": 0, "cacheScope": "private"}
-    for message, meant in (
-            *((value, error(-32600, "a message must be an object, got " + kind, None)) for value, kind in (
-                (None, "null"), ([], "array"), ("x", "string"), (1, "integer"), (True, "boolean"), (1.5, "number"))),
-            ({}, wrong(None)), ({"result": 1}, None), ({"error": 1}, None), ({"method": "ping", "result": 1}, wrong(None)), (bare(id=1), wrong(1)),
-            ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, wrong(1)), ({"id": 1, "method": "ping"}, wrong(1)), (bare(id=True, method="ping"), wrong(None)),
-            (bare(id=1.5, method="ping"), wrong(None)), (bare(id=None, method="ping"), wrong(None)), (bare(id="a", method=7), wrong("a")),
-            (bare(id=[], method="ping"), wrong(None)), (bare(id=0, method="ping"), plain(0)), (bare(id="", method="ping", params=None), plain("")),
-            (bare(id=2.0, method="ping"), plain(2.0)), (bare(id="a", method="ping", params=[]), error(-32602, "params must be an object, got array", "a")),
-            (bare(method="ping"), None), (bare(method="tools/call", params={"name": "bash", "requestId": 1}), None),
-            (cancel({"requestId": "q"}), bash_tool.Withdrawal("q")), (cancel({"requestId": 0}), bash_tool.Withdrawal(0)), (cancel({"requestId": True}), None),
-            (cancel({}), None), (cancel([]), None), (cancel(None), None), (cancel({"requestId": "q"}, "notifications/other"), None),
-            (request("ping"), plain()), (request("ping", _meta=None), plain()), (request("ping", _meta=new), stateless()),
-            (request("ping", _meta=[]), error(-32602, "_meta must be an object, got array")),
-            (request("ping", _meta={version: 7}), error(-32602, "the protocol version must be a string, got integer")),
-            (request("ping", _meta=odd), error(-32022, "unsupported protocol version", data={"requested": "2025-11-25", "supported": ["2026-07-28", *old]})),
-            *((request("initialize", protocolVersion=one), started(one)) for one in old), (request("initialize"), started(old[0])),
-            (request("initialize", protocolVersion="2026-07-28", _meta={version: 7}), started(old[0])), (request("initialize", protocolVersion=[]), started(old[0])),
-            *((request("server/discover", _meta=meta), stateless(supportedVersions=["2026-07-28"], capabilities={"tools": {}}, **kept)) for meta in (new, {})),
-            (request("tools/list"), plain(tools=[tool])), (request("tools/list", _meta=new), stateless(tools=[tool], **kept)),
-            (request("no/such\n"), error(-32601, "unknown method: no/such ")), (request("tools/call", name="x\n"), error(-32602, 'unknown tool: "x "; there is "bash"')),
-            (request("tools/call"), error(-32602, 'unknown tool: "None"; there is "bash"')),
-            (request("tools/call", name="bash", arguments=[]), error(-32602, "arguments must be an object, got array")),
-            (request("tools/call", name="bash", arguments=0), error(-32602, "arguments must be an object, got integer")),
-            (request("tools/call", name="bash", _meta={"progressToken": 1.5}), error(-32602, "progressToken must be a string or an integer, got number")),
-            (request("tools/call", name="bash"), bash_tool.Call(1, {}, None, False)),
-            (request("tools/call", name="bash", arguments=None, _meta={"progressToken": None}), bash_tool.Call(1, {}, None, False)),
-            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": 0}), bash_tool.Call(1, {"a": 1}, 0, False)),
-            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": "t", **new}), bash_tool.Call(1, {"a": 1}, "t", True))):
-        assert bash_tool.handle(message, tool) == meant, message
-        assert type(bash_tool.handle(message, tool)) is type(meant)
-    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
-        asked = bash_tool.handle(request("logging/setLevel", level=level), tool)
-        assert asked == bash_tool.LogLevel(level in ("debug", "info"), plain())
-    for level in ("loud", "", None, 7, []):
-        assert bash_tool.handle(request("logging/setLevel", level=level), tool)["error"]["code"] == -32602
-    listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
-    assert listed == tool and listed is not tool
-    result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
-    fields = {"text": "t", "status": "exited", "exit_code": 3, "signal": "S", "truncated": True, "total_bytes": 7, "pid": 8, "output_file": "/f",
-              "duration_s": 2.5, "error": "x"}
-    said = {"content": [{"type": "text", "text": "t"}], "isError": True}
-    for structured, more in ((False, {}), (True, {"structuredContent": fields})):
-        assert bash_tool.call_message(bash_tool.Call(1, {}, None, False), result, structured) == plain(**said, **more)
-        assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result, structured) == stateless(**said, **more)
-
-
-def test_environments_to_the_letter():
-    """What passes, what is forced, what is dropped without a word, and what is withheld with one."""
-    forced = dict(bash_tool.NON_INTERACTIVE)
-    for environ, keep, passes, withheld in (
-            ({}, (), {"LANG": "C.UTF-8"}, ()), ({"LANG": ""}, (), {"LANG": "C.UTF-8"}, ()), ({"LC_TIME": "C"}, (), {"LANG": "C.UTF-8", "LC_TIME": "C"}, ()),
-            *(({name: "C"}, (), {name: "C"}, ()) for name in ("LANG", "LC_ALL", "LC_CTYPE")),
-            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y", "X": "1"}, (), {"LANG": "C", "X": "1"}, ("A_TOKEN", "B_TOKEN")),
-            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("A_*", "nobody"), {"LANG": "C", "A_TOKEN": "y"}, ("B_TOKEN",)),
-            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("b_token", "A_TOKE", "B_TOKEN"), {"LANG": "C", "B_TOKEN": "x"}, ("A_TOKEN",)),
-            ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
-            ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
-            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, (), {"LANG": "C"}, ("BASH_TOOL_RUN_KEY",)),
-            ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y",
-              "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (), {"LANG": "C", "GIT_CONFIG_COUNTS": "1"},
-             ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
-            ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
-        assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
-    assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
-    for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
-        with pytest.raises(ValueError, match="^env maps strings to strings$"):
-            bash_tool.complete_env(wrong)
-
-
-def test_secret_names_to_the_letter():
-    """Word by word, the last one first; a place, a public key and a setting are none."""
-    secret = lambda name, value="x": bash_tool.looks_secret(name, value)
-    for word in "KEY KEYS AUTH AUTHORIZATION PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
-        assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower())
-        assert secret("my" + word.capitalize()) and secret(word + "_2")
-        assert not secret(word + "LESS") and not secret("MON" + word)
-    for word in ("PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY ENCRYPTIONKEY "
-                 "MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split():
-        for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", "X_" + word + "_2"):
-            assert secret(name), name
-        assert not secret(word + "ED") and secret(word + "_2") == (word != "PW")
-    for word in "ASKPASS BYPASS COMPASS MULTIPASS".split():
-        assert not secret(word) and not secret("my_" + word.lower() + "_x")
-        assert secret("X" + word) and secret(word + "_PASS")
-    for place in "FILE PATH DIR SOCK".split():
-        assert not secret("API_KEY_" + place) and not secret("apiKey" + place.capitalize()) and secret(place + "_KEY")
-    assert not secret("PWD") and not secret("OLDPWD") and secret("MY_PWD") and secret("pwd")
-    google = "GOOGLE_APPLICATION_CREDENTIALS"
-    assert not secret(google, "/a.json") and secret(google + "_2") and secret(google, "db://a:b@c")
-    assert not secret("PW_TEST") and not secret("PW_2")
-    assert all(map(secret, ("PW_TOKEN", "pw_test", "X_PW_TEST", "PW_DBPW", "PW")))
-    assert all(map(secret, ("myKEY", "KEY2", "X2KEY", "MY_PaT", "MY_APIkey_2"))) and not secret("MYKEY")
-    for public in ("PUBLIC", "PUB"):
-        assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower())
-        assert secret(public + "_TOKEN") and secret(public + "_PASS")
-    for value in ("true false yes no on off enabled disabled none null auto always never optional required basic "
-                  "bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt trust peer ident reject "
-                  "cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256").split() + SETTINGS + ["-0.5", "9" * 12]:
-        assert not secret("TOKEN", value) and not secret("TOKEN", value.upper()), value
-        assert secret("TOKEN", value + "x") and secret("TOKEN", "x" + value) and secret("TOKEN", value + " "), value
-    for value in (".", "1.", ".5", "1.2.3", "--1", "1-", "0x1f", "1e6", "٣", "1\n", "password", "default", "plain"):
-        assert secret("TOKEN", value), value
-
-
-SHORTEST_SECRETS = [
-    "db://me:pw@host", "see db://:p@h/x", "db://me:123456/@h", "db://me:p/'@h", "http://me:pw@[::1]/",
-    "https://" + "a1" * 10 + "@h", "http://" + "a1" * 10 + ":@h", "-----BEGIN PRIVATE KEY",
-    "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd", "x Password=abcd", "Pwd=abcd",
-    "pwd=$5ab", "Password=$ecr", "Password=$Trc", "-Dtoken=$z",
-    *("-%s.%s=a" % (one, two) for one in "DP" for two in "password passwd passphrase secret Token".split()),
-    "-Dtoken=truea", "-Dtoken=42x", "-D.token=0x",
-    *("Authorization: %s abcd" % one for one in ("Basic", "Bearer", "Token")),
-    "authorization=bearer%20aaaa", "'AUTHORIZATION' : 'Basic aaaa", "x-api-key=aaaa",
-    *(one + ": aaaa" for one in "Private-Token job-token Deploy-Token X-Auth-Token X-Vault-Token X-API-KEY".split()),
-    *("?%s=" % one + "a" * 8 for one in "accesstoken access_token apikey api_key client_secret Token".split()),
-    "?sig=" + "%2B" * 6 + "/-", *("hooks.slack.com/%s/T" % one for one in ("services", "workflows", "triggers")),
-    "discord.com/api/webhooks/0", "discordapp.com/api/v9/webhooks/0", "office.com/webhook/0",
-    "office365.com/webhookb2/a", "AKIA" + "A" * 16, "ASIA" + "0" * 16, "AGE-SECRET-KEY-" + "0" * 20,
-    "SG." + "a" * 16 + "." + "b" * 16, "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8,
-    *(one + "a" * most for most, group in {
-        8: "?token= &token=", 10: "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- sk_live_ sk_test_ rk_live_ rk_test_",
-        16: "pypi-", 20: "glpat- glrt- gldt- glft- glptt- glcbt- glagent- glsoat- gloas- sk- hvs. hvb. hvr. dckr_pat_ "
-        "dckr_oat_ GOCSPX- ya29. ?sig= x&sig=", 22: "github_pat_", 30: "hf_", 35: "AIza",
-        36: "ghp_ gho_ ghu_ ghs_ ghr_ npm_",
-        32: "dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
-        40: "gsk_"}.items() for one in group.split())]
-NOT_QUITE_SECRETS = [
-    "db://me@host", "db:/me:pw@host", "db://me:p w@h", 'db://me:p/"@h', "db://me:p/<@h", "db://me:p/>@h",
-    "db://h:http://me@i", "db://[me:p/@h", *("db://me:%s@h" % port for port in ("80/", "1/", "65535?", "8#", "8,/")),
-    "https://" + "a" * 30 + "@h", "https://" + "a1" * 9 + "b@h", "db://" + "a1" * 20 + "@h",
-    "https://" + "a1." * 10 + "@h", "https://h/" + "a1" * 20 + "@x",
-    "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "asig=" + "a" * 30,
-    *("%s=$%s" % (one, two) for one in ("Password", "AccountKey") for two in "{ABC} (abc) ABCD __AB".split()),
-    *("-Dtoken=" + one for one in ("true", "FALSE", "0", "42 ", "true -Dx", "$AAAA", "${a}", " aaaa", "")),
-    "-Dtoken.x=1", "D.token=a", "-Xtoken=a", "Authorization Basic aaaa", "Authorization: Digest aaaa",
-    "sk-" + "é" * 20, "aghp_" + "a" * 36, "-sk-" + "a" * 20]
-
-
-def test_secret_values_to_the_letter():
-    """A secret's shape counts under any name and anywhere in the value; with a character less it is none."""
-    secret = bash_tool.looks_secret
-    for value in SHORTEST_SECRETS:
-        assert secret("X", value) and secret("PWD", "a " + value) and secret("X_FILE", value + " b"), value
-        if value[-1] in "abcd0":
-            assert not secret("X", value[:-1]), value
-    assert secret("X", "sig=" + "a" * 20) and not secret("X", "a sig=" + "a" * 20)
-    for value in NOT_QUITE_SECRETS:
-        assert not secret("X", value), value
-    for name, value in (("BUNDLE_A__B", "me:pw"), ("BUNDLE_A___B__C", "a@b:c$d"), ("BUNDLE___", "a:b")):
-        assert secret(name, value) and not secret("X" + name, value), name
-        for other in ("-" + value, value + "/", value + ":", value + " ", "a:", ":a", "/a:b"):
-            assert not secret(name, other), (name, other)
-    for name in ("BUNDLE_A_B", "BUNDLE_A", "BUNDLE_", "BUNDLE_A__B-C", "BUNDLE__", "BUNDLE_MIRROR__HTTPS://A__B"):
-        assert not secret(name, "me:pw"), name
-
-
-def test_exit_statuses_to_the_letter():
-    """A code as it is; a signal as 128 and its number, by its name where it has one."""
-    assert [bash_tool.status_of(code) for code in (0, 1, 255, -1, -9, -40)] == [
-        (0, None), (1, None), (255, None), (129, "SIGHUP"), (137, "SIGKILL"), (168, "signal 40")]
-
-
-def test_records_to_the_letter():
-    """Of a record each line fills in what those before it left open; a line in the wrong form hides the whole record."""
-    def read(*lines):
-        return bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
-
-    whole = {"command": "c", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [7, 8], "leftover": True,
-             "status": "exited", "limit_s": 0.5, "exit_code": 3, "signal": "S", "error": "e", "reason": "r", "notes": ["n"],
-             "survivors": [[3, 4], [5, 0]], "note": "w", "at": 9, "noted": True, "total_bytes": 6, "duration_s": 0.25,
-             "session": 70}
-    expected = bash_tool.JobRecord(**whole)
-    assert read(whole) == expected == read(*({name: value} for name, value in whole.items()))
-    assert set(whole) == set(expected._fields)
-    assert {bash_tool.job_record(data) for data in (b"", b"\n[]\n7\nnull\n{\n\xff\n", b'{"what": 1}', b"[" * 100000)} == {None}
-    damaged = json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b'{"pid": 79'
-    assert bash_tool.job_record(damaged) == expected._replace(pid=78)       # lines that were cut off are no damage
-    assert read({"pid": 0}) == bash_tool.JobRecord() and read(whole, {"what": [[]]}) == expected
-    right = {"pid": (0, 2, 2 ** 31 - 1), "start": (0, 2 ** 63 - 1), "exit_code": (0, 255), "at": (-1, 0), "created": (0, 2, 1e11),
-             "total_bytes": (0, 2 ** 63 - 1), "duration_s": (0, 1e9), "limit_s": (0, 7, 1e9), "supervisor": ([], [1, 0]),
-             "survivors": ([],), "notes": ([], ["x"] * 19), "session": (0, 2, 2 ** 31 - 1),
-             "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"), "leftover": (False,),
-             "command": ("", "x" * bash_tool.RECORD_ROOM), "signal": ("x" * 79,), "error": ("x" * 79,)}
-    for name, value in [(name, value) for name, values in right.items() for value in values]:
-        assert read(whole, {name: value}) == expected._replace(**{name: value}), (name, value)
-    texts = (1, None, [], "\ud800", "x" * (bash_tool.RECORD_ROOM + 1))
-    pairs = (7, None, [7], [7, True], [7, 8, 9], [7.0, 8], "78", [0, 8], [7, -1], [2 ** 31, 8])
-    wrong = {"command": texts, "boot": texts, "reason": texts, "note": texts, "signal": (*texts, "x" * 80),
-             "error": (*texts, "x" * 80), "created": ("1", None, -1, True, 1e12),
-             "pid": ("77", 77.0, True, 1, -7, 2 ** 31, None), "start": (False, -1, "5", 2 ** 63), "supervisor": pairs,
-             "session": (True, -1, 1, 2 ** 31, None), "total_bytes": (True, -1, 1.5, None), "duration_s": ("1", True, -1, 2e9),
-             "leftover": (1, None), "status": ("died", 1, None), "limit_s": ("1", -1, 2e9),
-             "exit_code": (True, None, -1, 256, 3.0), "notes": ("n", ["n", 1], ["x"] * 20, [["\ud800"]]),
-             "survivors": ({}, 5, *([pair] for pair in pairs)), "at": (True, -2, 2 ** 63), "noted": (1, None)}
-    assert set(wrong) == set(whole)
-    for name, value in [(name, value) for name, values in wrong.items() for value in values]:
-        assert read(whole, {name: value}) is None, (name, value)
-        assert read({name: value}, whole) == expected, (name, value)        # the last word counts
-    assert read(whole, {"limit_s": math.inf}) == read(whole, {"limit_s": math.nan}) == expected      # which are not JSON
-    long = json.dumps(whole).encode() + b"\n"
-    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES - len(long))) == expected
-    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES + 1 - len(long))) is None
-
-
-# ---- The decision table, exhaustively -----------------------------------------------------------------------------
-
-def expected_action(state, limits, now):
-    """The table in next_action's docstring, row by row: the action, and when to ask again."""
-    Action, limit_s = bash_tool.Action, state.started_s + limits.limit_s
-    first, every = bash_tool.UNKILLABLE_S, bash_tool.KILL_EVERY_S
-    ended, reported, signalled = state.exited_s is not None, state.reported, state.term_s is not None
-    if not signalled and state.stops:
-        return Action.TERM, now
-    if not signalled and not ended:
-        answer_s = math.inf
-        if limits.answer_after_s is not None and not state.answered:
-            answer_s = state.started_s + limits.answer_after_s
-        return ((Action.TERM, now) if now >= limit_s else (Action.ANSWER, now) if now >= answer_s else
-                (Action.WAIT, min(limit_s, answer_s)))
-    if not signalled and not reported:
-        drained_s = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
-        left_s = max(state.output_s, state.exited_s) + bash_tool.LEAVING_S
-        until = drained_s if not state.at_eof else now if state.alone else left_s
-        return (Action.REPORT if now >= until else Action.WAIT), until
-    if not signalled:
-        if state.alone and state.at_eof:
-            return Action.FINISH, now
-        return (Action.TERM if now >= limit_s else Action.WAIT), limit_s
-    if ended and state.alone:
-        return Action.FINISH, now
-    if state.kill_s is None:
-        grace_s = state.term_s + limits.grace_s
-        return (Action.KILL if state.stops > 1 or now >= grace_s else Action.WAIT), grace_s
-    if now >= state.kill_s + first:
-        return Action.FINISH, now
-    return (Action.KILL if now >= state.killed_s + every else Action.WAIT), state.killed_s + every
-
-
-def test_next_action_table():
-    """Every combination of what may be known, at times before, at and after each bound, gets the action of the table."""
-    seen, leaving, every = set(), bash_tool.LEAVING_S, bash_tool.KILL_EVERY_S
-    for exited, output, eof, alone, answered, reported, stops, term, answer_after in itertools.product(
-            (None, 4.0, 12.0), (0.0, 4.5, 12.5), (False, True), (False, True), (False, True), (False, True), (0, 1, 2),
-            (None, 4.0, 10.0), (None, 6.0)):
-        if (reported and exited is None) or (answered and answer_after is None):
-            continue
-        limits = bash_tool.Limits(limit_s=10.0, grace_s=5.0, drain_idle_s=1.0, drain_total_s=3.0, answer_after_s=answer_after)
-        for kill in ((None,) if term is None else (None, term + 5)):
-            times = [3.9, 4.9, 5.0, 5.5, 6.0, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0]
-            times += [t + leaving for t in (4.0, 4.5, 12.0, 12.5)]
-            times += [] if kill is None else [kill + every / 2, kill + every, kill + 1 + every]
-            for now in times:
-                if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
-                    continue
-                state = bash_tool.RunState(0.0)
-                state.exited_s, state.output_s, state.at_eof, state.alone = exited, max(output, exited or 0), eof, alone
-                state.answered, state.reported, state.stops = answered, reported, stops
-                state.term_s, state.kill_s = term, kill
-                state.killed_s = 0.0 if kill is None else min(now, kill + 1)
-                action, until = bash_tool.next_action(state, limits, now)
-                seen.add(action)
-                assert (action, until) == expected_action(state, limits, now), (vars(state), now)
-                assert action is not bash_tool.Action.WAIT or until > now, (vars(state), now)
-    assert seen == set(bash_tool.Action)
-
-
-# ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
-
-FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
-EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
-PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test for name, test in list(globals().items()) if name.startswith("test_req_bash_")}
-
-
-def test_spec_ties():
-    """Clauses, examples, properties and saboteurs are the same set; each clause has one SHALL and a reason."""
-    assert len(CLAUSES) > 80 and SPEC.count("#### REQ-BASH-") == len(CLAUSES)
-    assert set(CLAUSES) == set(PROPERTIES) == set(SABOTEURS) == {number for number, _, _ in EXAMPLES}
-    assert len(EXAMPLES) == SPEC.count("```example")
-    assert not [line for _, _, body in EXAMPLES for line in body.splitlines() if len(line) > 140]
-    assert all(sabotaged(number) != SOURCE for number in saboteurs_at_tests())
-    names = [name for name in globals() if name.startswith("test_req_bash_")]
-    assert len(names) == len(CLAUSES)
-    for number, (sentence, body) in CLAUSES.items():
-        assert sentence.count("SHALL") == 1 and "THE SYSTEM SHALL" in sentence and sentence.endswith("."), number
-        assert re.match("(WHEN|WHILE|WHERE|IF|THE SYSTEM)", sentence), number
-        assert re.match(r"Why: (?:.+\n)+\n(?:Detail: (?:.+\n)+\n)?```example", body), number
-
-
-def test_spec_docstring_is_the_clause():
-    """A property has its clause for a docstring, from `@clause`, or word for word; each has the number in its name."""
-    for number, test in PROPERTIES.items():
-        docstring = getattr(getattr(test, "hypothesis", test), "inner_test", test).__doc__
-        assert " ".join(docstring.split()) == CLAUSES[number][0], number
-
-
-def test_the_benchmark_judges():
-    """A target is missed beyond the noise alone, noise is half of what the rounds differ by, and a miss is the exit status."""
-    judge = textwrap.dedent("""
-        import bench_bash_tool as bench
-        def row(target, *values, **more):
-            bench.FIGURES[:] = [bench.Figure("x", target, "", lambda: iter(values), **more)]
-            return bench.judged(bench.FIGURES[0])["verdict"]
-        assert row(1.0, 0.5, 1.0, 9.0) == row(1.0, 1.0) == row(1.0, 1.0, at_least=True) == "met" and row(None, 7.0) == ""
-        assert row(1.0, 1.0, 1.1, 1.3) == row(1.0, 0.7, 0.9, 1.0, at_least=True) == "met within the noise"
-        assert row(1.0, 1.1) == row(1.0, 1.1, 1.11, 1.12) == row(1.0, 0.9, at_least=True) == row(1.0, 1.3, instead=1.2) == "MISSED"
-        assert row(1.0, 1.1, instead=1.2, because="of this") == "out of reach" and bench.main() == 0
-        row(1.0, 1.1)
-        sys.exit(10 * bench.main())
-        """)
-    done = subprocess.run([sys.executable, "-c", "import sys\nsys.argv[1:] = []" + judge], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
-    assert done.returncode == 10 and b"(of this); 1.20 holds\n" in done.stdout and b"MISSED" in done.stdout
-    done = subprocess.run([sys.executable, "bench_bash_tool.py", "--json", "--quick", "cleaning", "MiB"], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
-    told = json.loads(done.stdout)
-    assert [row["figure"] for row in told["figures"]] == ["ending: control back after a timeout and 0.2 s of cleaning up"] and told["machine"]
-    assert 0 < told["figures"][0]["value"] < 5000       # 7 ms, if nobody else is at work here
-
-
-@needs_proc     # it names who is still running
-@needs_files    # which goes on as a job
-def test_readme_is_true(tmp_path):
-    """The Python of README.md runs, its transcript is what the tool says."""
-    readme = (HERE / "README.md").read_text(encoding="utf-8")
-    for program in re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
-        exec(program, {})
-    for transcript in re.findall(r"^```transcript\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
-        folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "example"
-        folder.mkdir()
-        conversation = Conversation("", folder)
-        with conversation.tool:
-            conversation.run(transcript, marks=False)
-    for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
-        server = json.loads(configuration)["mcpServers"]["bash"]
-        here = {"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}
-        words = [here.get(word, word) for word in (server["command"], *server["args"])]
-        given = server.get("env", {})
-        with Client(command=words, env=dict(os.environ, **given)) as client:
-            assert client.call("pwd")["content"][0]["text"] == "/\n"
-            if given:
-                assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
-                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(client.ask("tools/list"))
-
-
-def test_spec_numbers_exist():
-    """Every number of a clause that the code, the tests or README name is one of SPEC.md."""
-    for name in ("bash_tool.py", "test_bash_tool.py", "README.md", "SPEC.md"):
-        for number in re.findall(r"REQ-BASH-(\d{3}\.\d+)", (HERE / name).read_text(encoding="utf-8")):
-            assert number in CLAUSES, (name, number)
-
-
-# What the five seeds ask: each of their demands, with the clause that holds it or the decision against it. "not ours" is
-# the list at the end of section 5 of SPEC.md; "host" is what a program around the tool does.
-SEEDS = r"""
-000 | schema with `command` and one enum `mode`; description with the working directory | 006.1, 006.3
-000 | default 30 seconds, slow 15 minutes, background 24 hours | 002.1, 002.2, 003.7
-000 | no terminal; standard input empty | 005.1, 005.2
-000 | on timeout the process is killed and `[command timed out after …]` returned | 002.3, 002.5
-000 | the partial output of a timeout is dropped | decided against: 002.4
-000 | a background command returns at once with pid, output file and reminder | 003.1
-000 | its end is appended to the output file: completed, failed with status, error | 003.5, 003.6, 003.8
-000 | its output goes straight into the file | decided against: 003.19
-000 | over 128 KB: `[output truncated in middle: …]`, 4 KB of each end, `[snip]` | 001.3, 001.4
-000 | `[command failed: exit code N]` before the output; -1 without a code | 007.1; -1 decided against: 007.2
-000 | mocked time, property test on the length of an answer | 001.3, 024.2; `next_action` takes the time as a value
-000 | file layout of the source | decided against: one file
-001 | stateless `bash -c` in a fixed directory | 001.1, 001.5, 001.7
-001 | separate rolling buffers of 100 KB that keep the tail | 021.3, 024.1, 010.1
-001 | sanitise: CSI, OSC, control characters, `\r\n` | 021.2
-001 | tail of 2,000 lines or 50 KB, whole lines, a long last line cut; the record of it | 021.3, 021.4
-001 | a file only when more than 50 KB came; the notice; what it says when the file fails | 021.4
-001 | own process group, the whole tree killed | 004.1, 004.4
-001 | SIGKILL at once | decided against: 004.5
-001 | on timeout the command goes on in the background; notice with partial output | 021.6, 003.17
-001 | output goes on to the file; a session's map of background processes; offset of the last read | 021.7, 003.11
-001 | `command`, `check_pid`, `kill_pid` exclude each other; `timeout` in milliseconds | 021.1, 021.10
-001 | forms of a normal, a failed, a backgrounded, a checked and a finished answer | 021.5, 021.6, 021.7, 021.8
-001 | an injected commander for tests | decided against: `shell=` is the seam (012.1)
-001 | package layout | decided against: one file
-001 | no persistent shell, no terminal, no token-aware cut, no sandbox, no permission model, no parsing, no
-    detection of interactive commands | not ours
-002 | one parameter `command`, its description, strict | 022.1, 022.3, 006.4
-002 | `stdout`, `stderr`, `exitCode`; a code other than 0 is no error | 022.1
-002 | 30,000 characters a stream, then `[truncated]` | 022.2
-002 | only a failure to run is an error: `bash '<80 characters>'` and the reason | 022.3
-002 | a warning in the log with the command | decided against: commands may hold secrets, nothing is logged
-002 | which agent has the tool; the sentence on structured tools in its instructions | host; the sentence stands in
-    README
-003 | REQ-BASH-001: `bash -c` in the conversation's directory, combined output; truncation in the middle | 001.1,
-    001.2, 001.3, 001.4, 001.5
-003 | REQ-BASH-002: 30 seconds, 15 minutes, the group ended, partial output and the indication | 002.1, 002.2,
-    002.3, 002.4, 002.5
-003 | REQ-BASH-003: detached, at once, completion status, the group's number | 003.1, 003.2, 003.5, 003.6
-003 | REQ-BASH-004: own group, secrets kept out, the group killed, 15 seconds of grace | 004.1, 004.2, 004.3, 004.4,
-    004.5
-003 | REQ-BASH-005: no terminal | 005.1, 005.2
-003 | REQ-BASH-006: the schema, the default mode, the directory in the description | 006.1, 006.2, 006.3
-003 | REQ-BASH-007: exit code and output of a failure; system errors told apart | 007.1, 007.3, 007.4
-004 | the argument must be there | 006.4
-004 | deny patterns are substrings, with their sentence; an optional confirmation, with its sentence | 018.1, 018.2
-004 | an optional directory | 001.5
-004 | cancel, timeout and the command race; the first decides | 015.1, 002.3, 023.3
-004 | partial output is dropped at a timeout or cancel | decided against: 023.3
-004 | text as UTF-8 with replacement; each stream cut at `max_output_bytes` with its line | 023.2
-004 | the exit code or -1; both forms of the text | 023.1
-004 | a code other than 0 is no error; `exit_code` and `success` | 023.1, 023.4
-004 | what was refused, timed out, was cancelled or could not be run is an error | 023.3
-"""
-
-# The failures of other tools that were collected from public reports, by the numbers of the collection: the clauses that
-# exclude each failure here, and the tests of it. B15, a client of a container or of another machine that is killed while
-# the work goes on there, is beyond a local tool.
-FAILURES = r"""
-A1 | 011.1, 011.2 | test_req_bash_011_1_answers_in_bounded_time, test_example
-A2 | 011.1 | test_req_bash_011_1_answers_in_bounded_time
-A3 | 011.1 | test_req_bash_011_1_answers_in_bounded_time, test_next_action_table
-A4 | 004.4, 004.5 | test_req_bash_004_4_ends_the_tree, test_a_timeout_with_an_unreachable_holder
-A5 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
-A6 | 004.7, 011.1 | test_req_bash_004_7_a_normal_end_kills_nothing
-A7 | 011.2 | test_req_bash_011_2_names_the_leftover, test_a_loop_is_named_by_its_shell
-A8 | 002.1, 002.4 | test_req_bash_002_1_default_is_thirty_seconds
-A9 | 011.3 | test_req_bash_011_3_goes_on_reading
-B1 | 002.3 | test_req_bash_002_3_ends_the_group
-B2 | 004.4 | test_req_bash_004_4_ends_the_tree
-B3 | 004.5 | test_req_bash_004_5_kill_only_after_the_grace
-B4 | 004.5, 004.6 | test_git_leaves_no_lock
-B5 | 003.14 | test_t15_a_reused_number_is_spared, test_t01_nothing_is_signalled_after_the_reap
-B6 | 004.1 | test_req_bash_004_1_leads_a_session
-B7 | 004.4 | test_t05_a_group_that_cannot_be_signalled
-B8 | 004.6 | test_t06_what_survives_kill_is_named
-B9 | 003.17 | test_req_bash_003_17_a_timeout_that_keeps
-B10 | 015.1 | test_req_bash_015_1_cancel_ends_and_answers
-B11 | 020.1, 003.2 | test_req_bash_020_1_the_commands_of_a_dead_host_end, test_the_interpreter_ends_in_the_middle
-B12 | 010.3, 020.3 | test_a_thousand_calls, test_many_jobs_at_once
-B13 | 005.1, 004.5 | test_t35_the_stopped_hear_the_term, test_req_bash_005_1_no_controlling_terminal
-B14 | 002.5, 002.6 | test_req_bash_002_5_names_the_limit
-B16 | 020.1 | test_req_bash_020_1_the_commands_of_a_dead_host_end, test_t48_threads
-B17 | 019.1 | test_req_bash_019_1_the_host_is_left_as_it_was, test_t48_threads
-B18 | 004.4 | test_req_bash_004_4_ends_the_tree
-C1 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
-C2 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
-C3 | 005.2 | test_req_bash_005_2_stdin_is_at_its_end
-C4 | 005.1, 005.2 | test_req_bash_005_1_no_controlling_terminal
-C5 | 005.1, 014.2 | test_req_bash_005_1_no_controlling_terminal
-C6 | 014.2 | test_req_bash_014_2_nothing_asks_pages_or_paints
-C7 | 014.2 | test_req_bash_014_2_nothing_asks_pages_or_paints
-C8 | 002.3, 005.1 | test_an_editor_by_accident
-D1 | 010.1 | test_req_bash_010_1_a_flood_stays_small
-D2 | 009.5, 009.6 | test_req_bash_009_5_is_capped, test_req_bash_009_6_the_folder_is_capped
-D3 | 001.3 | test_req_bash_001_3_keeps_both_ends
-D4 | 001.3 | test_req_bash_001_3_keeps_both_ends
-D5 | 001.4, 009.1 | test_req_bash_001_4_says_what_was_cut
-D6 | 001.3 | test_req_bash_001_3_keeps_both_ends
-D7 | 001.3 | test_req_bash_001_3_keeps_both_ends
-D8 | 008.1, 008.2 | test_req_bash_008_2_overwritten_is_gone
-D9 | 008.4, 016.1 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
-D10 | 008.4 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
-D11 | 001.3, 008.4 | test_req_bash_001_3_keeps_both_ends
-D12 | 008.4 | test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced
-D13 | 008.3 | test_req_bash_008_3_no_control_characters
-D14 | 001.2 | test_req_bash_001_2_keeps_the_order_of_writing
-D15 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
-D16 | 002.4, 015.1 | test_req_bash_002_4_keeps_the_partial_output
-D17 | 008.5, 010.1 | test_req_bash_008_5_linear_time
-D18 | 001.2 | test_reopened_output_keeps_what_was_written
-D19 | 008.5 | test_req_bash_008_5_linear_time
-E1 | 007.2, 007.5 | test_req_bash_007_2_names_the_signal
-E2 | 007.6 | test_req_bash_007_6_a_kill_that_is_not_ours
-E3 | 001.6 | test_req_bash_001_6_success_is_the_output_alone
-E4 | 001.1 | test_req_bash_001_1_runs_as_bash_c
-E5 | 007.1, 019.2 | test_req_bash_019_2_calls_do_not_meet
-E6 | 007.2, 007.5 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
-E7 | 007.4, 013.1 | test_req_bash_007_4_system_errors, test_req_bash_013_1_runs_in_an_empty_folder
-F1 | 012.2 | test_req_bash_012_2_any_length
-F2 | 012.1 | test_req_bash_012_1_in_no_argv
-F3 | 001.1 | test_req_bash_001_1_runs_as_bash_c
-F4 | 012.3 | test_req_bash_012_3_rejects_what_no_shell_can_take
-F5 | 004.4 | test_req_bash_004_4_ends_the_tree
-F6 | 001.1 | test_a_leading_dash_is_no_option
-F7 | 005.2, 012.1 | test_no_descriptor_leaks_into_the_command
-G1 | 013.1 | test_req_bash_013_1_runs_in_an_empty_folder
-G2 | 009.4, 009.8 | test_req_bash_009_4_a_file_that_fails_changes_one_line
-G3 | 009.4 | test_req_bash_009_4_a_file_that_fails_changes_one_line
-G4 | 004.2, 004.3 | test_req_bash_004_2_withholds_by_name, test_req_bash_004_3_withholds_by_value
-G5 | 004.9 | test_req_bash_004_9_no_secret_in_argv_or_file
-G6 | 014.1, 014.7 | test_req_bash_014_1_nothing_bends_the_shell, test_req_bash_014_7_no_startup_files
-G7 | 014.7 | test_req_bash_014_7_no_startup_files
-G8 | 019.1 | test_t49_signals_of_the_host
-G9 | 010.3 | test_no_descriptor_leaks_into_the_command, test_a_thousand_calls
-G10 | 010.1, 010.3 | test_a_thousand_calls
-G11 | 002.1 | test_only_the_monotonic_clock_decides
-G12 | 014.3 | test_req_bash_014_3_the_locale
-G13 | 014.1 | test_req_bash_014_1_nothing_bends_the_shell
-G14 | 004.1 | test_req_bash_004_1_leads_a_session
-H1 | 021.10 | test_req_bash_021_10_milliseconds
-H2 | 021.10 | test_req_bash_021_10_milliseconds
-H3 | 002.1, 002.2 | test_req_bash_002_5_names_the_limit
-H4 | 003.2, 003.15, 003.21, 004.7 | test_jobs_of_a_server_across_processes,
-    test_req_bash_003_21_a_killed_shell_takes_its_job_along, test_req_bash_003_15_a_leftover_becomes_a_job
-H5 | 003.11 | test_req_bash_003_11_lists_what_anybody_started
-H6 | 003.2, 003.8, 003.9 | test_req_bash_003_9_exactly_one_note
-H7 | 003.3 | test_req_bash_003_3_an_early_failure_is_one, test_a_job_in_a_directory_that_is_gone
-H8 | 019.2 | test_t48_threads
-H9 | 019.2 | test_req_bash_019_2_calls_do_not_meet
-"""
-
-# The faults that process supervision has to stand, by the numbers of the collection of kernel facts, and their tests.
-FAULTS = r"""
-T01 | test_t01_nothing_is_signalled_after_the_reap
-T02 | test_t01_nothing_is_signalled_after_the_reap, test_t15_a_reused_number_is_spared; forcing the kernel to reuse
-    a number adds nothing to these: no number is used after the reap
-T03 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
-T04 | test_t04_zombies_are_not_waited_for
-T05 | test_t05_a_group_that_cannot_be_signalled
-T06 | test_t06_what_survives_kill_is_named
-T07 | test_t07_all_exit_codes
-T08 | test_t08_no_busy_waiting
-T09 | test_t09_without_a_pidfd
-T10 | test_t10_interrupted_system_calls
-T11 | test_req_bash_004_4_ends_the_tree
-T12 | test_req_bash_004_7_a_normal_end_kills_nothing
-T13 | test_t13_strangers_are_spared
-T14 | test_t14_hoppers
-T15 | test_t15_a_reused_number_is_spared
-T16 | test_req_bash_019_1_the_host_is_left_as_it_was
-T17 | test_req_bash_004_5_kill_only_after_the_grace
-T18 | test_t18_the_agent_dies_while_it_starts_a_job, test_req_bash_003_2_outlives_the_host,
-    test_req_bash_003_9_exactly_one_note
-T19 | test_t19_killed_from_a_shell_and_without_the_agent
-T20 | test_req_bash_003_9_exactly_one_note
-T21 | test_req_bash_003_4_the_supervisor_is_in_nobodys_way
-T22 | test_req_bash_003_4_the_supervisor_is_in_nobodys_way
-T23 | test_req_bash_003_7_the_limit_needs_no_host, test_req_bash_003_10_a_daemon_is_named
-T24 | test_t24_the_lock_is_the_supervisors_alone
-T25 | test_req_bash_003_14_a_later_owner_is_spared
-T26 | test_req_bash_003_19_reopening_loses_nothing
-T27 | test_req_bash_003_20_files_that_fail
-T28 | test_t28_a_flood_is_capped
-T29 | test_a_supervisor_without_an_interpreter, test_req_bash_003_1_answers_at_once
-T30 | test_req_bash_012_2_any_length, test_req_bash_001_1_runs_as_bash_c, test_no_descriptor_leaks_into_the_command
-T31 | test_t31_what_execve_cannot_carry, test_req_bash_012_3_rejects_what_no_shell_can_take,
-    test_other_ways_for_the_text
-T32 | test_t32_no_descriptor_no_process, test_req_bash_007_4_system_errors,
-    test_req_bash_013_1_runs_in_an_empty_folder
-T33 | test_req_bash_004_2_withholds_by_name, test_req_bash_004_9_no_secret_in_argv_or_file; that `/proc/PID/environ`
-    of the host is readable to the same user is the stated limit of 004.9
-T34 | none: the host's memory is not hardened, since that would change the host
-T35 | test_t35_the_stopped_hear_the_term
-T36 | test_t36_order_of_signals
-T37 | test_t37_the_grace_is_an_upper_bound
-T38 | test_req_bash_011_1_answers_in_bounded_time, test_req_bash_011_2_names_the_leftover
-T39 | test_a_timeout_with_an_unreachable_holder
-T40 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
-T41 | test_req_bash_011_1_answers_in_bounded_time
-T42 | test_req_bash_011_3_goes_on_reading
-T43 | test_t43_a_quiet_daemon_costs_nothing
-T44 | test_t44_a_storm_of_interrupts, test_two_interrupts_in_a_hurry
-T45 | test_req_bash_015_2_an_exception_in_the_caller
-T46 | test_req_bash_020_1_the_commands_of_a_dead_host_end
-T47 | test_a_fork_of_the_host, test_a_forked_copy_of_a_tool
-T48 | test_t48_threads
-T49 | test_t49_signals_of_the_host
-T50 | test_t50_few_and_many_descriptors, test_the_last_descriptor_goes_in_the_middle
-T51 | test_a_thousand_calls
-T52 | test_t52_a_flood_at_its_timeout
-"""
-
-
-def table_of(text):
-    """The rows of one of the three tables above; an indented line continues the row before it."""
-    return [row.split(" | ") for row in re.sub(r"\n +", " ", text.strip()).split("\n")]
-
-
-def test_spec_accounts_for_the_seeds():
-    """Each of the five seeds has its rows, and each row a clause that exists or a decision."""
-    rows = table_of(SEEDS)
-    assert len(rows) > 40 and {seed for seed, _, _ in rows} == {"000", "001", "002", "003", "004"}
-    for _, asks, held in rows:
-        numbers = re.findall(r"\d{3}\.\d+", held)
-        assert all(number in CLAUSES for number in numbers), asks
-        assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
-
-
-def test_spec_failures_and_faults_name_tests():
-    """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
-    rows = table_of(FAILURES)
-    table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}     # of each letter, so many rows
-    assert [row for row, _, _ in rows] == [row for letter, most in table.items() for n in range(1, most + 1)
-                                           for row in ["%s%d" % (letter, n)] if row != "B15"]
-    for row, clauses, tests in rows:
-        numbers, names = re.findall(r"\d{3}\.\d+", clauses), re.findall(r"test_\w+", tests)
-        assert numbers and set(numbers) <= set(CLAUSES) and names and set(names) <= set(globals()), row
-    faults = dict(table_of(FAULTS))
-    assert list(faults) == ["T%02d" % n for n in range(1, 53)]
-    for fault, tests in faults.items():
-        names = re.findall(r"test_\w+", tests)
-        assert set(names) <= set(globals()) and (names or tests.startswith("none:")), fault
-
-
-def fenced(kind):
-    """The fences of SPEC.md of this kind: what stands behind the word, and the body."""
-    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, SPEC, re.MULTILINE | re.DOTALL)
-
-
-def rows_of(heading):
-    """The rows of the tables of a section of SPEC.md, as lists of cells."""
-    section = SPEC.split("\n### %s\n" % heading)[1]
-    return [re.split(r" \| ", line[2:-2]) for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines() if line.startswith("| ")]
-
-
-def constants(*types):
-    """What the module calls by a name in capitals, of these types."""
-    return {name: value for name, value in vars(bash_tool).items() if name.isupper() and name[0] != "_" and type(value) in types}
-
-
-# ---- SPEC.md for some levels of conformance: make spec-for LEVELS=core,server -------------------------------------------
-
-# A level is built upon others: whoever asks for it gets them too. "oracle" is what explains this implementation alone.
-UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
-TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
-BLOCK = re.compile(r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
-                   r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$", re.MULTILINE)
-REFERENCE = r"(?:\d{3}(?:\.\d+)?|[1-7]\.\d{1,2}|section \d)"
-
-
-def holds_clause(levels, number):
-    return any(fnmatch.fnmatch(number, glob) for level in levels for glob in LEVELS[level])
-
-
-def table_for(table, held):
-    """The table without the rows and columns of other levels, and without the column that says so; "" if no row is left."""
-    head, rule, *rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
-    column = head.index("level") if "level" in head else None
-    shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
-    kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
-    if head[0] == "subject":        # the index
-        ours = {number for number in CLAUSES if holds_clause(held, number)}
-        kept = [[row[0], " ".join(n for n in row[1].split() if n in ours), row[2]] for row in kept if ours & set(row[1].split())]
-    lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
-    return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
-
-
-def without_references(text, known):
-    """The text without the references, in parentheses or in the index, to what is not among the known numbers."""
-    def kept(match):
-        numbers = [number for number in match.group(1).split(", ") if number in known]
-        return " (%s)" % ", ".join(numbers) if numbers else ""
-    text = re.sub(r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$", lambda row: " | %s |" % kept(row).strip(" ()"), text, flags=re.MULTILINE)
-    return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
-
-
-def without_jobs(body):
-    """An example for a tool that has no background commands: its answers do not name them."""
-    return body.replace("| %s\n" % bash_tool.LONGER_MODES, "").replace(bash_tool.LONGER_MODES + "\n", "")
-
-
-def spec_for(*levels):
-    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains."""
-    held, clauses = set(levels), set()
-    while not held >= {below for level in held for below in UPON[level]}:
-        held |= {below for level in held for below in UPON[level]}
-    scopes, last, blocks = [], True, []     # of each heading above: its depth, whether its text is shown; the last block was
-    for block in BLOCK.findall(SPEC):
-        depth, tag = len(re.match("#*", block).group()), TAG.match(block)
-        if depth:
-            scopes = [(d, shown) for d, shown in scopes if d < depth]
-            clause = re.match(r"#### REQ-BASH-(\S+)", block)
-            shown = all(shown for _, shown in scopes) and (clause is None or holds_clause(held, clause.group(1)))
-            scopes.append((depth, shown))
-        elif block.startswith("Level: "):
-            scopes[-1] = (scopes[-1][0], scopes[-1][1] and bool(held & set(block[7:].rstrip(".").split(", "))))
-            continue
-        elif tag:
-            last = bool(held & set(tag.group(3).split(", "))) != bool(tag.group(2))
-            block = tag.group(1) + block[tag.end():]
-        elif block and not block.startswith("```"):
-            last = True
-        if all(shown for _, shown in scopes) and (depth or last or not block):
-            block = table_for(block, held) if block.startswith("|") else block
-            blocks.append(without_jobs(block) if block.startswith("```") and "jobs" not in held else block)
-    for n in reversed(range(len(blocks))):      # a heading with nothing below it
-        below = next((other for other in blocks[n + 1:] if other), "#")
-        if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
-            blocks[n] = ""
-    numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
-    known = numbers | {"section " + number for number in numbers}
-    blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
-    blocks[0] += "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels." % " and ".join(
-        name for name in UPON if name in held)
-    return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
-
-
-@pytest.mark.parametrize("levels", [("core",), ("server",), ("command line",), ("library",), ("jobs", "server"), ("JOBS", "server"),
-                                    ("STREAMS", "library"), ("GUARDED", "command line"), tuple(UPON)], ids=",".join)
-def test_spec_for_levels(levels):
-    """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
-    text, known = spec_for(*levels)
-    held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
-    assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
-    examples = [body for n, _, body in EXAMPLES if holds_clause(held, n)]
-    assert [body for _, _, body in FENCE.findall(text)] == ([*map(without_jobs, examples)] if "jobs" not in held else examples)
-    assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
-    prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
-    named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
-    assert not named & (spec_for(*UPON)[1] | {number[:3] for number in CLAUSES}) - known
-    assert {number for number in re.findall(r"\(([1-7]\.\d+)[,)]", prose)} <= known
-    assert not re.search(r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", ""))
-
-
-def test_spec_small_decisions():
-    """What 4.4, 4.8 and 4.12 to 4.14 decide in one sentence each, since a blind implementation had read it otherwise."""
-    env = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LC_CTYPE", "LANG")}
-    with Client("--mode", "default", env=dict(env, LC_ALL="", LC_CTYPE="", LANG="", BASH_TOOL_TIMEOUTS="")) as client:
-        def answer(params, method="tools/call"):
-            said = client.ask(method, **params)
-            return said["result"] if "result" in said else said["error"]["code"]
-
-        def text(**arguments):
-            return answer({"name": "bash", "arguments": arguments})["content"][0]["text"]
-
-        assert text(command=1.0) == '[system error: invalid arguments: "command" must be a string, got number]'
-        assert text(cmd=None, command=":").startswith('[system error: invalid arguments: unknown key "cmd"')
-        assert text(command="echo ${LC_CTYPE:-$LANG}") == "C.UTF-8\n"
-        version = "io.modelcontextprotocol/protocolVersion"
-        assert "resultType" not in answer({"_meta": {version: None}}, "tools/list")
-        assert "resultType" not in answer({"protocolVersion": "2025-06-18", "_meta": {version: "2026-07-28"}}, "initialize")
-        assert "resultType" in answer({}, "server/discover") and answer({"_meta": {version: 7}}, "tools/list") == -32602
-        for value, taken in (("0." + "1" * 1001, True), ("1" * 1000, True), ("1" * 1001, False), ("[" * 500 + "]" * 500, True)):
-            client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
-            assert client.receive()["id"] == (7 if taken else None), value[:9]
-    for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
-        assert cli("--mcp", env=dict(os.environ, **{"BASH_TOOL_" + name: value})).returncode == 125, (name, value)
-
-
-def test_spec_levels():
-    """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
-    assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
-    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
-    globs = [glob for level in LEVELS.values() for glob in level]
-    assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
-    assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
-    index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
-    assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
-    sections = re.findall(r"^###? (\d\.?\d*) ", SPEC, re.MULTILINE)
-    assert set(re.findall(r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| ")))) <= set(sections)
-
-
-def test_spec_profiles():
-    """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
-    head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 5]
-    assert head[1:] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
-    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {"description", "parameters", "required"}
-    for field, *cells in rows:
-        for cell, name in zip(cells, head[1:]):
-            value = getattr(getattr(bash_tool, name), field.strip("`"))
-            if field in ("`truncation`", "`format`"):
-                value = value.name
-            elif field == "`cleaning`":
-                value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[value]
-            elif field == "`streams`":
-                value = value.name.lower()
-            elif hasattr(value, "value"):
-                value = value.value
-            elif not isinstance(value, str):
-                cell, value = cell if cell == "–" else json.loads(cell), dict(value) if hasattr(value, "items") else value
-            assert cell in ("–", value), (field, name)
-
-
-def test_spec_definitions():
-    """The definitions in SPEC.md are those that the tool gives, in its order."""
-    known = {name: json.loads(body) for name, body in fenced("definition")}
-    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
-    (_, without), = fenced("without-jobs")
-    modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
-    assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
-    for name, profile in PROFILES.items():
-        same, tool = known[name], bash_tool.BashTool("/", profile=profile)
-        mcp = {**known["mcp"], "inputSchema": same["input_schema"], **{key: same[key] for key in ("name", "description")}}
-        assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
-    assert json.dumps(dict(bash_tool.OUTPUT_SCHEMA)) == json.dumps(known["structured"]["outputSchema"])
-
-
-def test_spec_constants():
-    """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
-    rows = [row for heading in ("4.10 Constants", "4.13 The Model Context Protocol") for row in rows_of(heading) if re.fullmatch("`[A-Z_]+`", row[0])]
-    units = {"KIB": 1024, "MIB": 1024 ** 2}
-    assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
-    assert len(rows) == len({row[0] for row in rows})
-    told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
-    for name, text in constants(str).items():
-        assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
-
-
-def test_spec_results_and_errors():
-    """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
-    fields = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
-    assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
-    over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
-    assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
-    ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
-    assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
-
-
-def test_spec_environment_and_patterns():
-    """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command line."""
-    (_, table), = fenced("environment")
-    (_, editor), = fenced("editor")
-    pairs = dict(pair.split("=", 1) for pair in table.split())
-    editor, sequence = editor.split("\n")
-    assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor), "GIT_SEQUENCE_EDITOR": sequence} == dict(bash_tool.NON_INTERACTIVE)
-    dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
-    assert dropped == sorted(bash_tool.DROPPED_NAMES)
-    words = {name: body.split() for name, body in fenced("words")}
-    endings = words.pop("SECRET_ENDINGS")
-    assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
-    for name in ("SECRET_WORDS", "PLAIN_WORDS", "LOCATION_WORDS", "PLAIN_NAMES", "PLAIN_VALUES"):
-        assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
-    assert not words
-    assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
-    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
-    patterns = dict(fenced("pattern"))
-    assert len(patterns) == 7
-    del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
-    for name, lines in patterns.items():
-        pattern = getattr(bash_tool, "_" + name)
-        assert lines.replace("\n", "") == (pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()), name
-    options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
-    server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
-    assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
-    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
-    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add\("(--[a-z-]+)"', SOURCE))
-
-
-def test_readme_and_help_list_the_environment():
-    """README and --help name each variable that is set and each that is taken out, and no other one of that kind."""
-    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## The environment of a command\n")[1].split("\n## ")[0]
-    named, removed = (set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0])) for word in ("Set", "Taken out"))
-    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed == set(bash_tool.DROPPED_NAMES)
-    told = cli("--help").stdout.decode()
-    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(re.findall(r"\b[A-Z_]{3,}\b", told)) and "--keep-env" in told
-
-
-def unfolded(lines):
-    """The lines of a step, each with the `| ` lines right below it put into it."""
-    whole, more = [], []
-    for line in [*lines, ""]:
-        if re.match(r"\|( |$)", line) and whole and re.match(r"[>$] |-> |<- ", whole[-1]):
-            more.append(line[2:])
-            continue
-        if more:
-            script = json.dumps("\n".join(more), ensure_ascii=False)
-            as_it_is = whole[-1].startswith("$ ")
-            below = re.sub("(?<=: )…(?=[,}])", lambda _: script, whole[-1])
-            whole[-1] = below if below != whole[-1] else ("\n" if as_it_is else " ").join([whole[-1], *more])
-            more = []
-        whole.append(line)
-    return whole[:-1]
-
-
-def steps_of(body):
-    """The steps of an example: what is done, the lines below it, and those of them that are the expected text."""
-    steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
-    assert steps[0] == "" and len(steps) > 1
-    for step in steps[1:]:
-        line, *rest = unfolded(step.rstrip("\n").split("\n")) if step.rstrip("\n") else [step]
-        expected = [r for r in rest if not re.match(r"(! error$|\? |<- )", r)]
-        if step.endswith("\n\n") and step is not steps[-1]:
-            expected.append("")
-        yield line, rest, expected
-
-
-def dumped_examples():
-    """The examples of SPEC.md, for a runner in any language."""
-    kinds = {">": "call", "$": "shell", "-": "send"}
-    return [{"clause": number, "head": head, "black_box": on_the_wire(head, body), "steps": [
-        {kinds[line[0]]: line.partition(" ")[2], "expect": "\n".join(expected), "error": "! error" in rest,
-         "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")], "probes": [words[2:] for words in rest if words.startswith("? ")]}
-        for line, rest, expected in steps_of(body)]} for number, head, body in EXAMPLES]
-
-
-class Conversation:
-    """Runs the steps of one example. The reader is the notation's definition; see SPEC.md, section 1."""
-
-    def __init__(self, head, folder):
-        changes, base, deny = {}, MODES, ()
-        self.cancel_after, self.structured = None, False
-        for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
-            if key == "cancel_after":
-                self.cancel_after = float(value)
-            elif key == "timeouts_s":
-                changes[key] = dict(base.timeouts_s, **json.loads(value))
-            elif key == "profile":
-                base = PROFILES[value]
-            elif key == "deny":
-                deny = json.loads(value)
-            elif key == "structured":
-                self.structured = json.loads(value)
-            elif key == "on_timeout":
-                changes[key] = bash_tool.OnTimeout(value)
-            else:
-                changes[key] = json.loads(value)
-        self.folder, self.bound, self.took, self.stopped = folder, {}, 0.0, False
-        self.tool = BashTool(folder, profile=dataclasses.replace(base, **changes), deny=deny)
-        self.timeouts, self.client = {mode: limit for mode, limit in self.tool.profile.timeouts_s.items() if limit != base.timeouts_s[mode]}, None
-        commands = folder.parent / "commands"
-        commands.mkdir()
-        for name, words in (("bash_tool", [sys.executable, str(TOOL)]), ("python3", [sys.executable])):
-            (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
-            (commands / name).chmod(0o755)
-        self.env = dict(os.environ, PATH="%s:%s" % (commands, os.environ["PATH"]), PYTHONPATH=str(TOOL.parent),
-                        BASH_TOOL_DIR=str(TOOL.parent), BASH_TOOL_PYTHON=sys.executable)
-
-    def fill(self, text):
-        return re.sub(r"\{\{(\w+)\}\}", lambda m: self.bound.get(m.group(1), m.group(0)), text)
-
-    def step(self, line):
-        begun = time.monotonic()
-        if line.startswith("$ "):
-            done = subprocess.run(["bash", "-c", self.fill(line[2:])], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, timeout=60)
-            text, is_error = done.stdout.decode("utf-8"), False
-        else:
-            cancel = None
-            if self.cancel_after is not None:
-                cancel = Cancel()
-                threading.Timer(self.cancel_after, cancel.cancel).start() if self.cancel_after else cancel.cancel()
-            result = self.tool.call(self.fill(line[2:]), cancel=cancel)
-            text, is_error = result.text, result.is_error
-        self.took = time.monotonic() - begun
-        return text[:-1] if text.endswith("\n") else text, is_error
-
-    def speak(self, line):
-        """A line to a server, which is started for the first of them."""
-        if self.client is None:
-            self.client = Client(cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts,
-                                 structured=self.structured)
-        begun = time.monotonic()
-        if line == "EOF":
-            assert self.client.end() == 0
-        else:
-            self.client.send(self.fill(line).encode())
-        self.took = time.monotonic() - begun
-
-    def hear(self, line):
-        """The next line of the server holds what this one shows."""
-        begun = time.monotonic()
-        got = self.client.receive()
-        self.took += time.monotonic() - begun
-        assert got is not None, "the server has ended, with exit code %s" % self.client.process.wait(timeout=20)
-        self.holds(got, json.loads(line), json.dumps(got)[:3000])
-
-    def holds(self, got, shown, where):
-        if isinstance(shown, dict):
-            assert isinstance(got, dict) and set(shown) <= set(got), where
-            for key, value in shown.items():
-                self.holds(got[key], value, where)
-        elif isinstance(shown, list):
-            assert isinstance(got, list) and len(got) == len(shown), where
-            for one, other in zip(got, shown):
-                self.holds(one, other, where)
-        elif isinstance(shown, str) and isinstance(got, str):
-            self.expect(got, shown.split("\n"))
-        else:
-            assert (got, type(got)) == (shown, type(shown)), where
-
-    def expect(self, text, pattern_lines):
-        names, pattern = {}, ""
-        for n, line in enumerate(pattern_lines):
-            if line == "{{**}}":
-                pattern += r"(?:.*\n)*?"
-                continue
-            for piece in re.split(r"(\{\{(?:\*|\w+)\}\})", line):
-                name = re.fullmatch(r"\{\{(\w+)\}\}", piece)
-                if piece == "{{*}}":
-                    pattern += ".*"
-                elif name is None:
-                    pattern += re.escape(piece)
-                elif name.group(1) in self.bound:
-                    pattern += re.escape(self.bound[name.group(1)])
-                elif name.group(1) in names:
-                    pattern += "(?P=%s)" % name.group(1)
-                else:
-                    names[name.group(1)] = True
-                    pattern += "(?P<%s>.+?)" % name.group(1)
-            pattern += "\n" if n < len(pattern_lines) - 1 else ""
-        match = re.fullmatch(pattern, text)
-        assert match, "expected\n%s\ngot\n%s" % ("\n".join(pattern_lines), text[:3000])
-        self.bound.update(match.groupdict())
-
-    def probe(self, words):
-        kind, *rest = self.fill(words).split()
-        path = self.folder / rest[0] if rest else None
-        if kind in ("dead", "alive"):
-            pid = number_in(path)
-            assert eventually(lambda: alive(pid) == (kind == "alive")), words
-        elif kind == "within":
-            assert self.took < float(rest[0]), (words, self.took)
-        else:
-            known = {"exists": path.exists, "absent": lambda: not path.exists(),
-                     "mode": lambda: path.stat().st_mode & 0o7777 == int(rest[1], 8), "size": lambda: path.stat().st_size == int(rest[1])}
-            assert known[kind](), (words, path.exists() and path.stat())
-
-    def run(self, body, marks=True):
-        for line, rest, expected in steps_of(body):
-            if line.startswith("-> "):
-                self.speak(line[3:])
-                for words in rest:
-                    assert words.startswith(("<- ", "? ")), words
-                    self.hear(words[3:]) if words.startswith("<- ") else self.probe(words[2:])
-                continue
-            text, is_error = self.step(line)
-            self.expect(text, expected)
-            assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (is_error, line)
-            for words in rest:
-                if words.startswith("? "):
-                    self.probe(words[2:])
-
-
-def on_the_wire(head, body):
-    """Whether an example asks for nothing but what goes over a wire."""
-    heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
-    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
-    return heads <= {"profile", "timeouts_s", "grace_s", "structured"} and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
-
-
-@pytest.mark.parametrize("number, head, body", [
-    pytest.param(*each, id=each[0]) for each in EXAMPLES])
-def test_example(number, head, body, tmp_path, monkeypatch):
-    """Every example of SPEC.md holds."""
-    folder = tmp_path / "example"
-    folder.mkdir()
-    conversation = Conversation(head, folder)
-    with conversation.tool:
-        try:
-            conversation.run(body)
-        finally:
-            if conversation.client is not None:
-                conversation.client.__exit__()
-
-
-def test_spec_examples_can_be_dumped():
-    """The dump holds each example whole: what it tells apart, put together again, is the example."""
-    done = subprocess.run([sys.executable, str(HERE / "test_bash_tool.py"), "--dump-examples"], stdout=subprocess.PIPE, check=True)
-    examples = json.loads(done.stdout)
-    assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
-    for each, (_, head, body) in zip(examples, EXAMPLES):
-        lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
-        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
-        assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
-        for step in each["steps"]:
-            assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in lines for line in step["expect"].split("\n"))
-
-
 # ---- The judge ----------------------------------------------------------------------------------------------------------
-# `make wire SERVER='COMMAND …'` judges a server of the protocol, in any language: each clause of the levels that the server holds
-# is asked through what a client has: lines, the server's environment, directory, options and signals, files, and /proc. A
-# question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question has a folder and servers
-# of its own, and says what it sent, what came and what it expected. Nothing is expected beyond the text of SPEC.md, and no
+# `make wire SERVER='COMMAND …'` judges a server of the protocol, in any language: each clause of the levels that the
+# server holds
+# is asked through what a client has: lines, the server's environment, directory, options and signals, files, and /proc.
+# A
+# question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question has a folder
+# and servers
+# of its own, and says what it sent, what came and what it expected. Nothing is expected beyond the text of SPEC.md, and
+# no
 # answer is too late but by whole seconds; a question that finds only lateness is asked again by itself.
 
 UNASKED = {     # clauses of the levels core, server and jobs that no client can ask, and why
@@ -11014,7 +11162,8 @@ LONGEST_WAIT_S = 60.0   # for what must come at all; how long it may take is ask
 
 
 def asks(*clauses):
-    """Decorator: the function asks a server for these clauses; it raises Wrong where the answer is not what they say."""
+    """Decorator: the function asks a server for these clauses; it raises Wrong where the answer is not what they
+    say."""
     def decorate(function):
         for number in clauses:
             QUESTIONS.setdefault(number, []).append(function)
@@ -12265,7 +12414,8 @@ VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"
 
 
 def answers_to(q, wire, *rows):
-    """Each line is answered with an error of this code and this id; for a code of 0 with a result, for None with nothing."""
+    """Each line is answered with an error of this code and this id; for a code of 0 with a result, for None with
+    nothing."""
     for line, code, number in rows:
         wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
         if code is None:
@@ -13162,7 +13312,8 @@ class Judge:
 
     @staticmethod
     def absolute(words):
-        """The command line, fit for another directory: its program, and what it names that is there, by absolute paths."""
+        """The command line, fit for another directory: its program, and what it names that is there, by absolute
+        paths."""
         first = shutil.which(words[0])
         return [os.path.abspath(first) if first else words[0], *(
             os.path.abspath(word) if not word.startswith("-") and os.path.exists(word) else word for word in words[1:])]
@@ -13321,8 +13472,10 @@ def judge(arguments):
 
 # ---- The judge is judged: a panel of broken servers
 
-# Stands between the judge and a server, and changes what goes through as a row of JSON says: `options` are added, those of `without`
-# are dropped, `env` is set, `at_end` is a last command, and of a pair of a pattern and what takes its place `command` changes the commands of calls, `heard` and
+# Stands between the judge and a server, and changes what goes through as a row of JSON says: `options` are added, those
+# of `without`
+# are dropped, `env` is set, `at_end` is a last command, and of a pair of a pattern and what takes its place `command`
+# changes the commands of calls, `heard` and
 # `said` the lines to and from the server.
 MIDDLEMAN = r"""
 import json, os, re, signal, subprocess, sys, threading
@@ -13365,7 +13518,8 @@ sys.exit(code)
 """
 
 
-# Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the saboteur's new one, a
+# Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the
+# saboteur's new one, a
 # pair is a change of the source, a dict a row of the middleman. A clause that is not here has its saboteur alone.
 BROKEN = {
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
@@ -13441,43 +13595,6 @@ def judge_the_judge(arguments):
     print("caught %d of %d broken servers, of %d clauses, in %d s" % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun))
     judge.close()
     return len(panel) - sum(caught.values())
-
-
-# ---- The file itself ----------------------------------------------------------------------------------------------
-
-def test_pure_above_the_line():
-    """Above the line no function names the operating system; below it nothing is used before its definition."""
-    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if text.startswith("# ==== Below this line"))
-    for node in ast.walk(ast.parse(SOURCE)):
-        if isinstance(node, ast.FunctionDef) and node.lineno < line:
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            assert not names & {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}, node.name
-
-
-def test_names_of_the_tests_are_defined_once():
-    """No function, class or constant of this file takes the name of another."""
-    tree, names = ast.parse(Path(__file__).read_text(encoding="utf-8")), collections.Counter()
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names[node.name] += 1
-        elif isinstance(node, ast.Assign):
-            names.update({name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)})
-    assert not [name for name, count in names.items() if count > 1]
-
-
-def test_public_docstrings_and_doctests():
-    """Every public name says what it gives; the sessions in docstrings are true."""
-    assert doctest.testmod(bash_tool).failed == 0
-    for name in bash_tool.__all__:
-        assert name == "__version__" or name.isupper() or getattr(bash_tool, name).__doc__
-
-
-def test_depends_on_nothing():
-    """The module imports the standard library alone, and parses as Python 3.9."""
-    tree = ast.parse(SOURCE, feature_version=(3, 9))
-    imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported <= getattr(sys, "stdlib_module_names", imported)
 
 
 # ---- Saboteurs ----------------------------------------------------------------------------------------------------
@@ -13849,7 +13966,8 @@ DISTURBANCES = {        # what runs beside the suite, and its environment
 
 
 def run_flakes(runs, arguments):
-    """Runs the suite so often, under each disturbance in turn; prints what was ever red; returns how many tests that were."""
+    """Runs the suite so often, under each disturbance in turn; prints what was ever red; returns how many tests that
+    were."""
     red, table = collections.defaultdict(list), {name: [] for name in DISTURBANCES}
     for n in range(runs):
         name = list(DISTURBANCES)[n % len(DISTURBANCES)]
@@ -13886,10 +14004,14 @@ def run_flakes(runs, arguments):
 
 
 # ---- Mutants: `make mutation` ---------------------------------------------------------------------------------------
-# mutmut makes them; they are run here, as files: what mutmut itself runs is one file that holds all of them and imports mutmut,
-# which a detached copy (python -I -S) cannot. Of its changes to a string only the XX is taken, not those of the case. What is
-# mutated is each function, and in sections 4 and 5 the tables and patterns too. A mutant is run against those tests that enter
-# its function, in any process, the most specific first, in namespaces of its own, because one that takes everybody for a member
+# mutmut makes them; they are run here, as files: what mutmut itself runs is one file that holds all of them and imports
+# mutmut,
+# which a detached copy (python -I -S) cannot. Of its changes to a string only the XX is taken, not those of the case.
+# What is
+# mutated is each function, and in sections 4 and 5 the tables and patterns too. A mutant is run against those tests
+# that enter
+# its function, in any process, the most specific first, in namespaces of its own, because one that takes everybody for
+# a member
 # of its tree would kill everybody. What no test kills is explained here, or `make mutation` fails.
 
 PURE = {"2", "3", "4", "5"} | {"9." + name for name in (
@@ -14054,7 +14176,8 @@ class Share:
 
 
 class Chosen:
-    """A plugin of pytest: runs these tests in this order. With `hits` it writes there which test runs, and for how long."""
+    """A plugin of pytest: runs these tests in this order. With `hits` it writes there which test runs, and for how
+    long."""
 
     def __init__(self, tests=None, hits=None):
         self.tests, self.hits = tests, hits
@@ -14136,7 +14259,8 @@ def confined(within_s, source, arguments, chosen):
 
 
 def side_by_side(runs, at_once):
-    """Begins each of the runs, given as (name, arguments of confined), so many at once; yields name, exit code and folder as they end."""
+    """Begins each of the runs, given as (name, arguments of confined), so many at once; yields name, exit code and
+    folder as they end."""
     runs, underway = iter(runs), {}
     while True:
         for name, arguments in itertools.islice(runs, at_once - len(underway)):
