@@ -5646,7 +5646,8 @@ def test_only_the_monotonic_clock_decides():
     """Wall-clock time is written down for people; no deadline is made of it."""
     lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
     assert len(lines) == 3 and '"created": time.time()' in lines[0]
-    assert lines[1:] == ["return max(0.0, time.time() - known.created)", "age_s = max(0.0, time.time() - job.created)"]
+    assert lines[1:] == ["return max(0.0, time.time() - known.created)",
+                         "record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)"]
 
 
 def test_git_leaves_no_lock():
