@@ -795,7 +795,7 @@ def test_req_bash_003_1_answers_at_once():
 
 
 @clause("003.2", saboteur=("        if self.plan.background:\n            self.detach()\n",
-                           "        if False:\n            self._detach()\n"))
+                           "        if self.plan.background:\n            pass\n"))
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
@@ -5587,7 +5587,7 @@ TOUR = [    # once everything, so that no luck is needed
                                     "        while self.status == \"running\" and self._is_supervised():\n"
                                     "            passed_s"))
 @fault("jobs_machine-9", saboteur=("        if self.plan.background:\n            self.detach()\n",
-                                   "        if True:\n            self.detach()\n"))
+                                   "        self.detach()\n        if self.plan.background:\n            pass\n"))
 @fault("jobs_machine-8", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
                                    "if PROC is None or known.pid < 2:\n        return []"))
 @fault("jobs_machine-7", saboteur=("self._shown_bytes = self._shown_up_to(shown_bytes)", "self._shown_bytes = 0"))
