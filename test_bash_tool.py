@@ -4774,6 +4774,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered():
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not os.path.exists("ran")
 
 
+@needs_files
 @clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
 @given(st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
        st.sampled_from(["bash", ["env", "bash"]]), st.sampled_from(["default", "background"]))
