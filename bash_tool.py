@@ -4945,11 +4945,11 @@ class BashTool:
         jobs = []
         for path in paths:
             try:
-                job = self._jobs.own(path) or Job(path, self.profile.grace_s)
+                job = Job(path, self.profile.grace_s)
             except OSError:             # removed to make room, damaged, or another user's
                 continue
             if job.pid:
-                jobs.append(job)
+                jobs.append(self._jobs.own(path) or job)
             elif job.status != "running":   # the supervisor died while it started the job
                 remove_files(path)
         return sorted(jobs, key=lambda job: job.created)
