@@ -5002,6 +5002,15 @@ def test_req_bash_027_5_waiting_for_a_line():
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
+    with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:      # a job ends while a call runs that is then withdrawn
+        client.ask("logging/setLevel", level="info")
+        pid = client.start("until [ -e go ]; do sleep 0.05; done")
+        number = client.begin("touch go; echo $$ > withdrawn; sleep 50")
+        assert client.receive()["method"] == "notifications/message"
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        assert eventually(lambda: not alive(number_in("withdrawn")))
+        assert [one[0] for one in told_in(client.call("sleep 0.5")["content"][0]["text"])] == [pid]
+    os.unlink("go")
     slow = {"default": 20} if name == "modes" else {"default": 0.3}
     with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
         mode = {"mode": "background"} if name == "modes" else {}
