@@ -12834,6 +12834,13 @@ def the_log_tells_of_jobs(q):
     q.equal(message.get("method"), "notifications/message", "what comes when the job ends:")
     q.match(r"background process %d failed: exit status 3 after .*" % number, message["params"]["data"])
     q.equal(message["params"]["level"], "info", "level:")
+    for level in (None, "error"):
+        wire = q.server()
+        if level is not None:
+            q.equal(wire.ask("logging/setLevel", level=level), {})
+        job_of(q, "sleep 1", wire)
+        number = wire.begin("sleep 3")
+        q.equal(wire.receive().get("id"), number, "id of what comes first after the end of a job, with the level %s:" % level)
 
 
 @asks("025.19")
