@@ -1897,6 +1897,9 @@ def data_file(data: str | bytes) -> int:
         except OSError as failed:
             _close(fd)
             problem = failed
+        except ValueError:              # lone surrogates: no encoding has them
+            _close(fd)
+            raise
     raise problem
 
 
@@ -4709,11 +4712,11 @@ def _refusal(request: Request, deny: Sequence[str],
     return None
 
 
-def _withheld_notes(untold: dict[str, None], outcome: Outcome) -> tuple[str, ...]:
-    """The note of the withheld names that an answer has to tell: each of them once, by the call
-    that takes it out of the table."""
+def _withheld_notes(untold: dict[str, None], names: Iterable[str]) -> tuple[str, ...]:
+    """The note of these withheld names: each of them once, by the call that takes it out of the
+    table."""
     told = []
-    for name in names_to_tell(tuple(untold), outcome.command, outcome):
+    for name in names:
         if untold.pop(name, "told by another thread") is None:
             told.append(shown(name))
     return (NOTE_WITHHELD.format(names=", ".join(told)),) if told else ()
@@ -4725,6 +4728,7 @@ class Draft(NamedTuple):
     job: Job | None = None      # that the answer is about
     starts_job: bool = False    # whose end is to be told
     is_error: bool | None = None    # in the place of what the outcome says
+    passed: tuple[str, ...] = ()    # names of variables that came with the call
 
 
 class JobTable:
@@ -5020,7 +5024,8 @@ class BashTool:
         outcome = draft.outcome
         notes = (*self._jobs.told(draft), *outcome.notes)
         if outcome.status != "rejected":
-            notes += _withheld_notes(self._untold, outcome)
+            untold = [name for name in tuple(self._untold) if name not in draft.passed]
+            notes += _withheld_notes(self._untold, names_to_tell(untold, outcome.command, outcome))
         result = present(outcome._replace(notes=notes), self.profile)
         return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
@@ -5050,7 +5055,8 @@ class BashTool:
                 self._files.append(job.output_file)
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
-            return Draft(outcome, job, starts_job=answer.runs_on)
+            return Draft(
+                outcome, job, starts_job=answer.runs_on, passed=tuple(request.env or ()))
         finally:
             self._jobs.leave(place)
 
@@ -5390,27 +5396,29 @@ class Server:
             self._unsent = memoryview(json.dumps(message).encode() + b"\n")
         poller = select.poll()
         poller.register(self._wake, select.POLLIN)
-        if not self._at_end:    # where there is no room, only that the client has left is noticed
-            left = getattr(select, "POLLRDHUP", 0)      # of a socket, on Linux
-            poller.register(self._source, select.POLLIN if has_room else left)
+        if not self._at_end:
+            # Without room nothing is read, until the client has closed its end (POLLHUP comes
+            # unasked for a pipe, POLLRDHUP is for a socket): then no more than a buffer is left.
+            closed = getattr(select, "POLLRDHUP", 0)
+            poller.register(self._source, select.POLLIN if has_room else closed)
         if self._has_reader:    # that the reader of a pipe has gone comes unasked, as POLLERR
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
             self._signals += sum(map(bool, os.read(self._wake, READ_BYTES)))
         if self._source in events:
-            self._read(has_room)
+            self._read()
         if self._sink in events:
             self._write(events[self._sink] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             self._take(self._inbox.popleft())
 
-    def _read(self, has_room: bool) -> None:
+    def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
         byte more than is allowed."""
         chunk = b""
         with suppress(OSError):         # ECONNRESET: the client has left, and did not read all
-            chunk = os.read(self._source, READ_BYTES) if has_room else b""
+            chunk = os.read(self._source, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")     # the last line may have no newline
         self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]

@@ -4169,6 +4169,18 @@ def hostile_messages():
         st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
 
 
+def test_no_message_is_lost_at_the_end_of_input():
+    """A client that has written all its requests into a pipe and closed it gets each answer, however late it reads."""
+    messages = b"".join(b'{"jsonrpc": "2.0", "id": %d, "method": "ping"}\n' % n for n in range(5000))
+    with subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        writer = threading.Thread(target=lambda: (server.stdin.write(messages), server.stdin.close()))
+        writer.start()
+        writer.join(1)      # the server has no room for more answers by then
+        answers = [json.loads(line)["id"] for line in server.stdout]
+        writer.join()
+    assert answers == list(range(5000))
+
+
 @clause("025.12", saboteur=('message.get("jsonrpc") != "2.0" or ', ""))
 def test_req_bash_025_12_no_request():
     reached = set()
@@ -4756,6 +4768,11 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
             assert result.stdout.startswith("%s\n" % here) and result.exit_code == 0, result
             has = {"PAGER": "cat", "LANG": "C.UTF-8", "MY_TOKEN": "the tool's", "EMPTY": "unset", **own}
             assert (here / "told").read_bytes().decode().split("\0")[:4] == [has[name] for name in names.split()]
+    with pytest.MonkeyPatch.context() as patch:      # a variable of the call is passed: no note says that it is not
+        patch.setenv("AN_API_KEY", "withheld")
+        with BashTool() as tool:
+            assert tool.run("echo $AN_API_KEY", env={"AN_API_KEY": "mine"}).text == "mine\n"
+            assert "because it looks secret: AN_API_KEY" in tool.run("echo ${AN_API_KEY-none}").text
     for wrong in (dict(env={"A": 1}), dict(env={1: "A"}), dict(stdin=7), dict(stdin=["x"]), dict(cwd="a\0b")):
         with pytest.raises(ValueError):
             BashTool().run("touch ran", **wrong)
@@ -4776,6 +4793,16 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered():
 
 
 @needs_files
+def test_input_that_is_no_text_costs_no_descriptor():
+    with BashTool() as tool:
+        tool.run("true")
+        before = descriptors()
+        for _ in range(3):
+            with pytest.raises(ValueError):
+                tool.run("cat", stdin="ok\udc80")
+        assert descriptors() == before
+
+
 @clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
 @given(st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
        st.sampled_from(["bash", ["env", "bash"]]), st.sampled_from(["default", "background"]))
