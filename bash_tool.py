@@ -4043,7 +4043,8 @@ class Exchange:
             return self._find_supervisor(fds)
         except OSError as problem:
             return Answer(Outcome(
-                "failed", error="spawn_failed", reason="no place for the input: " + _reason(problem)))
+                "failed", error="spawn_failed",
+                reason="no place for the input: " + _reason(problem)))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -4602,7 +4603,8 @@ class ShownJob:
         return Outcome(
             known.status, exit_code=known.exit_code, signal=known.signal, error=known.error,
             reason=known.reason, limit_s=known.limit_s,
-            streams=(fit(stream, profile),), total_bytes=stream.total_bytes, pid=self.job.pid, notes=tuple(known.notes),
+            streams=(fit(stream, profile),), total_bytes=stream.total_bytes,
+            pid=self.job.pid, notes=tuple(known.notes),
             saved=Saved(self.job.output_file, "", False))
 
 
@@ -5070,7 +5072,8 @@ class BashTool:
             text=request.command.encode("utf-8"), shell=self._shell,
             has_input=request.stdin is not None, cwd=os.fsencode(request.cwd or self.cwd),
             cwd_required=request.cwd is not None, env=env, limits=_limits(request, profile),
-            streams=profile.streams.value, background=request.mode == "background", watched=watched, saves=profile.saving is not Saving.NEVER,
+            streams=profile.streams.value, background=request.mode == "background", watched=watched,
+            saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
             limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
             count_lines="max_output_lines" in profile.truncation.limits,
@@ -5529,6 +5532,7 @@ class Server:
         answer: Draft | dict[str, Any]
 
         def tell(text: str) -> None:
+            """Takes live output from the thread of the call."""
             underway.add(text)
             self._wake_up()
 
@@ -5708,6 +5712,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     cancel = Cancel()
 
     def interrupted(number: int, _: object) -> None:
+        """Cancels; the third signal leaves the next one its default action."""
         cancel.cancel()
         if cancel.count > 2:    # even the writing stalls: the next one ends this process, and so
             signal.signal(number, signal.SIG_DFL)       # the command
