@@ -35,6 +35,12 @@ flakes: $(VENV)/ready   ## the suite again and again, disturbed in six ways; pri
 types: $(VENV)/ready    ## mypy --strict
 	$(IN_VENV) -m mypy
 
+FORMAT = $(IN_VENV) -m ruff format --quiet
+.PHONY: format
+format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes nothing and fails where it would
+	$(FORMAT) $(ARGS) bash_tool.py
+	$(FORMAT) $(ARGS) --line-length 120 test_bash_tool.py bench_bash_tool.py
+
 .PHONY: spec
 spec: $(VENV)/ready     ## only the executed examples of SPEC.md, and what ties SPEC.md to the tests
 	$(IN_VENV) -m pytest -k 'spec or example' $(ARGS)

@@ -76,14 +76,34 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import (
-    Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence, Union, overload)
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Sequence,
+    Union,
+    overload,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "BashTool", "Result", "Job", "Cancel",
-    "Profile", "OnTimeout", "MODES", "JOBS", "STREAMS", "GUARDED", "PROFILES",
-    "__version__"]
+    "BashTool",
+    "Result",
+    "Job",
+    "Cancel",
+    "Profile",
+    "OnTimeout",
+    "MODES",
+    "JOBS",
+    "STREAMS",
+    "GUARDED",
+    "PROFILES",
+    "__version__",
+]
 
 
 # ---- 1 Limits and words ------------------------------------------------------------------------
@@ -95,6 +115,7 @@ __all__ = [
 KIB = 1024
 MIB = 1024 * KIB
 
+# fmt: off
 DEFAULT_TIMEOUT_S = 30.0
 SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
@@ -153,13 +174,15 @@ PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with 
                             # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
 FLUSH_S = 2.0               # for a client that has closed its end and may still read
+# fmt: on
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
 COMMAND_KILLED = "[command failed: exit code {code} ({signal})]"
-COMMAND_KILLED_HARD = ("[command failed: exit code {code} ({signal}); "
-                       "not sent by this tool; possibly out of memory]")
+COMMAND_KILLED_HARD = (
+    "[command failed: exit code {code} ({signal}); not sent by this tool; possibly out of memory]"
+)
 COMMAND_TIMED_OUT = "[command timed out after {limit}]"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
 COMMAND_CANCELLED = "[command cancelled]"
@@ -170,7 +193,7 @@ SNIP = "\n\n[snip]\n\n"
 FULL_OUTPUT = "[full output: {path}]"
 FULL_OUTPUT_PARTLY = "[full output may be incomplete: {path} ({reason})]"
 FULL_OUTPUT_LOST = "[full output was not saved: {reason}]"
-NO_OUTPUT = "[no output]"   # model APIs refuse empty and blank texts: nanobot#949, adk-go#1353
+NO_OUTPUT = "[no output]"  # model APIs refuse empty and blank texts: nanobot#949, adk-go#1353
 
 NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
@@ -179,16 +202,22 @@ NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
 NOTE_NOT_KEPT = "ended at its timeout, because it could not be recorded as a job ({reason})"
 NOTE_SURVIVED = "could not be killed: {named}"
-NOTE_BLIND = ("what the command started outside its process group may still run: "
-              "it could not be looked for")
-NOTE_HANGS = ("the supervisor of the command (pid {pid}) does not answer and was ended: "
-              "what the command started may still run")
-NOTE_CWD = ("the working directory {cwd} is gone ({reason}); "
-            "the command ran in an empty scratch folder")
+NOTE_BLIND = (
+    "what the command started outside its process group may still run: it could not be looked for"
+)
+NOTE_HANGS = (
+    "the supervisor of the command (pid {pid}) does not answer and was ended: "
+    "what the command started may still run"
+)
+NOTE_CWD = (
+    "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
+)
 NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
-NO_SCRATCH = ("the working directory {cwd} is gone ({reason}), "
-              "and no scratch folder could be made ({problem})")
+NO_SCRATCH = (
+    "the working directory {cwd} is gone ({reason}), "
+    "and no scratch folder could be made ({problem})"
+)
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
@@ -199,8 +228,10 @@ NOWHERE = "nowhere (no file could be written: {reason})"
 JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
 JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
 JOB_NOTE = "\n\n[background process {how}]\n"
-TOO_MANY_JOBS = ("too many background jobs ({count} of at most {most}); "
-                 "stop one with kill -9 -PID to make room: {named}")
+TOO_MANY_JOBS = (
+    "too many background jobs ({count} of at most {most}); "
+    "stop one with kill -9 -PID to make room: {named}"
+)
 
 TAIL_NOTICE = "[{stream}: Showing last {shown}.{where}]"
 TAIL_FILE = " Full output: {path}"
@@ -237,12 +268,14 @@ For complex scripts, write them to a file first and then execute the file.
 DESCRIPTION_JOBS = (
     "Execute a bash command. Output truncated to last 2000 lines or 50KB; "
     "if truncated, full output saved to temp file. "
-    "Commands exceeding timeout are auto-backgrounded.")
+    "Commands exceeding timeout are auto-backgrounded."
+)
 DESCRIPTION_STREAMS = (
     "Execute a bash command in the sandbox. Returns stdout, stderr, and exit code. "
     "Use for running tests, installing dependencies, build commands, git operations, "
     "and any task requiring shell execution. "
-    "Prefer structured tools (read, write, edit, glob, grep) for file operations.")
+    "Prefer structured tools (read, write, edit, glob, grep) for file operations."
+)
 DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and stderr."
 
 # What stops a prompt, a pager, an editor or a full-screen program, and nothing else: a variable
@@ -251,55 +284,80 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
 _REFUSING_EDITOR = "sh -c 'echo \"there is no editor here: {advice}\" >&2; exit 1' --"
-ADVICE_TEXT = ("give the text as an argument (git commit -m), "
-               "or keep the proposed text with GIT_EDITOR=true")
-ADVICE_SEQUENCE = ("keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
-                   "or let a command such as sed -i change it")
-NON_INTERACTIVE = MappingProxyType({
-    "TERM": "dumb",             # no full-screen program, no moving cursor
-    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "GH_PAGER", "DELTA_PAGER",
-                     "BAT_PAGER", "PSQL_PAGER"), "cat"),
-    "AWS_PAGER": "",
-    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"),
-                    _REFUSING_EDITOR.format(advice=ADVICE_TEXT)),
-    "GIT_SEQUENCE_EDITOR": _REFUSING_EDITOR.format(advice=ADVICE_SEQUENCE),
-    "GIT_MERGE_AUTOEDIT": "no",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "false",
-    "SSH_ASKPASS": "false",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "SUDO_ASKPASS": "/bin/false",
-    "GCM_INTERACTIVE": "never",
-    "GH_PROMPT_DISABLED": "1",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "DEBCONF_NONINTERACTIVE_SEEN": "true",
-    "NEEDRESTART_SUSPEND": "1",
-    "APT_LISTCHANGES_FRONTEND": "none",
-    "PIP_NO_INPUT": "1",
-})
+ADVICE_TEXT = (
+    "give the text as an argument (git commit -m), or keep the proposed text with GIT_EDITOR=true"
+)
+ADVICE_SEQUENCE = (
+    "keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
+    "or let a command such as sed -i change it"
+)
+NON_INTERACTIVE = MappingProxyType(
+    {
+        "TERM": "dumb",  # no full-screen program, no moving cursor
+        **dict.fromkeys(
+            (
+                "PAGER",
+                "GIT_PAGER",
+                "MANPAGER",
+                "SYSTEMD_PAGER",
+                "GH_PAGER",
+                "DELTA_PAGER",
+                "BAT_PAGER",
+                "PSQL_PAGER",
+            ),
+            "cat",
+        ),
+        "AWS_PAGER": "",
+        **dict.fromkeys(
+            ("EDITOR", "VISUAL", "GIT_EDITOR"), _REFUSING_EDITOR.format(advice=ADVICE_TEXT)
+        ),
+        "GIT_SEQUENCE_EDITOR": _REFUSING_EDITOR.format(advice=ADVICE_SEQUENCE),
+        "GIT_MERGE_AUTOEDIT": "no",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "SSH_ASKPASS": "false",
+        "SSH_ASKPASS_REQUIRE": "never",
+        "SUDO_ASKPASS": "/bin/false",
+        "GCM_INTERACTIVE": "never",
+        "GH_PROMPT_DISABLED": "1",
+        "DEBIAN_FRONTEND": "noninteractive",
+        "DEBCONF_NONINTERACTIVE_SEEN": "true",
+        "NEEDRESTART_SUSPEND": "1",
+        "APT_LISTCHANGES_FRONTEND": "none",
+        "PIP_NO_INPUT": "1",
+    }
+)
 # What would make bash run or believe something that is not in the command, or gpg ask on a terminal
 # that the command does not have.
 DROPPED_NAMES = frozenset(
-    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split())
+    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split()
+)
 DROPPED_PREFIX = "BASH_FUNC_"
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
 SECRET_WORDS = frozenset(
-    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT PWD".split())
-SECRET_ENDINGS = tuple(word + plural for plural in ("", "S") for word in (
-    "PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY "
-    "ENCRYPTIONKEY MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split())
+    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT PWD".split()
+)
+SECRET_ENDINGS = tuple(
+    word + plural
+    for plural in ("", "S")
+    for word in (
+        "PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY "
+        "ENCRYPTIONKEY MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY"
+    ).split()
+)
 # Words that end in PASS and name no password: a program that asks for one, and three other things.
 PLAIN_WORDS = frozenset("ASKPASS BYPASS COMPASS MULTIPASS".split())
 # Last words of names that say where a secret is, not what: SSH_AUTH_SOCK, PASSWORD_FILE.
 LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())
-PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})    # paths, all three
+PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})  # paths, all three
 # What a setting says, whatever its name is. A password that reads like this passes too.
 PLAIN_VALUES = frozenset(
     "true false yes no on off enabled disabled none null auto always never optional required "
     "basic bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt "
-    "trust peer ident reject cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256".split())
+    "trust peer ident reject cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256".split()
+)
 # Variables that only work together are withheld together: git refuses every command if
 # GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
 ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
@@ -312,26 +370,31 @@ REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 # records of jobs, is checked and becomes one of these at once; behind that there is no dict of
 # unknown content. What travels as JSON is a plain string, a choice that stays inside is an enum.
 
+
 class Stop(Enum):
     """Why a run was ended before its time; the values are statuses."""
+
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
 
 
 class OnTimeout(Enum):
     """What happens to a command that has not ended in time."""
+
     KILL = "kill"
-    KEEP = "keep"               # it goes on as a job
+    KEEP = "keep"  # it goes on as a job
 
 
 class Streams(Enum):
     """How a command's standard output and standard error come: as one, in true order, or as two."""
+
     MERGED = 1
     SEPARATE = 2
 
 
 class Saving(Enum):
     """When the whole output goes to a file."""
+
     WHEN_CUT = "when cut"
     OVER_LIMIT = "over the limit in bytes"
     NEVER = "never"
@@ -339,68 +402,76 @@ class Saving(Enum):
 
 class Action(Enum):
     """What the loop does next with a command."""
+
     WAIT = "wait"
-    ANSWER = "answer"           # the caller is told that the command goes on
+    ANSWER = "answer"  # the caller is told that the command goes on
     TERM = "term"
     KILL = "kill"
-    REPORT = "report"           # the caller is told how the shell ended
-    FINISH = "finish"           # nothing is left, or what is left cannot be ended
+    REPORT = "report"  # the caller is told how the shell ended
+    FINISH = "finish"  # nothing is left, or what is left cannot be ended
 
 
 class Request(NamedTuple):
     """A command that was asked for, in the words of the caller."""
+
     command: str
     mode: str
-    timeout_s: float | None = None      # in the place of the mode's
-    cwd: str | None = None              # in the place of the tool's
-    env: Mapping[str, str] | None = None    # beside the tool's
+    timeout_s: float | None = None  # in the place of the mode's
+    cwd: str | None = None  # in the place of the tool's
+    env: Mapping[str, str] | None = None  # beside the tool's
     stdin: str | bytes | None = None
 
 
 class Inquiry(NamedTuple):
     """A job that was asked about, or is to be ended."""
+
     pid: int
     kill: bool
 
 
 class Rejected(NamedTuple):
     """Why a request was not admitted: a stable id, and a sentence for the model."""
+
     error: str
     reason: str
 
 
 class Limits(NamedTuple):
     """The waits of a command, in seconds."""
-    limit_s: float              # after which the command is ended
+
+    limit_s: float  # after which the command is ended
     grace_s: float
     drain_idle_s: float
     drain_total_s: float
-    answer_after_s: float | None = None     # after which it is a job, if it still runs
+    answer_after_s: float | None = None  # after which it is a job, if it still runs
 
 
 class Captured(NamedTuple):
     """What was kept of one stream, and how much there was of it."""
+
     head: bytes
     tail: bytes
     total_bytes: int
-    newlines: int = 0           # counted only where lines are limited
+    newlines: int = 0  # counted only where lines are limited
 
 
 class Cut(NamedTuple):
     """The record of a truncation to the last lines."""
+
     total_lines: int
     total_bytes: int
     output_lines: int
     output_bytes: int
     truncated: bool
-    limit: str | None           # "lines" or "bytes"
+    limit: str | None  # "lines" or "bytes"
     last_line_partial: bool
 
 
 class Fitted(NamedTuple):
     """A stream's text at the size a model gets to read."""
+
     text: str
-    got_bytes: int              # what the limit was compared with
+    got_bytes: int  # what the limit was compared with
     cut: bool
     record: Cut | None = None
 
@@ -411,37 +482,39 @@ NO_STREAM = Fitted("", 0, False)
 class Plan(NamedTuple):
     """A request to a supervisor: all that a command needs. The supervisor sees this and never a
     profile. Paths and texts are bytes: host and supervisor may have different locales."""
+
     text: bytes
     shell: Sequence[bytes]
-    has_input: bool             # a descriptor with the command's standard input comes along
+    has_input: bool  # a descriptor with the command's standard input comes along
     cwd: bytes
-    cwd_required: bool          # no scratch folder stands in for it
-    env: Mapping[bytes, bytes] | None   # None: as in the request before
+    cwd_required: bool  # no scratch folder stands in for it
+    env: Mapping[bytes, bytes] | None  # None: as in the request before
     limits: Limits
-    streams: int                # pipes: one for both streams, or one for each
-    background: bool            # a job from the start
-    watched: bool               # live output is asked for
-    saves: bool                 # output over the limit goes to a file
-    saves_what_is_cut: bool     # ... and also output whose text is over the limit
+    streams: int  # pipes: one for both streams, or one for each
+    background: bool  # a job from the start
+    watched: bool  # live output is asked for
+    saves: bool  # output over the limit goes to a file
+    saves_what_is_cut: bool  # ... and also output whose text is over the limit
     limit_bytes: int
-    head_bytes: int             # of each stream, how much of its beginning and its end is kept
+    head_bytes: int  # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
     count_lines: bool
-    state_dir: Sequence[Any]    # the fields of a StateDir
+    state_dir: Sequence[Any]  # the fields of a StateDir
 
 
 class RunState:
     """What is known of a command; times on the monotonic clock, None for what has not happened."""
-    exited_s: float | None = None       # the shell
-    output_s: float = 0.0               # the last byte, the end of the output, or the exit
+
+    exited_s: float | None = None  # the shell
+    output_s: float = 0.0  # the last byte, the end of the output, or the exit
     at_eof: bool = False
-    alone: bool = False                 # no descendant lives: waitpid(2) said ECHILD
-    answered: bool = False              # the caller knows it as a job
-    reported: bool = False              # the caller knows how the shell ended
-    stops: int = 0                      # how often a stop was due: the limit, and each cancel
+    alone: bool = False  # no descendant lives: waitpid(2) said ECHILD
+    answered: bool = False  # the caller knows it as a job
+    reported: bool = False  # the caller knows how the shell ended
+    stops: int = 0  # how often a stop was due: the limit, and each cancel
     term_s: float | None = None
-    kill_s: float | None = None         # the first pass of KILL
-    killed_s: float = 0.0               # the latest
+    kill_s: float | None = None  # the first pass of KILL
+    killed_s: float = 0.0  # the latest
 
     def __init__(self, started_s: float) -> None:
         self.started_s = started_s
@@ -449,27 +522,29 @@ class RunState:
 
 class Saved(NamedTuple):
     """The file that holds the output as it arrived, as far as it could be written."""
+
     path: str | None
-    reason: str                 # why it is incomplete or missing; empty where it is neither
+    reason: str  # why it is incomplete or missing; empty where it is neither
     capped: bool
 
 
 class Outcome(NamedTuple):
     """How a run ended, or that it goes on, in no profile's words."""
+
     status: str
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
-    reason: str = ""            # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0        # that was exceeded; `running` with 0.0: started in the background
+    reason: str = ""  # for `failed` and `rejected`: the sentence
+    limit_s: float = 0.0  # that was exceeded; `running` with 0.0: started in the background
     streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
     saved: Saved | None = None
     notes: tuple[str, ...] = ()
     duration_s: float = 0.0
-    pid: int | None = None      # of a job
+    pid: int | None = None  # of a job
     command: str = ""
-    mode: str = ""              # of the request; empty for an answer to a question about a job
+    mode: str = ""  # of the request; empty for an answer to a question about a job
 
     @property
     def stdout(self) -> Fitted:
@@ -484,45 +559,48 @@ class Outcome(NamedTuple):
 
 class Truncation(NamedTuple):
     """What is shown of a stream that is too long."""
+
     name: str
     fit: Callable[[Captured, "Profile"], Fitted]
-    limits: tuple[str, ...]     # the fields of a profile that `fit` looks at
+    limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
     # of the beginning and of the end of a stream, how many bytes `fit` needs, whatever they are
     kept: Callable[["Profile"], tuple[int, int]]
 
 
 class Format(NamedTuple):
     """How an answer is written."""
+
     name: str
     write: Callable[[Outcome, "Profile"], str]
-    details: Callable[[Outcome], dict[str, Any]]    # what a program reads beside the text
-    tells_kept: bool = False        # it can say that a command goes on after its limit
-    tells_started: bool = False     # ... and that a command was started in the background
+    details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
+    tells_kept: bool = False  # it can say that a command goes on after its limit
+    tells_started: bool = False  # ... and that a command was started in the background
 
 
 class JobRecord(NamedTuple):
     """What the file beside a job's output says of it."""
+
     command: str = ""
-    created: float = 0.0        # on the wall clock, in seconds
-    pid: int = 0                # 0: the supervisor has not spawned the shell yet
-    session: int = 0            # of a leftover, whose number is no session's
-    start: int = 0              # in the kernel's ticks: tells a process from a later owner of pid
+    created: float = 0.0  # on the wall clock, in seconds
+    pid: int = 0  # 0: the supervisor has not spawned the shell yet
+    session: int = 0  # of a leftover, whose number is no session's
+    start: int = 0  # in the kernel's ticks: tells a process from a later owner of pid
     boot: str = ""
-    supervisor: Sequence[int] = ()      # number and start of the process that runs the job
-    leftover: bool = False      # made of what a foreground command left behind
+    supervisor: Sequence[int] = ()  # number and start of the process that runs the job
+    leftover: bool = False  # made of what a foreground command left behind
     status: str = "running"
-    limit_s: float = 0.0        # for `timed_out`
+    limit_s: float = 0.0  # for `timed_out`
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
     reason: str = ""
     notes: Sequence[str] = ()
-    total_bytes: int = 0        # of the output, at the end of the shell
-    duration_s: float = 0.0     # from the spawn to the end of the shell
-    survivors: Sequence[Sequence[int]] = ()     # number and start of what could not be ended
-    note: str = ""              # the completion note
-    at: int = -1                # its place in the output file; -1 before it was appended
-    noted: bool = False         # it stands there, or can stand nowhere
+    total_bytes: int = 0  # of the output, at the end of the shell
+    duration_s: float = 0.0  # from the spawn to the end of the shell
+    survivors: Sequence[Sequence[int]] = ()  # number and start of what could not be ended
+    note: str = ""  # the completion note
+    at: int = -1  # its place in the output file; -1 before it was appended
+    noted: bool = False  # it stands there, or can stand nowhere
 
 
 @dataclass(frozen=True)
@@ -534,6 +612,7 @@ class Result:
     signal that ended the shell (`exit_code` is then 128 + its number). `error` is a stable id where
     something other than the command went wrong. Merged streams stand in `stdout`.
     """
+
     text: str
     is_error: bool
     status: str
@@ -564,6 +643,7 @@ class Result:
 # time in proportion to its input. To that end the patterns of sequences match no newline and stop
 # at the next ESC, so that no unfinished sequence makes the scanner read characters twice.
 
+
 def decode(data: bytes) -> str:
     """The bytes as text; what is not UTF-8 becomes U+FFFD."""
     return data.decode("utf-8", "replace")
@@ -574,19 +654,21 @@ def decode(data: bytes) -> str:
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MOVES_NOTHING = (
     r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
-    r"\[[0-?]*[ -/]*[@-~]?"                                 # CSI: colours, modes, places
-    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"      # OSC, DCS ...: titles, links
-    r"|[ -/]*[0-~]?)")                                      # two-byte escapes, a lone ESC
+    r"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, modes, places
+    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"  # OSC, DCS ...: titles, links
+    r"|[ -/]*[0-~]?)"
+)  # two-byte escapes, a lone ESC
 _SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
-_MOVE = (   # begins with one set for all branches: the scanner passes over text five times as fast
+_MOVE = (  # begins with one set for all branches: the scanner passes over text five times as fast
     r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
     r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
-    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))")                    # with the plain lines that follow
+    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))"
+)  # with the plain lines that follow
 
 
 def _only_moves(text: str) -> str:
     """The text with nothing left in it but what shows and what moves."""
-    for letter in "PX[\\]^_":       # C1: one character for ESC and a letter
+    for letter in "PX[\\]^_":  # C1: one character for ESC and a letter
         text = text.replace(chr(ord(letter) + 0x40), "\x1b" + letter)
     text = re.sub(_SHOWS_NOTHING, "", re.sub(_MOVES_NOTHING, "", text))
     # A line that ends in \r\n is a plain line then; a run of CSI D is one move.
@@ -619,7 +701,7 @@ def _draw(text: str) -> str:
             line.seek(0)
         elif kind == "\b":
             at = line.tell() - len(move)
-            line.seek(at if at > 0 else 0)      # max() would take a spinner half as long again
+            line.seek(at if at > 0 else 0)  # max() would take a spinner half as long again
         elif kind == "\n":
             for plain in move[1:].split("\n"):
                 row += 1
@@ -637,11 +719,16 @@ def _draw(text: str) -> str:
         elif kind == "J":
             if int(digits or 0) == 0:
                 line.truncate()
-                del rows[row + 1:]
+                del rows[row + 1 :]
         else:
             steps = int(digits or 0) or 1
-            at = {"C": line.tell() + steps, "D": line.tell() - steps, "G": steps - 1,
-                  "E": 0, "F": 0}.get(kind, line.tell())
+            at = {
+                "C": line.tell() + steps,
+                "D": line.tell() - steps,
+                "G": steps - 1,
+                "E": 0,
+                "F": 0,
+            }.get(kind, line.tell())
             if kind in "AF":
                 row = max(0, row - steps)
             elif kind in "BE":
@@ -667,9 +754,9 @@ def render(text: str) -> str:
     return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
 
 
-_BLANK_LINE = r" {79,}"                     # of 80 columns, behind the ~ of vi
+_BLANK_LINE = r" {79,}"  # of 80 columns, behind the ~ of vi
 _BLANK_END = r" {20,}(?=\n|\Z)"
-_BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"   # what vi shows of an empty file
+_BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"  # what vi shows of an empty file
 
 
 def without_blank_screens(text: str) -> str:
@@ -684,7 +771,7 @@ def without_blank_screens(text: str) -> str:
     return re.sub(_BLANK_SCREEN, "\n\n", text)
 
 
-_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI, OSC
+_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI, OSC
 _DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n\r")
 
 
@@ -711,7 +798,7 @@ def first_bytes(text: str, most: int) -> str:
 def last_bytes(text: str, most: int) -> str:
     """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
     data = text.encode("utf-8")
-    return data[max(0, len(data) - most):].decode("utf-8", "ignore")
+    return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
 
 
 def size_text(count: int) -> str:
@@ -741,7 +828,7 @@ def printable(value: object, instead: str = "\ufffd") -> str:
 def shown(value: object) -> str:
     """A value from outside on one line, of at most ECHO_CHARS, to stand within a sentence."""
     text = printable(value, " ")
-    return text if len(text) <= ECHO_CHARS else text[:ECHO_CHARS - 1] + "…"
+    return text if len(text) <= ECHO_CHARS else text[: ECHO_CHARS - 1] + "…"
 
 
 def quoted(value: object) -> str:
@@ -773,7 +860,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     got = stream.total_bytes
     if is_whole(stream):
         head = tail = profile.cleaning(decode(stream.head + stream.tail))
-        got = max(got, len(head.encode("utf-8")))   # three bytes replace each invalid one
+        got = max(got, len(head.encode("utf-8")))  # three bytes replace each invalid one
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
     else:
@@ -782,8 +869,10 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(head + SNIP + tail, got, True)
 
 
-_UNFINISHED = (rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
-               rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+_UNFINISHED = (
+    rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]*\x1b?)?"
+    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
+)
 
 
 def without_unfinished(stream: Captured) -> Captured:
@@ -792,9 +881,11 @@ def without_unfinished(stream: Captured) -> Captured:
     end = re.search(_UNFINISHED, (stream.head[-KIB:] + stream.tail)[-KIB:])
     held = len(end.group()) if end else 0
     from_head = max(0, held - len(stream.tail))
-    return stream._replace(head=stream.head[:len(stream.head) - from_head],
-                           tail=stream.tail[:max(0, len(stream.tail) - held)],
-                           total_bytes=stream.total_bytes - held)
+    return stream._replace(
+        head=stream.head[: len(stream.head) - from_head],
+        tail=stream.tail[: max(0, len(stream.tail) - held)],
+        total_bytes=stream.total_bytes - held,
+    )
 
 
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
@@ -810,7 +901,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     total_lines = len(lines) if whole else stream.newlines + (not text.endswith("\n"))
     partial = not whole and len(lines) == 1
     if not whole and not partial:
-        del lines[:1]           # its beginning is gone
+        del lines[:1]  # its beginning is gone
     limit = None if whole else "bytes"
     count, size = 0, -1
     for line in reversed(lines):
@@ -819,13 +910,19 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
             limit = "lines" if count == profile.max_output_lines else "bytes"
             break
         count += 1
-    text = "\n".join(lines[len(lines) - count:])
+    text = "\n".join(lines[len(lines) - count :])
     if lines and not count:
         partial = True
         text = last_bytes(lines[-1], profile.max_output_bytes)
-    record = Cut(total_lines=total_lines, total_bytes=stream.total_bytes,
-                 output_lines=max(count, int(partial)), output_bytes=len(text.encode("utf-8")),
-                 truncated=limit is not None, limit=limit, last_line_partial=partial)
+    record = Cut(
+        total_lines=total_lines,
+        total_bytes=stream.total_bytes,
+        output_lines=max(count, int(partial)),
+        output_bytes=len(text.encode("utf-8")),
+        truncated=limit is not None,
+        limit=limit,
+        last_line_partial=partial,
+    )
     return Fitted(text, stream.total_bytes, record.truncated, record)
 
 
@@ -841,7 +938,9 @@ def _keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], m
 def keep_first_chars(stream: Captured, profile: Profile) -> Fitted:
     """The stream's text up to `max_output_chars`, with a line that says that it was cut. Upholds
     REQ-BASH-022.2."""
-    return _keep_head(stream, profile, lambda text: text[:profile.max_output_chars], HEAD_CHARS_CUT)
+    return _keep_head(
+        stream, profile, lambda text: text[: profile.max_output_chars], HEAD_CHARS_CUT
+    )
 
 
 def keep_first_bytes(stream: Captured, profile: Profile) -> Fitted:
@@ -914,7 +1013,7 @@ def _how_it_ended(outcome: Outcome, colon: str) -> str:
         return "failed: " + stopped
     if outcome.status != "exited":
         return "error: " + ("lost" if outcome.error == "lost" else outcome.reason)
-    if outcome.exit_code is None:           # of leftovers, which have one status each
+    if outcome.exit_code is None:  # of leftovers, which have one status each
         return "error: exit status unknown"
     if outcome.signal:
         return "failed: signal%s %d (%s)" % (colon, outcome.exit_code - 128, outcome.signal)
@@ -923,8 +1022,9 @@ def _how_it_ended(outcome: Outcome, colon: str) -> str:
     return "completed"
 
 
-def ended_note(pid: int, command: str, path: str, outcome: Outcome,
-               streams: Sequence[Captured]) -> str:
+def ended_note(
+    pid: int, command: str, path: str, outcome: Outcome, streams: Sequence[Captured]
+) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
     how = _how_it_ended(outcome, "")
@@ -932,12 +1032,13 @@ def ended_note(pid: int, command: str, path: str, outcome: Outcome,
         passed_s = outcome.duration_s
         how += " after " + seconds_text(round(passed_s) if passed_s >= 1 else round(passed_s, 1))
     last = ""
-    for stream in streams:      # of standard error, if there is any
+    for stream in streams:  # of standard error, if there is any
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         lines = [line for line in end.split("\n") if line.strip()]
         last = "; last line: " + quoted(lines[-1].strip()) if lines else last
     return NOTE_ENDED.format(
-        pid=pid, how=how, command=quoted(command), last=last, path=printable(path))
+        pid=pid, how=how, command=quoted(command), last=last, path=printable(path)
+    )
 
 
 def note_lines(outcome: Outcome) -> list[str]:
@@ -1011,16 +1112,24 @@ def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
         file.append(saved.lstrip())
     if outcome.status == "running" and outcome.limit_s:
         first = BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid)
-        return [first, *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
-                *_last_lines("stderr", stderr, PARTIAL_LINES[1]), *file, MANAGE]
+        return [
+            first,
+            *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
+            *_last_lines("stderr", stderr, PARTIAL_LINES[1]),
+            *file,
+            MANAGE,
+        ]
     if outcome.status == "running":
         count = stdout.record.total_lines if stdout.record else 0
-        lines = [STILL_RUNNING.format(pid=outcome.pid, count=count), stdout.text,
-                 *tail_notice("output", stdout, None)]
+        lines = [
+            STILL_RUNNING.format(pid=outcome.pid, count=count),
+            stdout.text,
+            *tail_notice("output", stdout, None),
+        ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
         lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
-        if len(outcome.streams) == 1:       # from the job's file, which holds both as they came
+        if len(outcome.streams) == 1:  # from the job's file, which holds both as they came
             lines += _last_lines("output", stdout, profile.max_output_lines)
         else:
             lines += _last_lines("stdout", stdout, profile.max_output_lines)
@@ -1034,8 +1143,15 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     """The answer as sections for stdout, stderr and the exit code; for a job, what became of it.
     Upholds REQ-BASH-021.5."""
     stdout, stderr = outcome.stdout, outcome.stderr
-    sections = ["stdout:", stdout.text, *tail_notice("stdout", stdout, outcome.saved), "",
-                "stderr:", stderr.text, *tail_notice("stderr", stderr, outcome.saved)]
+    sections = [
+        "stdout:",
+        stdout.text,
+        *tail_notice("stdout", stdout, outcome.saved),
+        "",
+        "stderr:",
+        stderr.text,
+        *tail_notice("stderr", stderr, outcome.saved),
+    ]
     if outcome.pid is not None:
         lines = _job_sections(outcome, profile)
     elif outcome.status not in ("failed", "rejected"):
@@ -1078,10 +1194,12 @@ def plain_code(outcome: Outcome) -> int:
 def format_labels(outcome: Outcome, profile: Profile) -> str:
     """The answer as the exit code, or what came instead of it, before the labelled streams. Upholds
     REQ-BASH-023.1 and REQ-BASH-023.3."""
-    first = {"exited": "Exit code: %d" % plain_code(outcome),
-             "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
-             "cancelled": "Cancelled",
-             "failed": "Failed to execute: " + outcome.reason}.get(outcome.status, outcome.reason)
+    first = {
+        "exited": "Exit code: %d" % plain_code(outcome),
+        "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
+        "cancelled": "Cancelled",
+        "failed": "Failed to execute: " + outcome.reason,
+    }.get(outcome.status, outcome.reason)
     body = outcome.stdout.text
     if outcome.stderr.text:
         body = "STDOUT:\n%s\nSTDERR:\n%s" % (body, outcome.stderr.text)
@@ -1116,12 +1234,22 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         text += NO_OUTPUT
     failed = outcome.status not in ("exited", "running")
     return Result(
-        text=text, is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
-        status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal,
-        stdout=outcome.stdout.text, stderr=outcome.stderr.text,
-        truncated=outcome.stdout.cut or outcome.stderr.cut, total_bytes=outcome.total_bytes,
-        pid=outcome.pid, output_file=saved.path if saved else None, duration_s=outcome.duration_s,
-        error=outcome.error, notes=outcome.notes, details=profile.format.details(outcome))
+        text=text,
+        is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
+        status=outcome.status,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        stdout=outcome.stdout.text,
+        stderr=outcome.stderr.text,
+        truncated=outcome.stdout.cut or outcome.stderr.cut,
+        total_bytes=outcome.total_bytes,
+        pid=outcome.pid,
+        output_file=saved.path if saved else None,
+        duration_s=outcome.duration_s,
+        error=outcome.error,
+        notes=outcome.notes,
+        details=profile.format.details(outcome),
+    )
 
 
 # ---- 4 Profiles --------------------------------------------------------------------------------
@@ -1129,14 +1257,19 @@ def present(outcome: Outcome, profile: Profile) -> Result:
 # hold. The engine below never compares the name of a row. It looks at a row three times: before the
 # request, at the timeout, and when the answer is written.
 
-LIMITS_ON_OUTPUT = ("max_output_bytes", "max_output_chars", "max_output_lines", "rolling_bytes",
-                    "snip_size")
+LIMITS_ON_OUTPUT = (
+    "max_output_bytes",
+    "max_output_chars",
+    "max_output_lines",
+    "rolling_bytes",
+    "snip_size",
+)
 
 
 def _is_number(value: object, least: float, most: float) -> bool:
     """True for a number within the bounds; a boolean is none."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and least <= value <= most        # type: ignore[operator]  # a number by now
+    return number and least <= value <= most  # type: ignore[operator]  # a number by now
 
 
 def _is_whole(value: object, least: int, most: int) -> bool:
@@ -1180,6 +1313,7 @@ class Profile:
     Raises ValueError for numbers that no command could keep to, and for a limit on the output
     that the truncation does not use.
     """
+
     name: str
     description: str
     parameters: Mapping[str, Mapping[str, Any]]
@@ -1217,20 +1351,24 @@ class Profile:
         if self.on_timeout is OnTimeout.KEEP and not self.format.tells_kept:
             raise ValueError("an answer in this format cannot say that a command goes on")
         if "background" in self.timeouts_s and not self.format.tells_started:
-            raise ValueError("an answer in this format cannot say that a command was started "
-                             "in the background")
+            raise ValueError(
+                "an answer in this format cannot say that a command was started in the background"
+            )
 
     def _check_limits(self) -> None:
         used = self.truncation.limits
         for name in LIMITS_ON_OUTPUT:
             value = getattr(self, name)
             if name not in used and value != getattr(Profile, name):
-                raise ValueError("%s is not used where the truncation is %r, which uses %s" % (
-                    name, self.truncation.name, ", ".join(used)))
+                raise ValueError(
+                    "%s is not used where the truncation is %r, which uses %s"
+                    % (name, self.truncation.name, ", ".join(used))
+                )
             least = 0 if name == "snip_size" else 1
             if not _is_whole(value, least, sys.maxsize):
                 raise ValueError(
-                    "%s takes a whole number from %d up, got %r" % (name, least, value))
+                    "%s takes a whole number from %d up, got %r" % (name, least, value)
+                )
         if "snip_size" in used and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
         if "rolling_bytes" in used and self.rolling_bytes < self.max_output_bytes:
@@ -1240,95 +1378,133 @@ class Profile:
 MODES = Profile(
     name="modes",
     description=DESCRIPTION_MODES,
-    parameters=MappingProxyType({
-        "command": {"type": "string", "description": "Shell command to execute via bash -c"},
-        "mode": {"type": "string", "enum": ["default", "slow", "background"],
-                 "description": "Execution mode: {modes}"}}),
+    parameters=MappingProxyType(
+        {
+            "command": {"type": "string", "description": "Shell command to execute via bash -c"},
+            "mode": {
+                "type": "string",
+                "enum": ["default", "slow", "background"],
+                "description": "Execution mode: {modes}",
+            },
+        }
+    ),
     required=("command",),
-    timeouts_s=MappingProxyType({"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S,
-                                 "background": BACKGROUND_TIMEOUT_S}),
+    timeouts_s=MappingProxyType(
+        {"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}
+    ),
     streams=Streams.MERGED,
     cleaning=render,
     truncation=Truncation(
-        name="ends", fit=keep_ends, limits=("max_output_bytes", "snip_size"),
-        kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2))),
+        name="ends",
+        fit=keep_ends,
+        limits=("max_output_bytes", "snip_size"),
+        kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
+    ),
     saving=Saving.WHEN_CUT,
-    format=Format(name="brackets", write=format_brackets, details=lambda outcome: {},
-                  tells_kept=True, tells_started=True),
-    nonzero_is_error=True)
+    format=Format(
+        name="brackets",
+        write=format_brackets,
+        details=lambda outcome: {},
+        tells_kept=True,
+        tells_started=True,
+    ),
+    nonzero_is_error=True,
+)
 
 JOBS = Profile(
     name="jobs",
     description=DESCRIPTION_JOBS,
-    parameters=MappingProxyType({
-        "command": {"type": "string", "description": "The bash command to execute"},
-        "timeout": {
-            "type": "integer",
-            "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
-            "minimum": 1, "maximum": MAX_TIMEOUT_MS},
-        "check_pid": {
-            "type": "integer",
-            "description": "Check on a backgrounded process, return new output"},
-        "kill_pid": {
-            "type": "integer",
-            "description": "Kill a backgrounded process, return final output"}}),
+    parameters=MappingProxyType(
+        {
+            "command": {"type": "string", "description": "The bash command to execute"},
+            "timeout": {
+                "type": "integer",
+                "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
+                "minimum": 1,
+                "maximum": MAX_TIMEOUT_MS,
+            },
+            "check_pid": {
+                "type": "integer",
+                "description": "Check on a backgrounded process, return new output",
+            },
+            "kill_pid": {
+                "type": "integer",
+                "description": "Kill a backgrounded process, return final output",
+            },
+        }
+    ),
     required=(),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     on_timeout=OnTimeout.KEEP,
     streams=Streams.SEPARATE,
     cleaning=sanitise,
     truncation=Truncation(
-        name="tail", fit=keep_tail,
+        name="tail",
+        fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        kept=lambda row: (0, row.rolling_bytes)),
+        kept=lambda row: (0, row.rolling_bytes),
+    ),
     saving=Saving.OVER_LIMIT,
     format=Format(name="sections", write=format_sections, details=cut_details, tells_kept=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
     file_prefix="pipe-bash-",
-    own_folder=False)
+    own_folder=False,
+)
 
 STREAMS = Profile(
     name="streams",
     description=DESCRIPTION_STREAMS,
-    parameters=MappingProxyType({
-        "command": {"type": "string", "description": "The bash command to execute"}}),
+    parameters=MappingProxyType(
+        {"command": {"type": "string", "description": "The bash command to execute"}}
+    ),
     required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     streams=Streams.SEPARATE,
     cleaning=without_nul,
     truncation=Truncation(
-        name="head, counted in characters", fit=keep_first_chars, limits=("max_output_chars",),
-        kept=lambda row: (4 * row.max_output_chars + 4, 0)),
+        name="head, counted in characters",
+        fit=keep_first_chars,
+        limits=("max_output_chars",),
+        kept=lambda row: (4 * row.max_output_chars + 4, 0),
+    ),
     saving=Saving.NEVER,
     format=Format(name="json", write=format_json, details=stream_fields),
-    nonzero_is_error=False)
+    nonzero_is_error=False,
+)
 
 GUARDED = Profile(
     name="guarded",
     description=DESCRIPTION_GUARDED,
-    parameters=MappingProxyType({
-        "command": {"type": "string", "description": "The shell command to execute"}}),
+    parameters=MappingProxyType(
+        {"command": {"type": "string", "description": "The shell command to execute"}}
+    ),
     required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     streams=Streams.SEPARATE,
     cleaning=without_nul,
     truncation=Truncation(
-        name="head, counted in bytes", fit=keep_first_bytes, limits=("max_output_bytes",),
-        kept=lambda row: (row.max_output_bytes + 4, 0)),
+        name="head, counted in bytes",
+        fit=keep_first_bytes,
+        limits=("max_output_bytes",),
+        kept=lambda row: (row.max_output_bytes + 4, 0),
+    ),
     saving=Saving.NEVER,
     format=Format(name="labels", write=format_labels, details=code_details),
     nonzero_is_error=False,
-    max_output_bytes=HEAD_BYTES)
+    max_output_bytes=HEAD_BYTES,
+)
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)})
+    {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)}
+)
 
 
 # ---- 5 Decisions -------------------------------------------------------------------------------
 # What the model is told of the tool, what is admitted, what environment a command gets, what a
 # record of a job says, and what to do next with a command: functions of values, with the time
 # passed in.
+
 
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     nullable = dict(schema, type=[schema["type"], "null"])
@@ -1362,14 +1538,19 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     told = {"name": "bash", "description": profile.description.replace("{cwd}", printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
-    if style == "openai":       # its strict form knows no key that may be left out
+    if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             properties[name] = _or_null(properties[name])
         arguments["required"] = list(properties)
         return {"type": "function", **told, "parameters": arguments, "strict": True}
     if style == "mcp":
-        hints = {"title": "Bash", "readOnlyHint": False, "destructiveHint": True,
-                 "idempotentHint": False, "openWorldHint": True}
+        hints = {
+            "title": "Bash",
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        }
         return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
     raise ValueError('style must be "anthropic", "openai" or "mcp", got %r' % (style,))
 
@@ -1377,6 +1558,7 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
 def load_json(text: str | bytes) -> Any:
     """The value of a JSON text, as bytes in UTF-8. Raises ValueError for what is none, and for
     nesting and numbers beyond reason."""
+
     def _no_number(name: str) -> NoReturn:
         raise ValueError("%s is no JSON" % name)
 
@@ -1393,8 +1575,15 @@ def load_json(text: str | bytes) -> Any:
         raise ValueError("too deeply nested") from None
 
 
-_TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer",
-               float: "number", type(None): "null"}
+_TYPE_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
 
 
 def _type_name(value: object) -> str:
@@ -1419,8 +1608,9 @@ def _wrong(reason: str) -> Rejected:
     return Rejected("invalid_arguments", "invalid arguments: " + reason)
 
 
-def parse_command(command: object, mode: object, timeout_s: float | None,
-                  profile: Profile) -> Request | Rejected:
+def parse_command(
+    command: object, mode: object, timeout_s: float | None, profile: Profile
+) -> Request | Rejected:
     """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3."""
     if not isinstance(command, str):
         return _wrong('"command" must be a string, got %s' % _type_name(command))
@@ -1428,19 +1618,23 @@ def parse_command(command: object, mode: object, timeout_s: float | None,
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
         return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
     if "\0" in command:
-        return _wrong('"command" holds a NUL character (at index %d), which no shell can take'
-                      % command.index("\0"))
+        return _wrong(
+            '"command" holds a NUL character (at index %d), which no shell can take'
+            % command.index("\0")
+        )
     lone = re.search("[\ud800-\udfff]", command)
     if lone is not None:
-        return _wrong('"command" holds a lone surrogate (U+%04X at index %d), which is no text'
-                      % (ord(lone.group()), lone.start()))
+        return _wrong(
+            '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
+            % (ord(lone.group()), lone.start())
+        )
     return Request(command, mode, timeout_s)
 
 
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     if schema["type"] == "string":
-        right = isinstance(value, str) or key == "mode"     # parse_command says more of a mode
+        right = isinstance(value, str) or key == "mode"  # parse_command says more of a mode
         return "" if right else '"%s" must be a string, got %s' % (key, _type_name(value))
     if not _is_integer(value):
         return '"%s" must be an integer, got %s' % (key, _type_name(value))
@@ -1448,7 +1642,11 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
         return ""
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
     return '"%s" must be from %d to %d milliseconds, got %s' % (
-        key, schema["minimum"], schema["maximum"], got)
+        key,
+        schema["minimum"],
+        schema["maximum"],
+        got,
+    )
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Rejected:
@@ -1461,12 +1659,15 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         except ValueError as problem:
             return _wrong("not a JSON object (%s)" % shown(problem))
     if not isinstance(arguments, Mapping):
-        return _wrong('expected a JSON object such as {"command": "ls"}, got %s'
-                      % _type_name(arguments))
+        return _wrong(
+            'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
+        )
     unknown = [key for key in arguments if key not in profile.parameters]
     if unknown:
-        return _wrong("unknown key %s; allowed: %s" % (
-            _quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters)))
+        return _wrong(
+            "unknown key %s; allowed: %s"
+            % (_quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters))
+        )
     given = {key: value for key, value in arguments.items() if value is not None}
     for key, value in given.items():
         wrong = _wrong_argument(key, value, profile.parameters[key])
@@ -1475,13 +1676,14 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     verbs = [verb for verb in _VERBS if verb in profile.parameters]
     chosen = [verb for verb in verbs if verb in given]
     if len(verbs) > 1 and len(chosen) != 1:
-        return _wrong("exactly one of %s is required, got %s" % (
-            _quoted(verbs), _quoted(chosen) or "none"))
+        return _wrong(
+            "exactly one of %s is required, got %s" % (_quoted(verbs), _quoted(chosen) or "none")
+        )
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
     if verb != "command":
-        if not -2 ** 31 < given[verb] < 2 ** 31:
+        if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
     timeout_s = given["timeout"] / 1000 if "timeout" in given else None
@@ -1493,29 +1695,30 @@ _NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
 # Each alternative takes a time that grows in proportion to the value: what repeats without a bound
 # stops at the text that could begin the same alternative again, or stands behind a lookbehind.
 _SECRET_VALUE = (
-    r"(?a)://[^\s/?#@:\[]*:"                                        # a URL with a password;
-    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'    # host:80/a@b has none
-    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"                  # a token as the user
+    r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
+    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
+    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="                        # $NAME is none
+    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
     r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
-    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="               # of a JVM
+    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
     r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
     r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
     r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
     r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
-    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"          # signed URLs
+    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
     r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
     r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
     r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
-    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"          # known tokens
+    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
     r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
     r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
     r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
     r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
     r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})")
-_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"   # Bundler: a host's user:password
+    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"
+)
+_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -1541,13 +1744,14 @@ def looks_secret(name: str, value: str) -> bool:
     telling = set(words) - PLAIN_WORDS
     if "PUBLIC" in words or "PUB" in words:
         telling -= {"KEY", "KEYS"}
-    if name.startswith("PW_"):      # Playwright
+    if name.startswith("PW_"):  # Playwright
         telling -= {"PW"}
     return any(word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling)
 
 
-def scrub_env(environ: Mapping[str, str],
-              keep: Sequence[str] = ()) -> tuple[dict[str, str], tuple[str, ...]]:
+def scrub_env(
+    environ: Mapping[str, str], keep: Sequence[str] = ()
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment without secrets and without what changes how bash reads a command, with the
     non-interactive defaults over what is there; and the names that were withheld.
 
@@ -1600,26 +1804,28 @@ _Check = Callable[[Any], bool]
 
 
 def _text(most: int = RECORD_ROOM) -> _Check:
-    return lambda value: (isinstance(value, str) and len(value) <= most
-                          and not re.search("[\ud800-\udfff]", value))
+    return lambda value: (
+        isinstance(value, str) and len(value) <= most and not re.search("[\ud800-\udfff]", value)
+    )
 
 
 def _number(most: float) -> _Check:
     return lambda value: _is_number(value, 0, most)
 
 
-def _whole(least: int, most: int = 2 ** 63 - 1) -> _Check:
+def _whole(least: int, most: int = 2**63 - 1) -> _Check:
     return lambda value: _is_whole(value, least, most)
 
 
 def _list(is_right: _Check, most: int = sys.maxsize) -> _Check:
-    return lambda value: (isinstance(value, list) and len(value) <= most
-                          and all(map(is_right, value)))
+    return lambda value: (
+        isinstance(value, list) and len(value) <= most and all(map(is_right, value))
+    )
 
 
 def _is_process(value: Any) -> bool:
     """A number and a start time."""
-    return (_list(_whole(0))(value) and len(value) == 2 and 1 <= value[0] < 2 ** 31)
+    return _list(_whole(0))(value) and len(value) == 2 and 1 <= value[0] < 2**31
 
 
 def _is_flag(value: Any) -> bool:
@@ -1628,28 +1834,31 @@ def _is_flag(value: Any) -> bool:
 
 def _is_pid(value: Any) -> bool:
     """0 stands for a number that is not known yet."""
-    return _is_whole(value, 0, 2 ** 31 - 1) and value != 1
+    return _is_whole(value, 0, 2**31 - 1) and value != 1
 
 
 _JOB_STATUSES = ("running", "exited", "timed_out", "cancelled", "failed", "lost")
-_RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType({
-    **dict.fromkeys(("command", "boot", "reason", "note"), _text()),
-    **dict.fromkeys(("signal", "error"), _text(ECHO_CHARS - 1)),
-    "created": _number(1e11),
-    "pid": _is_pid,
-    "session": _is_pid,
-    "start": _whole(0),
-    "supervisor": lambda value: value == [] or _is_process(value),
-    "leftover": _is_flag,
-    "status": lambda value: value in _JOB_STATUSES,
-    "limit_s": _number(1e9),
-    "exit_code": _whole(0, 255),
-    "notes": _list(_text(), 19),
-    "total_bytes": _whole(0),
-    "duration_s": _number(1e9),
-    "survivors": _list(_is_process),
-    "at": _whole(-1),
-    "noted": _is_flag})
+_RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType(
+    {
+        **dict.fromkeys(("command", "boot", "reason", "note"), _text()),
+        **dict.fromkeys(("signal", "error"), _text(ECHO_CHARS - 1)),
+        "created": _number(1e11),
+        "pid": _is_pid,
+        "session": _is_pid,
+        "start": _whole(0),
+        "supervisor": lambda value: value == [] or _is_process(value),
+        "leftover": _is_flag,
+        "status": lambda value: value in _JOB_STATUSES,
+        "limit_s": _number(1e9),
+        "exit_code": _whole(0, 255),
+        "notes": _list(_text(), 19),
+        "total_bytes": _whole(0),
+        "duration_s": _number(1e9),
+        "survivors": _list(_is_process),
+        "at": _whole(-1),
+        "noted": _is_flag,
+    }
+)
 
 
 def job_record(data: bytes) -> JobRecord | None:
@@ -1754,10 +1963,10 @@ def status_of(returncode: int) -> tuple[int, str | None]:
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
 # file, because `echo x > /dev/stderr` would truncate the file.
 
-_WALL = 0x40000000          # waitpid(2): children of clone(2) without an exit signal too
+_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
 
-OWN_NAME = b"bash-tool"     # of fork servers and supervisors: `pkill python` does not match it
+OWN_NAME = b"bash-tool"  # of fork servers and supervisors: `pkill python` does not match it
 
 # The line that the shell is told in its arguments. The shell reads its directory and enters it
 # (a directory whose file system hangs then holds the shell, which can be killed, and not the
@@ -1770,7 +1979,8 @@ BOOTSTRAP = (
     "cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
     "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
     "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
-    "eval -- \"$BASH_EXECUTION_STRING\"") % CWD_EXIT_CODE
+    "eval -- \"$BASH_EXECUTION_STRING\""
+) % CWD_EXIT_CODE
 
 
 def _own_proc() -> str | None:
@@ -1782,7 +1992,7 @@ def _own_proc() -> str | None:
         return None
 
 
-PROC = _own_proc()          # what a platform may lack; see SPEC.md, "Fallbacks"
+PROC = _own_proc()  # what a platform may lack; see SPEC.md, "Fallbacks"
 HAS_PIDFD = hasattr(os, "pidfd_open")
 HAS_MEMFD = hasattr(os, "memfd_create")
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
@@ -1805,7 +2015,7 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
     view = memoryview(data)
     while view:
         try:
-            view = view[os.write(fd, view):]
+            view = view[os.write(fd, view) :]
         except BlockingIOError:
             poller = select.poll()
             poller.register(fd, select.POLLOUT)
@@ -1819,13 +2029,13 @@ def _close(fd: int | None) -> None:
 
 # -- Files: the state directory, output files, records
 
-_STEM = r"(?:output|pipe-bash)-[0-9a-f]{12}"        # a given folder may hold other files
-_SUFFIXES = (".log", ".job", ".stop")       # output, record, the pipe that ends the job
+_STEM = r"(?:output|pipe-bash)-[0-9a-f]{12}"  # a given folder may hold other files
+_SUFFIXES = (".log", ".job", ".stop")  # output, record, the pipe that ends the job
 
 
 def _beside(output: str, suffix: str) -> str:
     """The path of what belongs to an output file."""
-    return output[:-len(".log")] + suffix
+    return output[: -len(".log")] + suffix
 
 
 def remove_files(output: str) -> None:
@@ -1850,7 +2060,7 @@ def _create(path: str, flags: int, folder: int | None = None) -> int:
     """A descriptor of a new file that is this user's alone. Raises OSError."""
     flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600, dir_fd=folder)
-    os.fchmod(fd, 0o600)    # the umask may have taken more away
+    os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
 
@@ -1889,15 +2099,15 @@ def data_file(data: str | bytes) -> int:
                 fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
             else:
                 continue
-            for start in range(0, len(data), MIB):      # a part at a time: no second copy
-                part = data[start:start + MIB]
+            for start in range(0, len(data), MIB):  # a part at a time: no second copy
+                part = data[start : start + MIB]
                 _write_all(fd, part.encode() if isinstance(part, str) else part)
             os.lseek(fd, 0, os.SEEK_SET)
             return fd
         except OSError as failed:
             _close(fd)
             problem = failed
-        except ValueError:              # lone surrogates: no encoding has them
+        except ValueError:  # lone surrogates: no encoding has them
             _close(fd)
             raise
     raise problem
@@ -1907,10 +2117,11 @@ class StateDir(NamedTuple):
     """Where output files, records and scratch folders stand: a folder that only this user can
     write to, made with the first file. Each use checks that it still is that: after a cleaner of
     /tmp removed the folder, another user may have made one of the same name."""
-    folders: Sequence[bytes]    # tried in this order; as bytes, see Plan
-    prefix: str                 # of the names of output files
-    given: bool                 # by the program; it may be a link, and below missing folders
-    shared: bool                # a folder for temporary files itself, so that it is never made
+
+    folders: Sequence[bytes]  # tried in this order; as bytes, see Plan
+    prefix: str  # of the names of output files
+    given: bool  # by the program; it may be a link, and below missing folders
+    shared: bool  # a folder for temporary files itself, so that it is never made
 
     @classmethod
     def choose(cls, given: str | None, prefix: str, shared: bool) -> "StateDir":
@@ -1933,7 +2144,7 @@ class StateDir(NamedTuple):
                 if self.given:
                     os.makedirs(path, 0o700, exist_ok=True)
                 elif not self.shared:
-                    with suppress(FileExistsError):     # of an earlier command
+                    with suppress(FileExistsError):  # of an earlier command
                         _make_private(path)
                 return self._open_checked(path), path
             except OSError as failed:
@@ -1946,7 +2157,7 @@ class StateDir(NamedTuple):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
         info = os.fstat(fd)
         is_private = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
-        is_sticky = not own and info.st_mode & stat.S_ISVTX     # as /tmp
+        is_sticky = not own and info.st_mode & stat.S_ISVTX  # as /tmp
         is_usable = not self.shared or os.access(path, os.W_OK)
         if (is_private or is_sticky) and is_usable:
             return fd
@@ -1970,8 +2181,11 @@ class StateDir(NamedTuple):
         found = []
         for folder in map(os.fsdecode, self.folders):
             with suppress(OSError):
-                found += [os.path.join(folder, name[:-len("job")] + "log")
-                          for name in os.listdir(folder) if re.fullmatch(_STEM + r"\.job", name)]
+                found += [
+                    os.path.join(folder, name[: -len("job")] + "log")
+                    for name in os.listdir(folder)
+                    if re.fullmatch(_STEM + r"\.job", name)
+                ]
         return found
 
     def remove_if_empty(self) -> None:
@@ -2005,7 +2219,7 @@ def _make_room(folder: int) -> None:
             stem, suffix = os.path.splitext(entry.name)
             if suffix not in _SUFFIXES or not re.fullmatch(_STEM, stem):
                 continue
-            with suppress(OSError):         # it may be gone by now
+            with suppress(OSError):  # it may be gone by now
                 info = entry.stat(follow_symlinks=False)
                 if info.st_uid == os.geteuid():
                     age, size = files.get(stem, (0.0, 0))
@@ -2024,7 +2238,7 @@ def _remove_finished(folder: int, stem: str) -> bool:
     """Removes an output file and what stands beside it; False if a process still writes it."""
     fd = None
     try:
-        with suppress(FileNotFoundError):       # a record whose output file was deleted
+        with suppress(FileNotFoundError):  # a record whose output file was deleted
             fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         if fd is not None and not _lock(fd):
             return False
@@ -2044,7 +2258,7 @@ class OutputBuffer:
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self._newlines = 0
-        self._count_lines = count_lines         # it costs a third of the throughput
+        self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
         self._head, self._tail = bytearray(), bytearray()
 
@@ -2058,14 +2272,15 @@ class OutputBuffer:
             self._head += chunk[:room]
             chunk = chunk[room:]
         self._tail += chunk
-        if len(self._tail) > 2 * self._tail_bytes:      # seldom, so that each byte moves once
-            del self._tail[:len(self._tail) - self._tail_bytes]
+        if len(self._tail) > 2 * self._tail_bytes:  # seldom, so that each byte moves once
+            del self._tail[: len(self._tail) - self._tail_bytes]
 
     def captured(self) -> Captured:
         """What is kept by now, and the counts of all that came."""
         surplus = max(0, len(self._tail) - self._tail_bytes)
-        return Captured(bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes,
-                        self._newlines)
+        return Captured(
+            bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self._newlines
+        )
 
 
 class Spool:
@@ -2109,7 +2324,7 @@ class Spool:
         if self._fd is None or self.saved is None or self.saved.capped or self.saved.reason:
             return
         try:
-            _write_all(self._fd, chunk[:self._room])
+            _write_all(self._fd, chunk[: self._room])
             if len(chunk) > self._room:
                 self.saved = self.saved._replace(capped=True)
                 note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
@@ -2117,7 +2332,7 @@ class Spool:
             self._room -= len(chunk)
         except OSError as problem:
             self.saved = self.saved._replace(reason=_reason(problem))
-            if os.fstat(self._fd).st_size == 0:     # on a full disk: no answer names an empty file
+            if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
                 self.discard()
                 self.saved = self.saved._replace(path=None)
 
@@ -2145,7 +2360,7 @@ class Record:
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
-        self.stop_pipe = -1         # of the supervisor alone
+        self.stop_pipe = -1  # of the supervisor alone
 
     @classmethod
     def create(cls, output: str, facts: Mapping[str, object]) -> "Record":
@@ -2202,15 +2417,18 @@ class Record:
             return
         if not known.note:
             known = known._replace(note=completion_note(outcome, still))
-            end = {name: value for name, value in outcome._asdict().items()
-                   if name in JobRecord._fields and value not in (None, "", (), [])}
+            end = {
+                name: value
+                for name, value in outcome._asdict().items()
+                if name in JobRecord._fields and value not in (None, "", (), [])
+            }
             self.add(**end, note=known.note)
         try:
             fd = _open_own(self.output, os.O_RDWR | os.O_APPEND)
         except OSError as problem:
             if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise
-            self.add(noted=True)        # deleted: the record is all that is left
+            self.add(noted=True)  # deleted: the record is all that is left
             return
         try:
             self._append_note(fd, known)
@@ -2223,7 +2441,7 @@ class Record:
             known = known._replace(at=os.fstat(fd).st_size)
             self.add(at=known.at)
         there = os.pread(fd, len(text), known.at)
-        _write_all(fd, text[len(there):] if text.startswith(there) else text)
+        _write_all(fd, text[len(there) :] if text.startswith(there) else text)
         self.add(noted=True)
 
     def lock(self) -> bool:
@@ -2243,10 +2461,12 @@ class Record:
 
 # -- Processes
 
+
 class Member(NamedTuple):
     """A process as the kernel lists it. No later owner of its number has its start time."""
+
     pid: int
-    dead: bool                  # it only waits to be reaped
+    dead: bool  # it only waits to be reaped
     parent: int
     group: int
     session: int
@@ -2259,7 +2479,7 @@ def _member(pid: int) -> Member | None:
         line = _read_file("%s/%d/stat" % (PROC, pid))
     except OSError:
         return None
-    fields = line[line.rindex(b")") + 2:].split()   # the name before it may hold brackets
+    fields = line[line.rindex(b")") + 2 :].split()  # the name before it may hold brackets
     # While other threads run, a process whose first thread has exited has state Z too; the field
     # num_threads tells (proc_pid_stat(5)).
     dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
@@ -2296,9 +2516,9 @@ def _all_members() -> list[Member]:
 def _children(pid: int) -> list[int]:
     """The children of a process, those of all its threads (proc_pid_children(5))."""
     found: list[int] = []
-    with suppress(OSError):             # the process has ended
+    with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            with suppress(OSError):     # only this thread has
+            with suppress(OSError):  # only this thread has
                 found += map(int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split())
     return found
 
@@ -2364,8 +2584,10 @@ def _command_line(pid: int) -> str:
 
 def _named(members: Sequence[Member], form: str = "pid %d %s") -> str:
     """The processes as a note lists them. Upholds REQ-BASH-011.2."""
-    names = [form % (member.pid, quoted(_command_line(member.pid)))
-             for member in members[:LEFTOVERS_NAMED]]
+    names = [
+        form % (member.pid, quoted(_command_line(member.pid)))
+        for member in members[:LEFTOVERS_NAMED]
+    ]
     more = len(members) - len(names)
     return ", ".join(names) + (" and %d more" % more if more else "")
 
@@ -2381,6 +2603,7 @@ def _boot() -> str:
 
 
 # -- Messages between the host and a supervisor: a length and a marshalled value
+
 
 def pack(message: Any) -> bytes:
     """The message as it travels. Both ends run the same interpreter, so `marshal` fits."""
@@ -2413,11 +2636,11 @@ class HostLine:
     oldest end. Upholds REQ-BASH-016.2."""
 
     def __init__(self, line: socket.socket) -> None:
-        line.setblocking(False)     # the host may have passed it in either state
+        line.setblocking(False)  # the host may have passed it in either state
         self.socket = line
         self.closed = False
-        self.unsent = bytearray()   # what the host has not made room for
-        self.fds: list[int] = []    # that came with messages
+        self.unsent = bytearray()  # what the host has not made room for
+        self.fds: list[int] = []  # that came with messages
         self._inbox = Inbox()
         self._live: deque[tuple[int, bytes]] = deque()
         self._live_bytes = self._skipped = 0
@@ -2446,7 +2669,7 @@ class HostLine:
         """Sends what goes without waiting."""
         try:
             while self.unsent and not self.closed:
-                del self.unsent[:self.socket.send(self.unsent)]
+                del self.unsent[: self.socket.send(self.unsent)]
         except BlockingIOError:
             pass
         except OSError:
@@ -2486,6 +2709,7 @@ class HostLine:
 
 # -- One command
 
+
 class SpawnError(Exception):
     """A command that could not begin: `args` are the stable id and the sentence."""
 
@@ -2494,23 +2718,25 @@ class Output:
     """The pipes of one command's output: what is read goes to the buffers, to the spool and, as
     live output, to the host."""
 
-    def __init__(self, supervisor: "Supervisor", plan: Plan, state: RunState,
-                 spool: Spool) -> None:
+    def __init__(self, supervisor: "Supervisor", plan: Plan, state: RunState, spool: Spool) -> None:
         self._supervisor, self._plan, self._state, self._spool = supervisor, plan, state, spool
-        self.pipes: dict[int, int] = {}     # those that are open, and the stream that each is of
-        self.buffers = [OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines)
-                        for _ in range(plan.streams)]
+        self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
+        self.buffers = [
+            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines)
+            for _ in range(plan.streams)
+        ]
 
     def open_pipe(self, stream: int) -> int:
         """A pipe for one stream; returns the end for the shell. Raises OSError."""
         reader, writer = os.pipe()
         self.pipes[reader] = stream
         os.set_blocking(reader, False)
-        if len(self._plan.shell) > 1:       # a shell of another user may open /dev/stderr again
+        if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
             with suppress(OSError):
                 os.fchmod(writer, 0o666)
         self._supervisor.selector.register(
-            reader, selectors.EVENT_READ, lambda: self._read(reader, 16 * READ_BYTES))
+            reader, selectors.EVENT_READ, lambda: self._read(reader, 16 * READ_BYTES)
+        )
         return writer
 
     def _read(self, reader: int, most: int) -> None:
@@ -2563,9 +2789,12 @@ class Output:
         are not: three bytes replace each invalid one."""
         limit = self._plan.limit_bytes
         kept = [buffer.captured() for buffer in self.buffers]
-        return any(is_whole(stream) and 3 * stream.total_bytes > limit
-                   and len(render(decode(stream.head + stream.tail)).encode()) > limit
-                   for stream in kept)
+        return any(
+            is_whole(stream)
+            and 3 * stream.total_bytes > limit
+            and len(render(decode(stream.head + stream.tail)).encode()) > limit
+            for stream in kept
+        )
 
 
 def _program(name: bytes, cwd: bytes) -> bytes | None:
@@ -2585,9 +2814,13 @@ def _program(name: bytes, cwd: bytes) -> bytes | None:
 def _spawn_error(problem: Exception, shell: str) -> SpawnError:
     """What the spawn lacked. Upholds REQ-BASH-007.4."""
     if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
-        return SpawnError("spawn_failed", (
-            "the shell could not be started: the environment is too large for execve "
-            "(the command itself is not limited)"))
+        return SpawnError(
+            "spawn_failed",
+            (
+                "the shell could not be started: the environment is too large for execve "
+                "(the command itself is not limited)"
+            ),
+        )
     reason = shown(_reason(problem))
     return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shell, reason))
 
@@ -2605,7 +2838,7 @@ class ShellInput:
         self._size = self._fed_bytes = 0
         self._unfed = b""
         self._feeder: int | None = None
-        self._following: int | None = None      # in the pipe, behind the text
+        self._following: int | None = None  # in the pipe, behind the text
 
     def open(self, text: bytes, source: int | None, is_prefixed: bool) -> tuple[str, list[int]]:
         """Takes the text and a descriptor of the command's own input; returns the line for the
@@ -2657,7 +2890,7 @@ class ShellInput:
             return 0
         try:
             return self._size - os.lseek(self.fd, 0, os.SEEK_CUR)
-        except OSError:         # a pipe
+        except OSError:  # a pipe
             in_pipe = array.array("i", [0])
             fcntl.ioctl(self.fd, termios.FIONREAD, in_pipe)
             return self._size - self._fed_bytes + in_pipe[0]
@@ -2675,8 +2908,8 @@ class Shell:
     def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
         self._plan = plan
         self.input = ShellInput(selector)
-        self.pid = 0                            # not spawned yet
-        self.returncode: int | None = None      # as subprocess has it; None until it is reaped
+        self.pid = 0  # not spawned yet
+        self.returncode: int | None = None  # as subprocess has it; None until it is reaped
 
     def spawn(self, cwd: bytes, source: int | None, output: Output) -> None:
         """Starts it. `source`: the command's own input. Raises SpawnError."""
@@ -2696,16 +2929,21 @@ class Shell:
             # process's own, see Supervisor. `--norc`: below sshd even `bash -c` would read
             # ~/.bashrc.
             popen = subprocess.Popen(
-                [*plan.shell, b"--norc", b"-c", line.encode()], executable=program,
-                stdin=self.input.fd, stdout=writers[0], stderr=writers[-1],
-                pass_fds=passed, start_new_session=True)
+                [*plan.shell, b"--norc", b"-c", line.encode()],
+                executable=program,
+                stdin=self.input.fd,
+                stdout=writers[0],
+                stderr=writers[-1],
+                pass_fds=passed,
+                start_new_session=True,
+            )
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, name) from None
         finally:
             for writer in writers:
                 os.close(writer)
         self.pid = popen.pid
-        popen.returncode = 0        # the loop reaps the shell, not subprocess
+        popen.returncode = 0  # the loop reaps the shell, not subprocess
 
     def signal_group(self, signum: int) -> bool:
         """Signals the group in one system call, which no fork escapes; False if that fails. Once
@@ -2742,7 +2980,7 @@ def _cannot_enter(cwd: bytes) -> str:
     except OSError as problem:
         return _reason(problem)
     os.chdir("/")
-    return os.strerror(errno.EACCES)        # to the shell, of another user
+    return os.strerror(errno.EACCES)  # to the shell, of another user
 
 
 def _reap(flags: int = 0) -> tuple[list[tuple[int, int]], bool]:
@@ -2774,26 +3012,34 @@ class Command(RunState):
         self.spool = Spool(self.state_dir)
         self.output = Output(supervisor, plan, self, self.spool)
         self.shell = Shell(plan, supervisor.selector)
-        self.record: Record | None = None       # of a job, or of leftovers
-        self.is_job = plan.background           # what a command leaves behind is another job
+        self.record: Record | None = None  # of a job, or of leftovers
+        self.is_job = plan.background  # what a command leaves behind is another job
         self.is_attached = True
         self.stop_reason: Stop | None = None
-        self.cancels = 0                        # that the host has told
+        self.cancels = 0  # that the host has told
         self.notes: list[str] = []
         self.scratch: str | None = None
-        self.remaining: list[Member] = []       # what goes on after the last event
+        self.remaining: list[Member] = []  # what goes on after the last event
 
     def begin_job(self, **process: object) -> None:
         """Makes the output file and the record of a job. Raises OSError."""
         saved = self.spool.spill()
         if saved.path is None or saved.reason:
             raise OSError(errno.EIO, saved.reason)
-        self.record = Record.create(saved.path, {
-            "command": self.plan.text.decode()[:COMMAND_RECORDED], "created": time.time(),
-            "boot": _boot(), "supervisor": self.supervisor.identity, "notes": self.notes,
-            **process})
+        self.record = Record.create(
+            saved.path,
+            {
+                "command": self.plan.text.decode()[:COMMAND_RECORDED],
+                "created": time.time(),
+                "boot": _boot(),
+                "supervisor": self.supervisor.identity,
+                "notes": self.notes,
+                **process,
+            },
+        )
         self.supervisor.selector.register(
-            self.record.stop_pipe, selectors.EVENT_READ, self._hear_stop)
+            self.record.stop_pipe, selectors.EVENT_READ, self._hear_stop
+        )
 
     def _hear_stop(self) -> None:
         """Each byte in the job's stop pipe is a request to end it. Upholds REQ-BASH-003.13."""
@@ -2816,34 +3062,46 @@ class Command(RunState):
             self.notes.append(NOTE_HELD.format(path=path))
             return
         first = self.remaining[0]
-        with suppress(OSError):         # without a record what is left is named all the same
+        with suppress(OSError):  # without a record what is left is named all the same
             self.begin_job(leftover=True, pid=first.pid, start=first.start, session=first.session)
         groups = sorted({member.group for member in self.remaining})[:20]
-        self.notes.append(NOTE_LEFTOVER.format(
-            named=_named(self.remaining), targets=" ".join("-%d" % group for group in groups),
-            more=NOTE_LEFTOVER_OUTPUT.format(path=path) if self.output.pipes else ""))
+        self.notes.append(
+            NOTE_LEFTOVER.format(
+                named=_named(self.remaining),
+                targets=" ".join("-%d" % group for group in groups),
+                more=NOTE_LEFTOVER_OUTPUT.format(path=path) if self.output.pipes else "",
+            )
+        )
 
     def outcome(self) -> Outcome:
         """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
         if self.plan.saves_what_is_cut and self.output.is_long():
             self.spool.spill()
         outcome = Outcome(
-            "exited", error="cwd_missing" if self.scratch else None, saved=self.spool.saved,
+            "exited",
+            error="cwd_missing" if self.scratch else None,
+            saved=self.spool.saved,
             total_bytes=sum(buffer.total_bytes for buffer in self.output.buffers),
-            notes=tuple(self.notes), duration_s=time.monotonic() - self.started_s,
-            pid=self.shell.pid if self.is_job else None)
+            notes=tuple(self.notes),
+            duration_s=time.monotonic() - self.started_s,
+            pid=self.shell.pid if self.is_job else None,
+        )
         if self.stop_reason is not None:
             pid = outcome.pid if self.answered else None
             return outcome._replace(
-                status=self.stop_reason.value, limit_s=self.limits.limit_s, pid=pid)
+                status=self.stop_reason.value, limit_s=self.limits.limit_s, pid=pid
+            )
         if self.shell.returncode is None:
             return outcome
         code, name = status_of(self.shell.returncode)
         if self.shell.input.unread() > 0:
             how = name or "exit code %d" % code
             shell = shown(os.fsdecode(self.plan.shell[0]))
-            return outcome._replace(status="failed", error="spawn_failed", reason=(
-                "the shell %s ended (%s) before it read the command" % (shell, how)))
+            return outcome._replace(
+                status="failed",
+                error="spawn_failed",
+                reason=("the shell %s ended (%s) before it read the command" % (shell, how)),
+            )
         return outcome._replace(exit_code=code, signal=name)
 
     def tell_end(self) -> None:
@@ -2858,7 +3116,7 @@ class Command(RunState):
                 buffer.add(completion_note(outcome, still).encode())
                 outcome = outcome._replace(total_bytes=buffer.total_bytes)
         elif self.supervisor.host_left():
-            self.spool.discard()        # no caller will learn its name
+            self.spool.discard()  # no caller will learn its name
         self.send("ended", outcome)
 
     def settle(self, outcome: Outcome, still: str) -> None:
@@ -2876,9 +3134,15 @@ class Command(RunState):
             fields["saved"] = (None if path is None else os.fsencode(path), reason, capped)
         idle = (self.alone and self.at_eof) or self.shell.pid == 0
         record = self.record.read() if self.record is not None else None
-        self.supervisor.line.send({
-            "event": event, "run": self.run_id, "outcome": fields, "idle": idle,
-            "record": None if record is None else record._asdict()})
+        self.supervisor.line.send(
+            {
+                "event": event,
+                "run": self.run_id,
+                "outcome": fields,
+                "idle": idle,
+                "record": None if record is None else record._asdict(),
+            }
+        )
 
     def _clear_scratch(self) -> None:
         """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
@@ -2909,13 +3173,19 @@ class Run(Command):
     *detached* one (background, leftovers) goes on. `next_action` decides; of the parts `Output`
     reads, `Shell` signals, and `Record` is what a job leaves."""
 
-    def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan, source: int | None,
-                 needs_scratch: bool) -> None:
+    def __init__(
+        self,
+        supervisor: "Supervisor",
+        run_id: int,
+        plan: Plan,
+        source: int | None,
+        needs_scratch: bool,
+    ) -> None:
         """`source`: a descriptor of the command's own input. `needs_scratch`: the directory of the
         command cannot be entered."""
         super().__init__(supervisor, run_id, plan)
         self._source, self._needs_scratch = source, needs_scratch
-        self._seen_at_exit: set[int] | None = None      # what lived when the shell had ended
+        self._seen_at_exit: set[int] | None = None  # what lived when the shell had ended
 
     def run(self) -> None:
         """Returns when nothing of the command is left, or what is left cannot be ended. Raises
@@ -2927,10 +3197,11 @@ class Run(Command):
         except SpawnError as problem:
             _kill_below()
             self.spool.discard()
-            self.output.buffers.clear()     # what bash said of a directory is in `reason`
+            self.output.buffers.clear()  # what bash said of a directory is in `reason`
             error, reason = problem.args
-            self.send("ended", Outcome(
-                "failed", error=error, reason=reason, notes=tuple(self.notes)))
+            self.send(
+                "ended", Outcome("failed", error=error, reason=reason, notes=tuple(self.notes))
+            )
         except CannotEnter:
             self.spool.discard()
             raise
@@ -2968,8 +3239,9 @@ class Run(Command):
         try:
             self.scratch = self.state_dir.scratch()
         except OSError as problem:
-            raise SpawnError("cwd_missing", NO_SCRATCH.format(
-                cwd=cwd, reason=reason, problem=_reason(problem))) from None
+            raise SpawnError(
+                "cwd_missing", NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(problem))
+            ) from None
         self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
 
     def _step(self) -> bool:
@@ -2979,7 +3251,7 @@ class Run(Command):
         if action is Action.WAIT:
             self._wait(until - now)
         elif action is Action.ANSWER:
-            self._wait(0.0)     # a cancel or an exit that has come already goes before the answer
+            self._wait(0.0)  # a cancel or an exit that has come already goes before the answer
             if not self.stops and self.exited_s is None:
                 self._go_on_as_job()
         elif action is Action.TERM:
@@ -3031,7 +3303,7 @@ class Run(Command):
         """Takes notice of the processes that have ended."""
         ended, self.alone = _reap()
         if not IS_SUBREAPER and self.stops and self.shell.signal_group(0):
-            self.alone = False          # the group is all that is known then
+            self.alone = False  # the group is all that is known then
         for pid, status in ended:
             if pid == self.shell.pid and self.shell.returncode is None:
                 self.shell.returncode = os.waitstatus_to_exitcode(status)
@@ -3040,7 +3312,7 @@ class Run(Command):
             self._seen_at_exit = {member.pid for member in _live_descendants()}
 
     def _note_exit(self, returncode: int) -> None:
-        self.output.read_all()          # what the shell wrote
+        self.output.read_all()  # what the shell wrote
         self.exited_s = self.output_s = time.monotonic()
         is_unread = self.shell.input.unread() == len(self.plan.text) + 1
         if self.stops:
@@ -3053,8 +3325,10 @@ class Run(Command):
             if not self.plan.cwd_required and self.scratch is None:
                 raise CannotEnter
             cwd = self.plan.cwd if self.scratch is None else os.fsencode(self.scratch)
-            raise SpawnError("cwd_missing", NO_CWD.format(
-                cwd=printable(os.fsdecode(cwd)), reason=_cannot_enter(cwd)))
+            raise SpawnError(
+                "cwd_missing",
+                NO_CWD.format(cwd=printable(os.fsdecode(cwd)), reason=_cannot_enter(cwd)),
+            )
 
     def _go_on_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
@@ -3073,8 +3347,10 @@ class Run(Command):
                 self._stop_for(Stop.TIMED_OUT)
                 return
         self.answered = self.is_job = True
-        self.send("running", self.outcome()._replace(
-            status="running", exit_code=None, limit_s=waited_s, pid=pid))
+        self.send(
+            "running",
+            self.outcome()._replace(status="running", exit_code=None, limit_s=waited_s, pid=pid),
+        )
 
     def _report(self) -> None:
         """The shell has ended by itself: tells how, while something of the command may go on.
@@ -3097,7 +3373,7 @@ class Run(Command):
 
     def _finish(self) -> None:
         """Nothing of the command is left, or what is left cannot be ended."""
-        self.output.read_all()          # the last words of the processes that were ended
+        self.output.read_all()  # the last words of the processes that were ended
         self.output.close()
         self.remaining = [] if self.alone else _live_descendants()
         if not self.alone:
@@ -3116,7 +3392,7 @@ class Run(Command):
 
 # -- The processes: a supervisor, and the fork server that forks it
 
-IDLE, ATTACHED, DETACHED = b"i", b"a", b"d"     # what the shared page says of a supervisor
+IDLE, ATTACHED, DETACHED = b"i", b"a", b"d"  # what the shared page says of a supervisor
 
 
 _RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
@@ -3135,6 +3411,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
     """prctl(2) through ctypes: the standard library has no other way. False where it fails."""
     try:
         import ctypes
+
         zero = ctypes.c_ulong(0)
         argument = ctypes.c_ulong(value) if isinstance(value, int) else value
         call = ctypes.CDLL(None, use_errno=True).prctl
@@ -3151,7 +3428,7 @@ def _become_subreaper() -> bool:
     return _prctl(_PR_GET_CHILD_SUBREAPER, is_set.buffer_info()[0]) and is_set[0] == 1
 
 
-IS_SUBREAPER = False        # of this process; set when it becomes a fork server or a supervisor
+IS_SUBREAPER = False  # of this process; set when it becomes a fork server or a supervisor
 
 
 def _set_subreaper() -> None:
@@ -3178,6 +3455,7 @@ class Host(NamedTuple):
     """The process that a fork server and its supervisors work for. Its socket does not tell that
     it has ended: a child that the host forked holds copies. A pidfd is readable when its process
     has ended (pidfd_open(2))."""
+
     pid: int
     start: int
     fd: int | None
@@ -3188,7 +3466,7 @@ class EventLoop:
 
     def __init__(self, host: Host) -> None:
         self.host, self.host_ended = host, False
-        self.selector = selectors.PollSelector()    # needs no descriptor of its own
+        self.selector = selectors.PollSelector()  # needs no descriptor of its own
         self._wake = _listen_for_signals()
         self.selector.register(self._wake, selectors.EVENT_READ, self._drain_wake)
         if host.fd is not None:
@@ -3227,7 +3505,7 @@ class Supervisor(EventLoop):
         self.identity = _identity(os.getpid())
         self._server = _identity(os.getppid())
         self._messages: list[Any] = []
-        self.environment_problem: Exception | None = None   # of the last that was sent
+        self.environment_problem: Exception | None = None  # of the last that was sent
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3238,10 +3516,16 @@ class Supervisor(EventLoop):
                 return
             run_id, plan = request
             self.tell(ATTACHED)
-            self.line.send({"event": "accepted", "run": run_id, "supervisor": os.getpid(),
-                            "server": self._server})
+            self.line.send(
+                {
+                    "event": "accepted",
+                    "run": run_id,
+                    "supervisor": os.getpid(),
+                    "server": self._server,
+                }
+            )
             if self.line.closed:
-                return          # the host has given this supervisor up, and asks another one
+                return  # the host has given this supervisor up, and asks another one
             self._take_environment(plan.env)
             source = self.line.fds.pop(0) if self.line.fds else None
             try:
@@ -3250,7 +3534,7 @@ class Supervisor(EventLoop):
                 Run(self, run_id, plan, source, True).run()
             _close(source)
             if self._outlive_rest() or _own_limits() != self._limits:
-                return          # the host takes another supervisor
+                return  # the host takes another supervisor
             self.tell(IDLE)
 
     def tell(self, lifetime: bytes) -> None:
@@ -3265,7 +3549,7 @@ class Supervisor(EventLoop):
             try:
                 os.environb.clear()
                 os.environb.update(env)
-            except (OSError, ValueError) as problem:    # a NUL, or a name without letters
+            except (OSError, ValueError) as problem:  # a NUL, or a name without letters
                 self.environment_problem = problem
 
     def _outlive_rest(self) -> bool:
@@ -3332,9 +3616,9 @@ class ForkServer(EventLoop):
         super().__init__(host)
         control.setblocking(True)
         self._control = control
-        self._pages: dict[int, mmap.mmap] = {}      # of each supervisor, by its number
-        self._has_strays = False                    # children that are no supervisors
-        self._kill_at_s = math.inf                  # a while after the end of the host
+        self._pages: dict[int, mmap.mmap] = {}  # of each supervisor, by its number
+        self._has_strays = False  # children that are no supervisors
+        self._kill_at_s = math.inf  # a while after the end of the host
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3362,7 +3646,7 @@ class ForkServer(EventLoop):
         if fds:
             self._fork(socket.socket(fileno=fds[0]))
         elif not data:
-            self._let_go()          # its commands end as their own lines say
+            self._let_go()  # its commands end as their own lines say
         else:
             pid = int.from_bytes(data[1:], sys.byteorder)
             if pid in self._pages:
@@ -3423,9 +3707,10 @@ class ForkServer(EventLoop):
 class Inherited(NamedTuple):
     """What a command inherits from its host, when the tool was made, and not from its supervisor's
     own life. A host that has changed its user or groups gets another fork server."""
+
     users: tuple[int, ...]
     groups: tuple[int, ...]
-    umask: int | None           # None: not known here, so the fork server keeps the host's
+    umask: int | None  # None: not known here, so the fork server keeps the host's
     limits: tuple[tuple[int, int, int], ...]
 
     @classmethod
@@ -3476,17 +3761,17 @@ def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
         os.chdir("/")
         _set_subreaper()
         _prctl(_PR_SET_NAME, OWN_NAME)
-        _prctl(_PR_SET_DUMPABLE, 0)     # /proc/PID/environ and fd are closed to the same user
+        _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         line = socket.socket(fileno=control)
         server = ForkServer(line, Host(host_pid, host_start, host_fd))
         Inherited(*inherited).apply()
-        gc.freeze()                     # pages of what is there now stay shared with supervisors
+        gc.freeze()  # pages of what is there now stay shared with supervisors
         server.serve()
     finally:
         os._exit(0)
 
 
-if "fork_server_arguments" in globals():    # this code runs in a fork server: see LOADER
+if "fork_server_arguments" in globals():  # this code runs in a fork server: see LOADER
     serve_forks(*globals()["fork_server_arguments"])
 
 
@@ -3520,9 +3805,14 @@ code, inherited = marshal.loads(code)
 module.fork_server_arguments = numbers, inherited
 exec(code, module.__dict__)
 """
-_CODE = sys._getframe().f_code      # of this file, as it was loaded
-_LIBRARY_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
-                      "DYLD_FRAMEWORK_PATH", "PYTHONHOME")
+_CODE = sys._getframe().f_code  # of this file, as it was loaded
+_LIBRARY_VARIABLES = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_FALLBACK_LIBRARY_PATH",
+    "DYLD_FRAMEWORK_PATH",
+    "PYTHONHOME",
+)
 
 
 def _above_standard(fd: int) -> int:
@@ -3538,7 +3828,7 @@ def _above_standard(fd: int) -> int:
 
 def _socketpair() -> tuple[socket.socket, socket.socket]:
     ends = [socket.socket(fileno=_above_standard(end.detach())) for end in socket.socketpair()]
-    os.set_blocking(ends[1].fileno(), True)     # those of gevent come non-blocking
+    os.set_blocking(ends[1].fileno(), True)  # those of gevent come non-blocking
     return ends[0], ends[1]
 
 
@@ -3548,8 +3838,11 @@ def _pythons() -> list[str]:
     if getattr(sys, "frozen", False) or "__compiled__" in globals():
         return []
     found = (sys.executable, getattr(sys, "_base_executable", None))
-    return [path for path in dict.fromkeys(found)
-            if path and os.path.basename(path).startswith("python")]
+    return [
+        path
+        for path in dict.fromkeys(found)
+        if path and os.path.basename(path).startswith("python")
+    ]
 
 
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
@@ -3570,8 +3863,8 @@ class OwnedSocket:
         self._owner = os.getpid()
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not ending():        # then this module's names are gone, and the kernel closes
-            self.close()        # a caller that was interrupted anywhere leaves
+        if not ending():  # then this module's names are gone, and the kernel closes
+            self.close()  # a caller that was interrupted anywhere leaves
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -3605,10 +3898,10 @@ class OwnedSocket:
                 raise LineLost
             try:
                 if fds:
-                    view = view[socket.send_fds(self._socket, [view], fds):]
+                    view = view[socket.send_fds(self._socket, [view], fds) :]
                     fds = ()
                 else:
-                    view = view[self._socket.send(view):]
+                    view = view[self._socket.send(view) :]
             except BlockingIOError:
                 if time.monotonic() >= until:
                     raise LineLost from None
@@ -3658,8 +3951,8 @@ class Line(OwnedSocket):
     def __init__(self, made: socket.socket, server: "ForkServerHandle") -> None:
         super().__init__(made)
         self.server = server
-        self.supervisor = 0     # the number of the process, once it has accepted a request
-        self.sent_env: object = None        # the environment that the supervisor has by now
+        self.supervisor = 0  # the number of the process, once it has accepted a request
+        self.sent_env: object = None  # the environment that the supervisor has by now
         self._inbox = Inbox()
         self._events: deque[Mapping[str, Any]] = deque()
 
@@ -3669,7 +3962,7 @@ class Line(OwnedSocket):
         if not self._events:
             _wait_for(self, select.POLLIN, wait_s, also)
         data = b"x"
-        while data and not self._events:        # a long event comes in pieces
+        while data and not self._events:  # a long event comes in pieces
             data = self.receive()
             self._events.extend(self._inbox.feed(data))
         return self._events.popleft() if self._events else None
@@ -3689,8 +3982,8 @@ class ForkServerHandle:
     def __init__(self, inherited: Inherited, python: str | None) -> None:
         """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
         self.inherited, self.python = inherited, python
-        self.proved = False         # a supervisor of it has answered
-        self.identity: tuple[int, int] | None = None    # number and start time of the process
+        self.proved = False  # a supervisor of it has answered
+        self.identity: tuple[int, int] | None = None  # number and start time of the process
         self._popen: subprocess.Popen[bytes] | None = None
         ours, theirs = _socketpair()
         self._control = OwnedSocket(ours)
@@ -3765,9 +4058,15 @@ def _start_python(python: str, numbers: Sequence[int]) -> subprocess.Popen[bytes
     flags = ["-s", "-S"] if "PYTHONHOME" in env else ["-I", "-S"]
     magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
     return subprocess.Popen(
-        [python, *flags, "-X", "utf8", "-c", LOADER, magic, *map(str, numbers)], env=env, cwd="/",
-        pass_fds=[fd for fd in numbers[:2] if fd >= 0], start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [python, *flags, "-X", "utf8", "-c", LOADER, magic, *map(str, numbers)],
+        env=env,
+        cwd="/",
+        pass_fds=[fd for fd in numbers[:2] if fd >= 0],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _fork_directly(numbers: Sequence[int], inherited: Inherited) -> None:
@@ -3783,7 +4082,7 @@ def _fork_directly(numbers: Sequence[int], inherited: Inherited) -> None:
                 serve_forks(numbers, inherited)
         finally:
             os._exit(0)
-    with suppress(ChildProcessError):       # a host that ignores SIGCHLD
+    with suppress(ChildProcessError):  # a host that ignores SIGCHLD
         os.waitpid(pid, 0)
 
 
@@ -3793,9 +4092,9 @@ class Engine:
 
     def __init__(self, pythons: Sequence[str] | None = None) -> None:
         self.owner = os.getpid()
-        self._lock = threading.RLock()      # a signal handler may run a command in its thread
+        self._lock = threading.RLock()  # a signal handler may run a command in its thread
         found = _pythons() if pythons is None else pythons
-        self._pythons = dict.fromkeys(found, 0.0)       # and the moment from which to try each
+        self._pythons = dict.fromkeys(found, 0.0)  # and the moment from which to try each
         self._servers: dict[Inherited, ForkServerHandle] = {}
         self._idle: list[Line] = []
         self._orphans: list[tuple[int, int]] = []
@@ -3828,8 +4127,11 @@ class Engine:
             self.replace(server)
         # Looked at now: after a setuid(2) of the host an interpreter may be out of reach.
         now = time.monotonic()
-        usable = [path for path, from_s in self._pythons.items()
-                  if now >= from_s and os.access(path, os.X_OK)]
+        usable = [
+            path
+            for path, from_s in self._pythons.items()
+            if now >= from_s and os.access(path, os.X_OK)
+        ]
         python = usable[0] if usable else None
         try:
             server = self._servers[inherited] = ForkServerHandle(inherited, python)
@@ -3837,7 +4139,7 @@ class Engine:
         except (LineLost, OSError) as problem:
             shortage = isinstance(problem, OSError) and problem.errno in _SHORTAGES
             if python is not None and not shortage:
-                self._pythons[python] = math.inf    # it is no interpreter
+                self._pythons[python] = math.inf  # it is no interpreter
             raise
 
     def give_back(self, line: Line) -> None:
@@ -3914,7 +4216,7 @@ class Cancel:
     """
 
     def __init__(self) -> None:
-        self._requests: list[None] = []     # its length is the count: list.append is one step
+        self._requests: list[None] = []  # its length is the count: list.append is one step
         self._ends: tuple[OwnedSocket, OwnedSocket] | None = None
         self._owner = os.getpid()
 
@@ -3926,7 +4228,7 @@ class Cancel:
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
         self._requests.append(None)
-        if self._ends is not None and self._owner == os.getpid():   # else a forked child's copy
+        if self._ends is not None and self._owner == os.getpid():  # else a forked child's copy
             with suppress(LineLost):
                 self._ends[1].send(b"x", within_s=0.0)
 
@@ -3961,10 +4263,11 @@ class LiveText:
 
 class Answer(NamedTuple):
     """What a supervisor has told: an outcome without texts, and the raw bytes of its streams."""
+
     outcome: Outcome
     streams: Sequence[Captured] = ()
-    runs_on: bool = False       # the command is a job now
-    record: JobRecord | None = None     # of a job, or of what a command has left behind
+    runs_on: bool = False  # the command is a job now
+    record: JobRecord | None = None  # of a job, or of what a command has left behind
 
 
 def _answer(event: Mapping[str, Any]) -> Answer:
@@ -3988,13 +4291,13 @@ class Exchange:
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._line: Line | None = None
-        self._accepted = False              # a supervisor has the request
-        self._cancels: list[None] = []      # its length is the count: list.append is one step
-        self._told = 0                      # cancels that the supervisor knows of
-        self._gives_up_s = math.inf         # the moment after which no answer is expected
+        self._accepted = False  # a supervisor has the request
+        self._cancels: list[None] = []  # its length is the count: list.append is one step
+        self._told = 0  # cancels that the supervisor knows of
+        self._gives_up_s = math.inf  # the moment after which no answer is expected
         self._last: Answer | None = None
-        self._waiter: int | None = threading.get_ident()    # the thread that waits for events
-        self.over = threading.Event()       # no event will come any more
+        self._waiter: int | None = threading.get_ident()  # the thread that waits for events
+        self.over = threading.Event()  # no event will come any more
 
     def cancel(self) -> None:
         """Asks the command to end; once more means KILL now."""
@@ -4020,8 +4323,9 @@ class Exchange:
         ending_s = self._plan.limits.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
-    def answer(self, on_output: Callable[[str], object] | None,
-               stdin: str | bytes | None) -> Answer:
+    def answer(
+        self, on_output: Callable[[str], object] | None, stdin: str | bytes | None
+    ) -> Answer:
         """How the command ended, or that it goes on. An exception in the caller ends the command,
         waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
         try:
@@ -4042,9 +4346,13 @@ class Exchange:
                 fds.append(data_file(stdin))
             return self._find_supervisor(fds)
         except OSError as problem:
-            return Answer(Outcome(
-                "failed", error="spawn_failed",
-                reason="no place for the input: " + _reason(problem)))
+            return Answer(
+                Outcome(
+                    "failed",
+                    error="spawn_failed",
+                    reason="no place for the input: " + _reason(problem),
+                )
+            )
         finally:
             for fd in fds:
                 os.close(fd)
@@ -4072,11 +4380,11 @@ class Exchange:
             if event is not None and kind == "bug":
                 return self._bug(event)
             if line.was_accepted():
-                return self._lost()         # in the last moment: not to be run twice
+                return self._lost()  # in the last moment: not to be run twice
             self._drop_line()
             if event is not None:
                 problem = event["reason"]
-            elif not line.supervisor:       # not one that was idle
+            elif not line.supervisor:  # not one that was idle
                 engine.replace(line.server)
         reason = "no supervisor could be started: " + problem
         return Answer(Outcome("failed", error="spawn_failed", reason=reason))
@@ -4131,13 +4439,13 @@ class Exchange:
         """The next event, or None after a while."""
         line = self._line
         if line is None:
-            raise LineLost          # `close`, in another thread, has given the command up
+            raise LineLost  # `close`, in another thread, has given the command up
         self._tell_cancels()
         wait_s = min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S)
         token = self._token
         if token is None:
             return line.next(wait_s)
-        if token.count:         # its descriptor stays readable: the next cancel is looked for
+        if token.count:  # its descriptor stays readable: the next cancel is looked for
             return line.next(min(wait_s, CANCEL_EVERY_S))
         also = token.listen()
         return line.next(0.0 if token.count else wait_s, also)
@@ -4147,7 +4455,7 @@ class Exchange:
         answer = self._last = _answer(event)
         if answer.runs_on:
             self._gives_up_s = math.inf
-            self._token = None              # it was for the call
+            self._token = None  # it was for the call
             self._waiter = None
         elif event["idle"] and self._line is not None:
             line, self._line = self._line, None
@@ -4171,9 +4479,14 @@ class Exchange:
         self._leave()
         if self._last is None:
             return Answer(Outcome("failed", error="status_unknown", reason=SUPERVISOR_KILLED))
-        return Answer(self._last.outcome._replace(      # of a job, whose number and file are known
-            status="failed", error="lost", reason=JOB_LOST,
-            duration_s=time.monotonic() - self._begun_s))
+        return Answer(
+            self._last.outcome._replace(  # of a job, whose number and file are known
+                status="failed",
+                error="lost",
+                reason=JOB_LOST,
+                duration_s=time.monotonic() - self._begun_s,
+            )
+        )
 
     def _bug(self, event: Mapping[str, Any]) -> Answer:
         """The supervisor has failed; its fork server ends what it leaves."""
@@ -4216,7 +4529,7 @@ def _pause_s(since_s: float, least_s: float = 0.0005, most_s: float = 0.05) -> f
     return min(max(time.monotonic() - since_s, least_s), most_s)
 
 
-_LOST = Outcome("lost", error="lost", reason="lost")    # the supervisor was killed
+_LOST = Outcome("lost", error="lost", reason="lost")  # the supervisor was killed
 
 
 def _remains(known: JobRecord) -> list[Member]:
@@ -4228,8 +4541,11 @@ def _remains(known: JobRecord) -> list[Member]:
     first = _member(known.pid)
     if first is not None and first.start != known.start:
         return []
-    members = [one for one in _all_members() if known.pid in (one.pid, one.group, one.session)
-               or known.session == one.session != 0]
+    members = [
+        one
+        for one in _all_members()
+        if known.pid in (one.pid, one.group, one.session) or known.session == one.session != 0
+    ]
     found = {one.pid: one for one in members}
     for one in members:
         found.update((below.pid, below) for below in descendants(one.pid))
@@ -4285,8 +4601,9 @@ class Job:
     since the epoch. Raises OSError where no sound record stands beside `output_file`.
     """
 
-    def __init__(self, output_file: str, grace_s: float = GRACE_S,
-                 known: JobRecord | None = None) -> None:
+    def __init__(
+        self, output_file: str, grace_s: float = GRACE_S, known: JobRecord | None = None
+    ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
         if known is None:
@@ -4296,11 +4613,11 @@ class Job:
             raise FileNotFoundError(errno.ENOENT, "the record of the job is damaged", output_file)
         self._known = known
         self.pid, self.command, self.created = known.pid, known.command, known.created
-        self._ended_s: float | None = None      # when the end was first seen
-        self._monitor_of = 0        # the process in which a thread waits for the end
-        self._final: Answer | None = None       # what that thread received
-        self._note = ""             # what the next answer of the tool says of it
-        self._bells: list[threading.Event] = []     # of the threads that wait for the end
+        self._ended_s: float | None = None  # when the end was first seen
+        self._monitor_of = 0  # the process in which a thread waits for the end
+        self._final: Answer | None = None  # what that thread received
+        self._note = ""  # what the next answer of the tool says of it
+        self._bells: list[threading.Event] = []  # of the threads that wait for the end
 
     def __repr__(self) -> str:
         return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
@@ -4311,7 +4628,7 @@ class Job:
         final = exchange.wait()
         self._believe(final.record)
         streams = final.streams
-        if final.record is None:    # the supervisor was killed: this writes what it could not
+        if final.record is None:  # the supervisor was killed: this writes what it could not
             size = self.total_bytes
             streams = [Captured(b"", self._output_from(max(0, size - SNIP_SIZE)), size)]
         self._note = ended_note(self.pid, self.command, self.output_file, final.outcome, streams)
@@ -4319,7 +4636,7 @@ class Job:
         for bell in list(self._bells):
             bell.set()
         if on_end is not None:
-            on_end(self)            # an exception goes to threading.excepthook, and harms nothing
+            on_end(self)  # an exception goes to threading.excepthook, and harms nothing
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written, or a second after its end if that
@@ -4341,30 +4658,30 @@ class Job:
         try:
             with closing(Record.open(self.output_file)) as record:
                 self._believe(self._settled(record))
-        except FileNotFoundError:       # removed: only the processes are left to ask
+        except FileNotFoundError:  # removed: only the processes are left to ask
             if self._known.status == "running" and not _remains(self._known):
                 self._believe(self._known._replace(status="lost", error="lost", noted=True))
-        except OSError:                 # no descriptor left
+        except OSError:  # no descriptor left
             pass
         return self._known
 
     def _settled(self, record: Record) -> JobRecord | None:
         known = record.read()
         until = time.monotonic() + LOOK_AROUND_S
-        while not record.lock():        # a supervisor holds it, or for a moment another reader
+        while not record.lock():  # a supervisor holds it, or for a moment another reader
             if _may_be_supervised(known) or time.monotonic() > until:
                 return known
             time.sleep(0.002)
         if known is not None and known.noted:
             return known
-        known = record.read()           # what the supervisor wrote before it dropped the lock
-        if known is None:               # damaged since
+        known = record.read()  # what the supervisor wrote before it dropped the lock
+        if known is None:  # damaged since
             return self._known._replace(status="lost", error="lost", noted=True)
         if not known.noted:
             with suppress(OSError):
                 record.settle(_LOST, "")
             known = record.read() or known
-            if known.status == "running":       # the folder is read-only, or full
+            if known.status == "running":  # the folder is read-only, or full
                 known = known._replace(status="lost", error="lost")
         return known
 
@@ -4410,11 +4727,13 @@ class Job:
     def wait(self, timeout_s: float | None = None) -> bool: ...
 
     @overload
-    def wait(self, timeout_s: float | None = None, *,
-             until: str | re.Pattern[str]) -> str | None: ...
+    def wait(
+        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
+    ) -> str | None: ...
 
-    def wait(self, timeout_s: float | None = None, *,
-             until: str | re.Pattern[str] | None = None) -> bool | str | None:
+    def wait(
+        self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
+    ) -> bool | str | None:
         """True once the job has ended and its note is written, or a second after its end if that
         cannot be; False if it has not ended within `timeout_s` seconds.
 
@@ -4442,7 +4761,7 @@ class Job:
             left_s = deadline - time.monotonic()
             if not data and (ended or left_s <= 0):
                 return None
-            if not data:        # a job of another process has nothing but its file to tell by
+            if not data:  # a job of another process has nothing but its file to tell by
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
@@ -4455,7 +4774,7 @@ class Job:
         except OSError:
             return b""
         at = self._look().at if data else -1
-        return data[:max(0, at - offset)] if at >= 0 else data
+        return data[: max(0, at - offset)] if at >= 0 else data
 
     def read(self, offset: int = 0) -> tuple[str, int]:
         """The output from byte `offset` on, and the offset to go on from: no character is split,
@@ -4489,9 +4808,9 @@ class Job:
             if asked < wanted:
                 asked += self._ask_to_stop()
             time.sleep(_pause_s(begun))
-        _await_ends([self], 1, LOOK_AROUND_S)       # the event of the end may be on its way
+        _await_ends([self], 1, LOOK_AROUND_S)  # the event of the end may be on its way
         known = self._look()
-        if known.status in ("running", "lost"):     # no supervisor has told the end
+        if known.status in ("running", "lost"):  # no supervisor has told the end
             return _end_remains(known, self._grace_s, stops)
         return not any(_lives(pid, start) for pid, start in known.survivors)
 
@@ -4551,7 +4870,7 @@ class ShownJob:
     def __init__(self, job: Job, shown_bytes: int) -> None:
         self.job = job
         self._shown_bytes = self._shown_up_to(shown_bytes)
-        self._showing = threading.Lock()        # two that ask at once get each line once
+        self._showing = threading.Lock()  # two that ask at once get each line once
 
     def _shown_up_to(self, offset: int) -> int:
         """The place up to which an answer that ended at byte `offset` has shown the output: what
@@ -4590,7 +4909,7 @@ class ShownJob:
         that it said."""
         known = self.job._look()
         if known.status != "running":
-            self.job.wait(UNKILLABLE_S)     # for both streams, if they come to this process
+            self.job.wait(UNKILLABLE_S)  # for both streams, if they come to this process
         final, fit = self.job._final, profile.truncation.fit
         if known.status != "running" and final is not None and final.streams:
             streams = tuple(fit(stream, profile) for stream in final.streams)
@@ -4598,20 +4917,28 @@ class ShownJob:
         with self._showing:
             try:
                 stream = self._captured(known, profile.rolling_bytes)
-            except OSError:             # the file is gone
+            except OSError:  # the file is gone
                 stream = Captured(b"", b"", 0)
         return Outcome(
-            known.status, exit_code=known.exit_code, signal=known.signal, error=known.error,
-            reason=known.reason, limit_s=known.limit_s,
-            streams=(fit(stream, profile),), total_bytes=stream.total_bytes,
-            pid=self.job.pid, notes=tuple(known.notes),
-            saved=Saved(self.job.output_file, "", False))
+            known.status,
+            exit_code=known.exit_code,
+            signal=known.signal,
+            error=known.error,
+            reason=known.reason,
+            limit_s=known.limit_s,
+            streams=(fit(stream, profile),),
+            total_bytes=stream.total_bytes,
+            pid=self.job.pid,
+            notes=tuple(known.notes),
+            saved=Saved(self.job.output_file, "", False),
+        )
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
 # The public class. What a model or a command does is answered; what a host does wrong is raised.
 # One call is one exchange with a supervisor; a profile is consulted for the request, and when the
 # answer is written.
+
 
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element, an empty one a
@@ -4626,7 +4953,7 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     """The directory of a tool: absolute, and not looked at, for its file system may not answer."""
     try:
         base = os.getcwd()
-    except FileNotFoundError:           # the host's own directory is gone: commands will say so
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
         base = os.environ.get("PWD", "")
         if not base.startswith("/") or os.path.isdir(base):
             base = "/nonexistent"
@@ -4645,8 +4972,9 @@ def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
         if profile not in PROFILES:
-            raise ValueError("profile takes a row or one of %s, got %r" % (
-                _quoted(PROFILES), profile))
+            raise ValueError(
+                "profile takes a row or one of %s, got %r" % (_quoted(PROFILES), profile)
+            )
         profile = PROFILES[profile]
     if not isinstance(profile, Profile):
         raise ValueError("profile takes a row of PROFILES or its name, got %r" % (profile,))
@@ -4656,8 +4984,9 @@ def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
     return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
 
 
-def _environment(env: Mapping[str, str] | None,
-                 keep_env: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _environment(
+    env: Mapping[str, str] | None, keep_env: Sequence[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """The environment of a tool's commands, and the names that are withheld."""
     if env is None:
         return scrub_env(dict(os.environ), keep_env)
@@ -4676,10 +5005,12 @@ def _limits(request: Request, profile: Profile) -> Limits:
     """The waits of a command in its mode."""
     timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
     limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
-    if request.mode == "background":    # the output of late writers is in the file
+    if request.mode == "background":  # the output of late writers is in the file
         return limits._replace(
-            answer_after_s=LOOK_S, drain_idle_s=min(LEAVING_S, profile.drain_idle_s),
-            drain_total_s=min(2 * LEAVING_S, profile.drain_total_s))
+            answer_after_s=LOOK_S,
+            drain_idle_s=min(LEAVING_S, profile.drain_idle_s),
+            drain_total_s=min(2 * LEAVING_S, profile.drain_total_s),
+        )
     if profile.on_timeout is OnTimeout.KEEP:
         kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
         return limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
@@ -4692,13 +5023,14 @@ def _fitted(answer: Answer, profile: Profile) -> Outcome:
     if answer.runs_on:
         streams = [without_unfinished(stream) for stream in streams]
     if answer.runs_on and answer.outcome.limit_s == 0.0:
-        streams = ()                # a background command that runs: its file has the output
+        streams = ()  # a background command that runs: its file has the output
     fit = profile.truncation.fit
     return answer.outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
 
 
-def _refusal(request: Request, deny: Sequence[str],
-             confirm: Callable[[str], object] | None) -> Rejected | None:
+def _refusal(
+    request: Request, deny: Sequence[str], confirm: Callable[[str], object] | None
+) -> Rejected | None:
     """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
     REQ-BASH-018.2."""
     for pattern in deny:
@@ -4726,11 +5058,12 @@ def _withheld_notes(untold: dict[str, None], names: Iterable[str]) -> tuple[str,
 
 class Draft(NamedTuple):
     """An answer without the notes that are told once: a call that is withdrawn takes none."""
+
     outcome: Outcome
-    job: Job | None = None      # that the answer is about
-    starts_job: bool = False    # whose end is to be told
-    is_error: bool | None = None    # in the place of what the outcome says
-    passed: tuple[str, ...] = ()    # names of variables that came with the call
+    job: Job | None = None  # that the answer is about
+    starts_job: bool = False  # whose end is to be told
+    is_error: bool | None = None  # in the place of what the outcome says
+    passed: tuple[str, ...] = ()  # names of variables that came with the call
 
 
 class JobTable:
@@ -4738,16 +5071,15 @@ class JobTable:
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
     step is one operation on a dict."""
 
-    def __init__(self, most: int, grace_s: float,
-                 on_end: Callable[[Job], object] | None) -> None:
+    def __init__(self, most: int, grace_s: float, on_end: Callable[[Job], object] | None) -> None:
         if not isinstance(most, int) or isinstance(most, bool) or most < 0:
             raise ValueError("max_jobs takes a whole number from 0 up, got %r" % (most,))
         self.most, self._grace_s, self.on_end = most, grace_s, on_end
         self._numbers = itertools.count()
-        self._live: dict[int, Job | None] = {}      # None: about to start
-        self._shown: dict[int, ShownJob] = {}       # what may be asked about, by number
-        self._untold: dict[str, Job] = {}           # by output file
-        self._held: list[Exchange] = []             # of jobs that no thread could be had for
+        self._live: dict[int, Job | None] = {}  # None: about to start
+        self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
+        self._untold: dict[str, Job] = {}  # by output file
+        self._held: list[Exchange] = []  # of jobs that no thread could be had for
 
     def live(self) -> list[Job]:
         """The jobs that have not ended; forgets the places of the others."""
@@ -4768,8 +5100,13 @@ class JobTable:
         if len(before) < self.most:
             return place, None
         named = _job_names([job for job in before[:MAX_JOBS] if job is not None])
-        return place, Outcome("rejected", error="too_many_jobs", reason=TOO_MANY_JOBS.format(
-            count=len(before), most=self.most, named=named or "none has a number yet"))
+        return place, Outcome(
+            "rejected",
+            error="too_many_jobs",
+            reason=TOO_MANY_JOBS.format(
+                count=len(before), most=self.most, named=named or "none has a number yet"
+            ),
+        )
 
     def leave(self, place: int) -> None:
         """Gives back a place that no job has taken."""
@@ -4781,7 +5118,7 @@ class JobTable:
         and without a monitor thread."""
         outcome, record = answer.outcome, answer.record
         path = outcome.saved.path if outcome.saved is not None else None
-        if record is None and answer.runs_on:       # damaged already: the command is a job still
+        if record is None and answer.runs_on:  # damaged already: the command is a job still
             record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)
         if path is None or record is None or not record.pid:
             return None
@@ -4795,9 +5132,10 @@ class JobTable:
             self._live[place] = job
             try:
                 threading.Thread(
-                    target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
+                    target=job._monitor, args=(exchange, self.on_end), daemon=True
+                ).start()
                 job._monitor_of = os.getpid()
-            except RuntimeError:        # no thread to be had: the job goes on all the same
+            except RuntimeError:  # no thread to be had: the job goes on all the same
                 self._held.append(exchange)
         return job
 
@@ -4805,7 +5143,7 @@ class JobTable:
         """The job with this number in its latest use, or None. Of a job that is known the files
         may be gone."""
         known = self._shown.get(pid)
-        if known is None or known.job._has_ended():     # the number may have been given again
+        if known is None or known.job._has_ended():  # the number may have been given again
             same = [job for job in jobs() if job.pid == pid]
             if same and (known is None or known.job.output_file != same[-1].output_file):
                 known = self._shown[pid] = ShownJob(same[-1], 0)
@@ -4858,14 +5196,21 @@ class BashTool:
     mistake in these. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
     """
 
-    def __init__(self, cwd: str | os.PathLike[str] | None = None, *,
-                 profile: Profile | str = MODES, timeout_s: float | None = None,
-                 env: Mapping[str, str] | None = None, keep_env: str | Sequence[str] = (),
-                 deny: str | Sequence[str] = (), confirm: Callable[[str], object] | None = None,
-                 shell: str | Sequence[str] = ("bash",),
-                 state_dir: str | os.PathLike[str] | None = None,
-                 max_jobs: int = MAX_JOBS,
-                 on_job_end: Callable[[Job], object] | None = None) -> None:
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] | None = None,
+        *,
+        profile: Profile | str = MODES,
+        timeout_s: float | None = None,
+        env: Mapping[str, str] | None = None,
+        keep_env: str | Sequence[str] = (),
+        deny: str | Sequence[str] = (),
+        confirm: Callable[[str], object] | None = None,
+        shell: str | Sequence[str] = ("bash",),
+        state_dir: str | os.PathLike[str] | None = None,
+        max_jobs: int = MAX_JOBS,
+        on_job_end: Callable[[Job], object] | None = None,
+    ) -> None:
         self.cwd = _directory(cwd)
         self.profile = _row(profile, timeout_s)
         passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
@@ -4876,16 +5221,17 @@ class BashTool:
             raise ValueError("shell takes at least the name of a shell")
         given = None if state_dir is None else _path("state_dir", state_dir)
         self._state_dir = StateDir.choose(
-            given, self.profile.file_prefix, not self.profile.own_folder)
+            given, self.profile.file_prefix, not self.profile.own_folder
+        )
         self._inherited = Inherited.of_host()
-        self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()   # what `close` ends
+        self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()  # what `close` ends
         self._closed = False
         self._owner = os.getpid()
         self.max_jobs = max_jobs
         self._jobs = JobTable(max_jobs, self.profile.grace_s, on_job_end)
-        self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)    # output files of its jobs
-        self._unnamed: list[str] = []               # output files of calls that had no answer
-        self._untold = dict.fromkeys(self.withheld)     # names that no answer has told yet
+        self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)  # output files of its jobs
+        self._unnamed: list[str] = []  # output files of calls that had no answer
+        self._untold = dict.fromkeys(self.withheld)  # names that no answer has told yet
 
     def __repr__(self) -> str:
         return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
@@ -4905,8 +5251,13 @@ class BashTool:
         """
         return define(self.profile, self.cwd, style)
 
-    def call(self, arguments: object, *, cancel: Cancel | None = None,
-             on_output: Callable[[str], object] | None = None) -> Result:
+    def call(
+        self,
+        arguments: object,
+        *,
+        cancel: Cancel | None = None,
+        on_output: Callable[[str], object] | None = None,
+    ) -> Result:
         """The answer to what a model sent: a mapping, or the JSON text of one.
 
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or
@@ -4916,10 +5267,18 @@ class BashTool:
         request = parse_arguments(arguments, self.profile)
         return self._finish(self._draft(request, cancel, on_output))
 
-    def run(self, command: str, *, mode: str = "default", timeout_s: float | None = None,
-            cwd: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None,
-            stdin: str | bytes | None = None, cancel: Cancel | None = None,
-            on_output: Callable[[str], object] | None = None) -> Result:
+    def run(
+        self,
+        command: str,
+        *,
+        mode: str = "default",
+        timeout_s: float | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        cancel: Cancel | None = None,
+        on_output: Callable[[str], object] | None = None,
+    ) -> Result:
         """The same for Python callers, with what a model cannot say.
 
         timeout_s  seconds, in the place of the mode's limit
@@ -4946,17 +5305,17 @@ class BashTool:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other
         tools and of earlier processes. Upholds REQ-BASH-003.11."""
         paths = self._state_dir.records()
-        if self._state_dir.shared:      # with other users: only what this tool has put there
+        if self._state_dir.shared:  # with other users: only what this tool has put there
             paths = [path for path in list(self._files) if os.path.exists(_beside(path, ".job"))]
         jobs = []
         for path in paths:
             try:
                 job = Job(path, self.profile.grace_s)
-            except OSError:             # removed to make room, damaged, or another user's
+            except OSError:  # removed to make room, damaged, or another user's
                 continue
             if job.pid:
                 jobs.append(self._jobs.own(path) or job)
-            elif job.status != "running":   # the supervisor died while it started the job
+            elif job.status != "running":  # the supervisor died while it started the job
                 remove_files(path)
         return sorted(jobs, key=lambda job: job.created)
 
@@ -4970,8 +5329,13 @@ class BashTool:
         live = ", ".join(str(job.pid) for job in jobs if job.status == "running")
         raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
 
-    def wait(self, jobs: Iterable[Job] | None = None, *, any: bool = False,
-             timeout_s: float | None = None) -> list[Job]:
+    def wait(
+        self,
+        jobs: Iterable[Job] | None = None,
+        *,
+        any: bool = False,
+        timeout_s: float | None = None,
+    ) -> list[Job]:
         """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The model is told all the same. Upholds REQ-BASH-027.4."""
@@ -4982,7 +5346,7 @@ class BashTool:
         """Ends every call that is still under way, and every job that is attached to this process;
         leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
         end. Upholds REQ-BASH-015.5."""
-        if os.getpid() != self._owner:      # a forked copy has neither the calls nor the files
+        if os.getpid() != self._owner:  # a forked copy has neither the calls nor the files
             return
         self._closed = True
         interrupt: BaseException | None = None
@@ -5006,8 +5370,12 @@ class BashTool:
         for exchange in list(self._attached):
             exchange.cancel()
 
-    def _draft(self, request: Request | Inquiry | Rejected, cancel: Cancel | None,
-               on_output: Callable[[str], object] | None) -> Draft:
+    def _draft(
+        self,
+        request: Request | Inquiry | Rejected,
+        cancel: Cancel | None,
+        on_output: Callable[[str], object] | None,
+    ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
         if isinstance(request, Inquiry):
             return self._inquire(request, cancel)
@@ -5031,8 +5399,9 @@ class BashTool:
         result = present(outcome._replace(notes=notes), self.profile)
         return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
-    def _run(self, request: Request, cancel: Cancel | None,
-             on_output: Callable[[str], object] | None) -> Draft:
+    def _run(
+        self, request: Request, cancel: Cancel | None, on_output: Callable[[str], object] | None
+    ) -> Draft:
         background = request.mode == "background"
         place, refusal = self._jobs.enter(background)
         try:
@@ -5043,7 +5412,7 @@ class BashTool:
             inherited = self._inherited._replace(users=users, groups=groups)
             exchange = Exchange(plan, inherited, cancel)
             self._attached.add(exchange)
-            if self._closed:            # looked at after the entry: close() sees the one or other
+            if self._closed:  # looked at after the entry: close() sees the one or other
                 exchange.cancel()
             try:
                 answer = exchange.answer(on_output, request.stdin)
@@ -5057,27 +5426,35 @@ class BashTool:
                 self._files.append(job.output_file)
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
-            return Draft(
-                outcome, job, starts_job=answer.runs_on, passed=tuple(request.env or ()))
+            return Draft(outcome, job, starts_job=answer.runs_on, passed=tuple(request.env or ()))
         finally:
             self._jobs.leave(place)
 
     def _plan(self, request: Request, watched: bool) -> Plan:
         profile = self.profile
         head_bytes, tail_bytes = profile.truncation.kept(profile)
-        env = self._env     # the same object from call to call: it is sent once
+        env = self._env  # the same object from call to call: it is sent once
         if request.env:
             env = {**env, **_encoded(request.env)}
         return Plan(
-            text=request.command.encode("utf-8"), shell=self._shell,
-            has_input=request.stdin is not None, cwd=os.fsencode(request.cwd or self.cwd),
-            cwd_required=request.cwd is not None, env=env, limits=_limits(request, profile),
-            streams=profile.streams.value, background=request.mode == "background", watched=watched,
+            text=request.command.encode("utf-8"),
+            shell=self._shell,
+            has_input=request.stdin is not None,
+            cwd=os.fsencode(request.cwd or self.cwd),
+            cwd_required=request.cwd is not None,
+            env=env,
+            limits=_limits(request, profile),
+            streams=profile.streams.value,
+            background=request.mode == "background",
+            watched=watched,
             saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
-            limit_bytes=profile.max_output_bytes, head_bytes=head_bytes, tail_bytes=tail_bytes,
+            limit_bytes=profile.max_output_bytes,
+            head_bytes=head_bytes,
+            tail_bytes=tail_bytes,
             count_lines="max_output_lines" in profile.truncation.limits,
-            state_dir=tuple(self._state_dir))
+            state_dir=tuple(self._state_dir),
+        )
 
     def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
         """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
@@ -5118,13 +5495,14 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
-Id = Union[str, int, float]     # 1.0 is an integer in JSON
+Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
 # structured content in the place of the text, or both: so it is off by default, and holds the text.
-OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(json.loads("""
+OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(
+    json.loads("""
 {"type": "object",
  "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
               "output_file", "duration_s", "error"],
@@ -5143,25 +5521,29 @@ OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(json.loads("""
   "duration_s": {"type": "number"},
   "error": {"type": ["string", "null"],
             "description": "a stable id where something other than the command went wrong"}},
- "additionalProperties": false}"""))
+ "additionalProperties": false}""")
+)
 
 
 class Call(NamedTuple):
     """A request to run a command."""
+
     id: Id
     arguments: Mapping[str, Any]
-    token: Id | None            # names the progress of the call; None: progress is not asked for
+    token: Id | None  # names the progress of the call; None: progress is not asked for
     stateless: bool
 
 
 class Withdrawal(NamedTuple):
     """The client does not want the answer to a call any more."""
+
     id: Id
 
 
 class LogLevel(NamedTuple):
     """The client says how much of a log it wants."""
-    jobs: bool                  # whether the ends of jobs, at the level info, are part of it
+
+    jobs: bool  # whether the ends of jobs, at the level info, are part of it
     answer: dict[str, Any]
 
 
@@ -5180,16 +5562,21 @@ def error_message(id_: object, code: int, reason: str, data: object = None) -> d
 def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> dict[str, Any]:
     """The answer to a request, in the form of its era."""
     if stateless:
-        result = {"resultType": "complete", **result,
-                  "_meta": {META + "serverInfo": dict(SERVER_INFO)}}
+        result = {
+            "resultType": "complete",
+            **result,
+            "_meta": {META + "serverInfo": dict(SERVER_INFO)},
+        }
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
 def call_message(call: Call, result: Result, structured: bool = False) -> dict[str, Any]:
     """The answer to a call: its text, and if asked for the fields of OUTPUT_SCHEMA. The streams by
     themselves stay out of these: each byte of the output comes once. Upholds REQ-BASH-025.6."""
-    answer: dict[str, Any] = {"content": [{"type": "text", "text": result.text}],
-                              "isError": result.is_error}
+    answer: dict[str, Any] = {
+        "content": [{"type": "text", "text": result.text}],
+        "isError": result.is_error,
+    }
     if structured:
         names = OUTPUT_SCHEMA["required"]
         answer["structuredContent"] = {name: getattr(result, name) for name in names}
@@ -5207,15 +5594,17 @@ def _object(value: object, name: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ProtocolError(INVALID_PARAMS,
-                            "%s must be an object, got %s" % (name, _type_name(value)))
+        raise ProtocolError(
+            INVALID_PARAMS, "%s must be an object, got %s" % (name, _type_name(value))
+        )
     return value
 
 
 def _parse(line: bytes) -> object:
-    if len(line) > MAX_MESSAGE_BYTES:       # its id may stand anywhere
-        raise ProtocolError(INVALID_REQUEST,
-                            "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES))
+    if len(line) > MAX_MESSAGE_BYTES:  # its id may stand anywhere
+        raise ProtocolError(
+            INVALID_REQUEST, "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
+        )
     try:
         return load_json(line)
     except ValueError as problem:
@@ -5225,23 +5614,32 @@ def _parse(line: bytes) -> object:
 def _check_version(version: object) -> None:
     """Raises ProtocolError for a version that `_meta` may not name."""
     if not isinstance(version, str):
-        raise ProtocolError(INVALID_PARAMS, "the protocol version must be a string, got %s"
-                            % _type_name(version))
+        raise ProtocolError(
+            INVALID_PARAMS, "the protocol version must be a string, got %s" % _type_name(version)
+        )
     if version not in STATELESS_VERSIONS:
-        raise ProtocolError(UNKNOWN_VERSION, "unsupported protocol version", {
-            "requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]})
+        raise ProtocolError(
+            UNKNOWN_VERSION,
+            "unsupported protocol version",
+            {"requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]},
+        )
 
 
-def _call(id_: Id, params: Mapping[str, Any], token: object, tool: Mapping[str, Any],
-          stateless: bool) -> Call:
+def _call(
+    id_: Id, params: Mapping[str, Any], token: object, tool: Mapping[str, Any], stateless: bool
+) -> Call:
     """The call that `tools/call` asks for."""
     if params.get("name") != tool["name"]:
-        raise ProtocolError(INVALID_PARAMS, 'unknown tool: "%s"; there is "%s"'
-                            % (shown(params.get("name")), tool["name"]))
+        raise ProtocolError(
+            INVALID_PARAMS,
+            'unknown tool: "%s"; there is "%s"' % (shown(params.get("name")), tool["name"]),
+        )
     arguments = _object(params.get("arguments"), "arguments")
     if token is not None and _id(token) is None:
-        raise ProtocolError(INVALID_PARAMS, "progressToken must be a string or an integer, got %s"
-                            % _type_name(token))
+        raise ProtocolError(
+            INVALID_PARAMS,
+            "progressToken must be a string or an integer, got %s" % _type_name(token),
+        )
     return Call(id_, arguments, _id(token), stateless)
 
 
@@ -5250,8 +5648,11 @@ def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) 
     if method == "initialize":
         version = params.get("protocolVersion")
         known = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-        return {"protocolVersion": known, "capabilities": {"logging": {}, "tools": {}},
-                "serverInfo": dict(SERVER_INFO)}
+        return {
+            "protocolVersion": known,
+            "capabilities": {"logging": {}, "tools": {}},
+            "serverInfo": dict(SERVER_INFO),
+        }
     if method == "server/discover":
         return {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
     if method == "ping":
@@ -5261,11 +5662,12 @@ def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) 
     raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shown(method))
 
 
-def _handle_request(id_: Id, method: str, params: Mapping[str, Any],
-                    tool: Mapping[str, Any]) -> dict[str, Any] | Call | LogLevel:
+def _handle_request(
+    id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
+) -> dict[str, Any] | Call | LogLevel:
     meta = _object(params.get("_meta"), "_meta")
     version = meta.get(META + "protocolVersion")
-    if method == "initialize":          # belongs to the older era, whatever its `_meta` says
+    if method == "initialize":  # belongs to the older era, whatever its `_meta` says
         version = None
     if version is not None:
         _check_version(version)
@@ -5278,26 +5680,35 @@ def _handle_request(id_: Id, method: str, params: Mapping[str, Any],
             raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % _quoted(LOG_LEVELS))
         return LogLevel(level in ("debug", "info"), result_message(id_, {}, stateless))
     result = _result_of(method, params, tool)
-    if stateless and result:            # all but that of `ping`
+    if stateless and result:  # all but that of `ping`
         result.update(ttlMs=0, cacheScope="private")
     return result_message(id_, result, stateless)
 
 
-def handle(message: object, tool: Mapping[str, Any]) -> (
-        dict[str, Any] | Call | Withdrawal | LogLevel | None):
+def handle(
+    message: object, tool: Mapping[str, Any]
+) -> dict[str, Any] | Call | Withdrawal | LogLevel | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, a level of
     the log, or nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing.
     Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
     if not isinstance(message, dict):
-        return error_message(None, INVALID_REQUEST,
-                             "a message must be an object, got %s" % _type_name(message))
+        return error_message(
+            None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
+        )
     id_, method, params = _id(message.get("id")), message.get("method"), message.get("params")
     if "method" not in message and ("result" in message or "error" in message):
-        return None             # an answer: nothing was asked
-    if (message.get("jsonrpc") != "2.0" or not isinstance(method, str)
-            or ("id" in message and id_ is None)):
-        return error_message(id_, INVALID_REQUEST, 'a request has "jsonrpc": "2.0", a string '
-                             '"method", and an "id" that is a string or an integer')
+        return None  # an answer: nothing was asked
+    if (
+        message.get("jsonrpc") != "2.0"
+        or not isinstance(method, str)
+        or ("id" in message and id_ is None)
+    ):
+        return error_message(
+            id_,
+            INVALID_REQUEST,
+            'a request has "jsonrpc": "2.0", a string '
+            '"method", and an "id" that is a string or an integer',
+        )
     if id_ is not None:
         try:
             return _handle_request(id_, method, _object(params, "params"), tool)
@@ -5319,8 +5730,8 @@ class CallUnderway:
         self._began_s = self.told_s = time.monotonic()
         self._told = 0
         self._lock = threading.Lock()
-        self._output = ""           # live output that no message has told, or its end
-        self._output_bytes = 0      # ... and how much there was of it
+        self._output = ""  # live output that no message has told, or its end
+        self._output_bytes = 0  # ... and how much there was of it
 
     def add(self, text: str) -> None:
         """Adds live output."""
@@ -5344,32 +5755,36 @@ class CallUnderway:
             return None
         self._told += 1
         self.told_s = now
-        return {"jsonrpc": "2.0", "method": "notifications/progress", "params": {
-            "progressToken": self.call.token, "progress": self._told, "message": text}}
+        return {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": self.call.token, "progress": self._told, "message": text},
+        }
 
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
     comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.21."""
 
-    def __init__(self, tool: BashTool, structured: bool = False, source: int = 0,
-                 sink: int = 1) -> None:
+    def __init__(
+        self, tool: BashTool, structured: bool = False, source: int = 0, sink: int = 1
+    ) -> None:
         self._tool, self._structured = tool, structured
         self._source, self._sink = source, sink
         self._definition = tool.definition("mcp")
         if structured:
             self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
         self._calls: dict[object, CallUnderway] = {}
-        self._line = bytearray()                # the last of the input, as far as it has come
-        self._inbox: deque[object] = deque()    # lines, as bytes, and messages of a batch
+        self._line = bytearray()  # the last of the input, as far as it has come
+        self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
         self._outbox: deque[tuple[CallUnderway | None, Draft | dict[str, Any]]] = deque()
-        self._unsent = memoryview(b"")          # of the message that is being written
-        self._at_end = False                    # nothing more is read
-        self._has_reader = True                 # of the answers
-        self._signals = 0                       # that came and were not acted upon
+        self._unsent = memoryview(b"")  # of the message that is being written
+        self._at_end = False  # nothing more is read
+        self._has_reader = True  # of the answers
+        self._signals = 0  # that came and were not acted upon
         self._logs_jobs = False
         tool._jobs.on_end = self._log_job
-        self._wake, self.interrupts = os.pipe()     # takes the numbers of signals, and zeros
+        self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
 
@@ -5378,7 +5793,7 @@ class Server:
         gone; a signal while they are ended skips the grace. Jobs go on. Upholds REQ-BASH-025.9."""
         while not self._at_end and not self._signals:
             self._turn(HEARTBEAT_S / 10 if self._calls else None)
-        self._signals -= self._signals > 0      # the first one has ended the loop
+        self._signals -= self._signals > 0  # the first one has ended the loop
         closing = threading.Thread(target=self._tool.close, daemon=True)
         closing.start()
         while closing.is_alive():
@@ -5395,7 +5810,7 @@ class Server:
         far as there is room for answers."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
         message = None if self._unsent else self._next_message()
-        if message is not None:     # in plain ASCII: some clients split lines where Unicode does
+        if message is not None:  # in plain ASCII: some clients split lines where Unicode does
             self._unsent = memoryview(json.dumps(message).encode() + b"\n")
         poller = select.poll()
         poller.register(self._wake, select.POLLIN)
@@ -5404,7 +5819,7 @@ class Server:
             # unasked for a pipe, POLLRDHUP is for a socket): then no more than a buffer is left.
             closed = getattr(select, "POLLRDHUP", 0)
             poller.register(self._source, select.POLLIN if has_room else closed)
-        if self._has_reader:    # that the reader of a pipe has gone comes unasked, as POLLERR
+        if self._has_reader:  # that the reader of a pipe has gone comes unasked, as POLLERR
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
@@ -5420,11 +5835,11 @@ class Server:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
         byte more than is allowed."""
         chunk = b""
-        with suppress(OSError):         # ECONNRESET: the client has left, and did not read all
+        with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(self._source, READ_BYTES)
         self._at_end = not chunk
-        first, *others = (chunk or b"\n").split(b"\n")     # the last line may have no newline
-        self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]
+        first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
+        self._line += first[: MAX_MESSAGE_BYTES + 1 - len(self._line)]
         for other in others:
             self._inbox.append(bytes(self._line))
             self._line = bytearray(other)
@@ -5435,8 +5850,8 @@ class Server:
         try:
             if not is_ready:
                 raise BrokenPipeError
-            self._unsent = self._unsent[os.write(self._sink, self._unsent[:select.PIPE_BUF]):]
-        except BlockingIOError:         # where another process has set the flag
+            self._unsent = self._unsent[os.write(self._sink, self._unsent[: select.PIPE_BUF]) :]
+        except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:
             self._has_reader, self._at_end = False, True
@@ -5461,8 +5876,9 @@ class Server:
                 return progress
         return None
 
-    def _final_message(self, underway: CallUnderway | None,
-                       message: Draft | dict[str, Any]) -> dict[str, Any]:
+    def _final_message(
+        self, underway: CallUnderway | None, message: Draft | dict[str, Any]
+    ) -> dict[str, Any]:
         """The message itself, or the answer to a call, with the notes that are told once. Upholds
         REQ-BASH-027.6."""
         if isinstance(message, dict):
@@ -5479,7 +5895,7 @@ class Server:
                 message = _parse(message)
             except ProtocolError as problem:
                 return self._answer(error_message(None, *problem.args))
-            if isinstance(message, list) and message:   # a batch: each message is answered alone
+            if isinstance(message, list) and message:  # a batch: each message is answered alone
                 return self._inbox.extendleft(reversed(message))
         asked = handle(message, self._definition)
         if isinstance(asked, Call):
@@ -5497,23 +5913,30 @@ class Server:
         """Tells the end of a job to a client that wants a log, from the monitor thread of the job.
         The note in the next answer stays. Upholds REQ-BASH-025.21."""
         if self._logs_jobs:
-            self._answer({"jsonrpc": "2.0", "method": "notifications/message", "params": {
-                "level": "info", "logger": "bash_tool", "data": job._note}})
+            self._answer(
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/message",
+                    "params": {"level": "info", "logger": "bash_tool", "data": job._note},
+                }
+            )
 
-    def _answer(self, message: Draft | dict[str, Any],
-                underway: CallUnderway | None = None) -> None:
+    def _answer(
+        self, message: Draft | dict[str, Any], underway: CallUnderway | None = None
+    ) -> None:
         """Has a message written, from any thread. That of a call is its last."""
         self._outbox.append((underway, message))
         self._wake_up()
 
     def _wake_up(self) -> None:
-        with suppress(BlockingIOError):     # a full pipe wakes the loop too
+        with suppress(BlockingIOError):  # a full pipe wakes the loop too
             os.write(self.interrupts, b"\0")
 
     def _begin(self, call: Call) -> None:
         if call.id in self._calls:
-            return self._answer(error_message(call.id, INVALID_REQUEST,
-                                              "a call with this id is under way"))
+            return self._answer(
+                error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
+            )
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
             outcome = Outcome("rejected", error="too_many_calls", reason=reason)
@@ -5538,8 +5961,10 @@ class Server:
 
         try:
             answer = self._tool._draft(
-                parse_arguments(call.arguments, self._tool.profile), underway.cancel,
-                None if call.token is None else tell)
+                parse_arguments(call.arguments, self._tool.profile),
+                underway.cancel,
+                None if call.token is None else tell,
+            )
         except BaseException as bug:
             answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
         self._answer(answer, underway)
@@ -5563,13 +5988,15 @@ def _user_folder() -> str:
         private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
         if not private or info.st_uid != os.getuid():
             raise PermissionError(
-                errno.EPERM, "%s is not a private folder of this user" % path) from None
+                errno.EPERM, "%s is not a private folder of this user" % path
+            ) from None
     return path
 
 
 def _own_sha256() -> str:
     """Of this file, as it is now. Raises OSError where there is none."""
-    import hashlib      # 2 ms, for --version alone
+    import hashlib  # 2 ms, for --version alone
+
     return hashlib.sha256(_read_file(os.path.abspath(globals().get("__file__", "")))).hexdigest()
 
 
@@ -5598,32 +6025,58 @@ def _hide(command: str) -> None:
 
 def _options(argv: Sequence[str] | None) -> Any:
     """The command line as it was meant. Says how to use it, and exits, where it means nothing."""
-    import argparse     # only the command line pays for it
+    import argparse  # only the command line pays for it
 
     parser = argparse.ArgumentParser(
-        prog="bash_tool.py",            # with a width, or shutil is imported: 2 ms a command
+        prog="bash_tool.py",  # with a width, or shutil is imported: 2 ms a command
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
-        description="Run a command as an LLM agent would, and print what the model would read.")
+        description="Run a command as an LLM agent would, and print what the model would read.",
+    )
     add = parser.add_argument
     add("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
-    add("--profile", choices=sorted(PROFILES), help="how to speak (default: BASH_TOOL_PROFILE, "
-        "else modes)", default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower())
+    add(
+        "--profile",
+        choices=sorted(PROFILES),
+        help="how to speak (default: BASH_TOOL_PROFILE, else modes)",
+        default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),
+    )
     add("--mode", default="default", help="default (30s), slow (15min) or background")
     add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")
     add("--cwd", metavar="DIR", help="where the command runs")
     add("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
-    add("--deny", action="append", default=[], metavar="TEXT",
-        help="refuse commands that hold TEXT; may be repeated")
-    add("--keep-env", action="append", default=[], metavar="NAME",
-        help="pass a variable though it looks secret; may be repeated")
+    add(
+        "--deny",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="refuse commands that hold TEXT; may be repeated",
+    )
+    add(
+        "--keep-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="pass a variable though it looks secret; may be repeated",
+    )
     add("--follow", action="store_true", help="show live output on stderr")
     add("--json", action="store_true", help="print the whole result as one line of JSON")
-    add("--schema", nargs="?", const="anthropic", metavar="STYLE",
-        help="print the tool definition: anthropic (default), openai or mcp")
-    add("--mcp", action="store_true",
-        help="serve a client of the Model Context Protocol on stdin and stdout")
-    add("--structured", action="store_true",
-        help="with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)")
+    add(
+        "--schema",
+        nargs="?",
+        const="anthropic",
+        metavar="STYLE",
+        help="print the tool definition: anthropic (default), openai or mcp",
+    )
+    add(
+        "--mcp",
+        action="store_true",
+        help="serve a client of the Model Context Protocol on stdin and stdout",
+    )
+    add(
+        "--structured",
+        action="store_true",
+        help="with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)",
+    )
     add("--jobs", action="store_true", help="list the background jobs, with size and elapsed time")
     add("--version", action="store_true", help="print the version and this file's sha256")
     about = parser.add_argument_group
@@ -5636,7 +6089,7 @@ def _options(argv: Sequence[str] | None) -> Any:
         mistake = _mistake(options)
         if mistake:
             parser.error(mistake)
-    except SystemExit as ending:        # argparse's code 2 could be the command's own
+    except SystemExit as ending:  # argparse's code 2 could be the command's own
         sys.exit(EXIT_CODES["failed"] if ending.code else 0)
     return options
 
@@ -5645,19 +6098,30 @@ def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
         return "BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES))
-    verbs = (options.command is not None, options.schema is not None, options.mcp, options.jobs,
-             options.version)
+    verbs = (
+        options.command is not None,
+        options.schema is not None,
+        options.mcp,
+        options.jobs,
+        options.version,
+    )
     if sum(verbs) != 1:
         return "give one of COMMAND, --schema, --mcp, --jobs, --version"
     if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
         return "BASH_TOOL_STRUCTURED must be 0 or 1"
     if options.structured and not options.mcp:
         return "--structured goes with --mcp"
-    of_a_command = (options.timeout is not None, options.mode != "default", options.follow,
-                    options.json)
+    of_a_command = (
+        options.timeout is not None,
+        options.mode != "default",
+        options.follow,
+        options.json,
+    )
     if options.mcp and any(of_a_command):
-        return ("--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets "
-                "the limits of --mcp")
+        return (
+            "--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets "
+            "the limits of --mcp"
+        )
     return ""
 
 
@@ -5668,10 +6132,12 @@ def _profile(name: str) -> Profile:
     given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
     known = (*row.timeouts_s, "grace_s", "drain_idle_s", "drain_total_s")
     if not isinstance(given, dict) or not all(
-            key in known and type(value) in (int, float) and 0 <= value < 1e9
-            for key, value in given.items()):
+        key in known and type(value) in (int, float) and 0 <= value < 1e9
+        for key, value in given.items()
+    ):
         raise ValueError(
-            "BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted(known))
+            "BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted(known)
+        )
     limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
     return replace(row, timeouts_s=limits, **given)
 
@@ -5679,8 +6145,11 @@ def _profile(name: str) -> Profile:
 def _stop_signals() -> list[int]:
     """The signals that stop this program: not those that it was started to ignore, by nohup or as
     a job of a shell without job control."""
-    return [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            if signal.getsignal(number) is not signal.SIG_IGN]
+    return [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
 
 
 def _serve(tool: BashTool, structured: bool) -> int:
@@ -5694,7 +6163,7 @@ def _serve(tool: BashTool, structured: bool) -> int:
     for number in numbers:
         signal.signal(number, lambda *_: None)
     server.serve()
-    for number in numbers:      # one that is not ignored gets its default back while Python ends
+    for number in numbers:  # one that is not ignored gets its default back while Python ends
         signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
     return 0
@@ -5707,20 +6176,21 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             command = stdin.read().decode("utf-8", "surrogateescape")
     else:
         _hide(command)
-    if options.mode != "background":    # a fork of this process takes 2 ms, an interpreter 30;
-        fork_supervisors_directly()     # but the supervisor of a job would hold all of its memory
+    if options.mode != "background":  # a fork of this process takes 2 ms, an interpreter 30;
+        fork_supervisors_directly()  # but the supervisor of a job would hold all of its memory
     cancel = Cancel()
 
     def interrupted(number: int, _: object) -> None:
         """Cancels; the third signal leaves the next one its default action."""
         cancel.cancel()
-        if cancel.count > 2:    # even the writing stalls: the next one ends this process, and so
-            signal.signal(number, signal.SIG_DFL)       # the command
+        if cancel.count > 2:  # even the writing stalls: the next one ends this process, and so
+            signal.signal(number, signal.SIG_DFL)  # the command
 
     before = {number: signal.signal(number, interrupted) for number in _stop_signals()}
     follow = (lambda text: _write(2, text)) if options.follow else None
-    result = tool.run(command, mode=options.mode, timeout_s=options.timeout, cancel=cancel,
-                      on_output=follow)
+    result = tool.run(
+        command, mode=options.mode, timeout_s=options.timeout, cancel=cancel, on_output=follow
+    )
     for number, handler in before.items():
         signal.signal(number, handler)
     text = json.dumps(result.to_dict()) if options.json else result.text
@@ -5740,12 +6210,28 @@ def _how(job: Job) -> str:
 
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     """The jobs, the oldest first: a line of JSON each, or a table. Upholds REQ-BASH-017.9."""
-    names = ("pid", "status", "exit_code", "created", "duration_s", "total_bytes", "output_file",
-             "command")
+    names = (
+        "pid",
+        "status",
+        "exit_code",
+        "created",
+        "duration_s",
+        "total_bytes",
+        "output_file",
+        "command",
+    )
     rows = [("PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND")] if jobs else []
     for job in jobs:
-        rows.append((str(job.pid), _how(job), "%ds" % job.duration_s, size_text(job.total_bytes),
-                     printable(job.output_file), shown(job.command)))
+        rows.append(
+            (
+                str(job.pid),
+                _how(job),
+                "%ds" % job.duration_s,
+                size_text(job.total_bytes),
+                printable(job.output_file),
+                shown(job.command),
+            )
+        )
     lines = ["\t".join(row) for row in rows]
     if as_json:
         lines = [json.dumps({name: getattr(job, name) for name in names}) for job in jobs]
@@ -5771,7 +6257,7 @@ def _undo_coercion() -> None:
     if os.environ.get("LC_CTYPE") not in ("C.UTF-8", "C.utf8", "UTF-8"):
         return
     try:
-        with open("/proc/self/environ", "rb") as file:      # as this process was started
+        with open("/proc/self/environ", "rb") as file:  # as this process was started
             given = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
     except OSError:
         return
@@ -5808,14 +6294,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             state_dir = options.state_dir or _user_folder()
         except OSError:
-            state_dir = None    # a private temporary folder, if a file is needed at all
+            state_dir = None  # a private temporary folder, if a file is needed at all
         profile = _profile(options.profile)
-        if not options.mcp:     # a job that is kept would end with this process
+        if not options.mcp:  # a job that is kept would end with this process
             profile = replace(profile, on_timeout=OnTimeout.KILL)
-        with BashTool(options.cwd, profile=profile, deny=options.deny, keep_env=options.keep_env,
-                      state_dir=state_dir) as tool:
+        with BashTool(
+            options.cwd,
+            profile=profile,
+            deny=options.deny,
+            keep_env=options.keep_env,
+            state_dir=state_dir,
+        ) as tool:
             return _use(tool, options)
-    except KeyboardInterrupt:   # while the command was read
+    except KeyboardInterrupt:  # while the command was read
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError) as problem:
         _write(2, "bash_tool.py: %s\n" % printable(problem, " "))

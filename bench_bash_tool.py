@@ -53,6 +53,7 @@ FIGURES: list[Figure] = []
 class Figure:
     """`measure` yields a value a round. `instead`: the bound that holds where `because` names why the target cannot be had.
     Without a target it is there for comparison."""
+
     name: str
     target: float | None
     unit: str
@@ -62,15 +63,20 @@ class Figure:
     because: str = ""
 
 
-def figure(name: str, target: float | None = None, unit: str = "", **more: Any) -> Callable[[Callable[[], Iterator[float]]], Callable[[], Iterator[float]]]:
+def figure(
+    name: str, target: float | None = None, unit: str = "", **more: Any
+) -> Callable[[Callable[[], Iterator[float]]], Callable[[], Iterator[float]]]:
     """Registers a function as a figure of the table."""
+
     def _registered(measure: Callable[[], Iterator[float]]) -> Callable[[], Iterator[float]]:
         FIGURES.append(Figure(name, target, unit, measure, **more))
         return measure
+
     return _registered
 
 
 # ---- what is measured with ------------------------------------------------------------------------------
+
 
 def took(act: Callable[[], object]) -> float:
     """Seconds."""
@@ -89,19 +95,30 @@ def ratios(ours: Callable[[], object], other: Callable[[], object], times: int, 
 
 def plain(command: str) -> subprocess.CompletedProcess[bytes]:
     """What subprocess.run can give of the same: a session of its own, an empty standard input, one stream."""
-    return subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          start_new_session=True)
+    return subprocess.run(
+        ["bash", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def floor(text: bytes = b":\0") -> None:
     """The least of what the contract asks for, and no more: another thread waits, the text is in no argv, and stdin is empty."""
+
     def _work() -> None:
         fd = os.memfd_create("text")
         os.write(fd, os.fsencode(os.getcwd()) + b"\0" + text)
         os.lseek(fd, 0, os.SEEK_SET)
         reader, writer = os.pipe()
-        shell = subprocess.Popen(["bash", "--norc", "-c", bash_tool.BOOTSTRAP], stdin=fd,
-                                 stdout=writer, stderr=writer, start_new_session=True)
+        shell = subprocess.Popen(
+            ["bash", "--norc", "-c", bash_tool.BOOTSTRAP],
+            stdin=fd,
+            stdout=writer,
+            stderr=writer,
+            start_new_session=True,
+        )
         os.close(writer)
         while os.read(reader, 65536):
             pass
@@ -117,8 +134,9 @@ def floor(text: bytes = b":\0") -> None:
 def in_child(code: str, *arguments: object, use: bool = True) -> Any:
     """What a fresh interpreter prints last, read as JSON. It finds bash_tool and this file, and imports bash_tool where it is of `use`."""
     begin = "import sys; sys.path[:0] = %r%s\n" % ([str(FOLDER), str(HERE)], "; import bash_tool" * use)
-    done = subprocess.run([sys.executable, "-c", begin + code,
-                           *map(str, arguments)], stdout=subprocess.PIPE, env=ENV, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code, *map(str, arguments)], stdout=subprocess.PIPE, env=ENV, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -131,8 +149,11 @@ def proportional_kib(pid: int) -> int:
 @contextlib.contextmanager
 def strangers(count: int) -> Iterator[None]:
     """Other processes, whose parent is not this one."""
-    group = subprocess.Popen(["bash", "-c", "for ((n = 0; n < %d; n++)); do sleep 600 & done; echo; wait" % count],
-                             stdout=subprocess.PIPE, start_new_session=True)
+    group = subprocess.Popen(
+        ["bash", "-c", "for ((n = 0; n < %d; n++)); do sleep 600 & done; echo; wait" % count],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
         assert group.stdout is not None
         group.stdout.readline()
@@ -145,12 +166,20 @@ def strangers(count: int) -> Iterator[None]:
 def machine() -> str:
     """One line about where this ran."""
     model = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    bash = subprocess.run(["bash", "-c", "echo $BASH_VERSION"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    bash = (
+        subprocess.run(["bash", "-c", "echo $BASH_VERSION"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    )
     return "%s, %d cores of %s, Python %s, bash %s, load %.1f" % (
-        platform.platform(), os.cpu_count() or 1, model[0] if model else platform.machine(), platform.python_version(), bash, os.getloadavg()[0])
+        platform.platform(),
+        os.cpu_count() or 1,
+        model[0] if model else platform.machine(),
+        platform.python_version(),
+        bash,
+        os.getloadavg()[0],
+    )
 
 
-os.environ.pop("BASH_ENV", None)        # it would be run in what is compared with, and not in the tool
+os.environ.pop("BASH_ENV", None)  # it would be run in what is compared with, and not in the tool
 ENV = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
@@ -159,11 +188,11 @@ ENV = {name: value for name, value in os.environ.items() if not name.startswith(
 # interface alone. The floor is subprocess, doing the same as nearly as it can. This part of the
 # file never imports the bash_tool.py beside it.
 
-NAP = "86400.%07d" % os.getpid()        # how the argument of each `sleep` of this benchmark begins
+NAP = "86400.%07d" % os.getpid()  # how the argument of each `sleep` of this benchmark begins
 CONTENDERS = ("floor", "old", "new")
-LOOK_S = 0.3                            # how long a background start looks for an early failure
+LOOK_S = 0.3  # how long a background start looks for an early failure
 GIGABYTE_OF_ZEROS = "head -c 1000000000 /dev/zero"
-Rounds = Dict[str, List[float]]         # of each contender, one value a round
+Rounds = Dict[str, List[float]]  # of each contender, one value a round
 
 
 def contents(path: str) -> bytes:
@@ -201,7 +230,7 @@ def wait_for_naps(prefix: str, count: int, calls: Sequence[Future[Any]] = ()) ->
         if time.monotonic() > deadline:
             raise TimeoutError("after 30 s not all of %d commands are under way" % count)
         time.sleep(0.05)
-    time.sleep(0.2)         # for what a contender does after a start
+    time.sleep(0.2)  # for what a contender does after a start
 
 
 class Floor:
@@ -236,6 +265,7 @@ class Floor:
         def _end() -> None:
             shell.kill()
             shell.wait()
+
         return _end
 
     @contextlib.contextmanager
@@ -265,8 +295,13 @@ class Floor:
 
     @staticmethod
     def _start(command: str, output: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=output,
-                                stderr=subprocess.STDOUT, start_new_session=True)
+        return subprocess.Popen(
+            ["bash", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 class Version(Floor):
@@ -304,8 +339,9 @@ class Version(Floor):
     def flight(self, commands: Sequence[str]) -> Iterator[Sequence[Future[Any]]]:
         cancel = self.module.Cancel()
         with ThreadPoolExecutor(len(commands)) as pool:
-            futures = [pool.submit(self._ran, "cancelled", command, cancel=cancel, timeout_s=600)
-                       for command in commands]
+            futures = [
+                pool.submit(self._ran, "cancelled", command, cancel=cancel, timeout_s=600) for command in commands
+            ]
             try:
                 yield futures
             finally:
@@ -321,15 +357,16 @@ class Version(Floor):
         """The result of a call that has to end like this: what fails at once costs little."""
         result = self.tool.run(command, **more)
         if result.status != status or (status == "exited" and result.exit_code != 0):
-            raise RuntimeError("%r: %s, not %s: %.300s" % (
-                command, result.status, status, result.text))
+            raise RuntimeError("%r: %s, not %s: %.300s" % (command, result.status, status, result.text))
         return result
 
 
 # Hosts: fresh processes that hold one contender, so that their memory is not another's.
 
+
 class Process(NamedTuple):
     """What /proc/PID/stat says."""
+
     parent: int
     session: int
     started: int
@@ -347,9 +384,10 @@ def processes() -> dict[int, Process]:
 
 class Family(NamedTuple):
     """The processes of a tool. The commands are none of them, and neither is the host."""
-    supervisors: set[int]       # parents of the commands' shells
-    servers: set[int]           # parents of the supervisors
-    others: set[int]            # a guard, or supervisors without a command
+
+    supervisors: set[int]  # parents of the commands' shells
+    servers: set[int]  # parents of the supervisors
+    others: set[int]  # a guard, or supervisors without a command
 
     @property
     def all(self) -> set[int]:
@@ -423,8 +461,11 @@ def host_jobs(contender: Floor, prefix: str, count: int) -> dict[str, float]:
             ends.append(contender.background("sleep %s%05d" % (prefix, number)))
         wait_for_naps(prefix, count)
         found = family(prefix)
-        return {"supervisors": memory_mib(found.supervisors) / count,
-                "rest": memory_mib(found.all) / count, "count": len(found.supervisors)}
+        return {
+            "supervisors": memory_mib(found.supervisors) / count,
+            "rest": memory_mib(found.all) / count,
+            "count": len(found.supervisors),
+        }
     finally:
         for end in ends:
             end()
@@ -433,7 +474,7 @@ def host_jobs(contender: Floor, prefix: str, count: int) -> dict[str, float]:
 def host_flood(contender: Floor, prefix: str, _: int) -> dict[str, float]:
     """What 1 GB of output adds to the peak of the host, and what the tool's processes have then."""
     contender.call(":")
-    Path("/proc/self/clear_refs").write_text("5")       # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = peak_mib()
     contender.drain_to_file(GIGABYTE_OF_ZEROS)
     host = peak_mib() - before
@@ -446,17 +487,17 @@ def host_main(kind: str, folder: str, prefix: str, count: str) -> int:
     """What a fresh process does for `Comparison.host`."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = 8192 if hard == resource.RLIM_INFINITY else min(hard, 8192)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))     # a call takes up to ten
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))  # a call takes up to ten
     contender = Floor() if Path(folder).name == "floor" else Version(Path(folder))
-    work = {"in-flight": host_in_flight, "resident": host_resident,
-            "jobs": host_jobs, "flood": host_flood}
+    work = {"in-flight": host_in_flight, "resident": host_resident, "jobs": host_jobs, "flood": host_flood}
     with contextlib.closing(contender):
         print(json.dumps(work[kind](contender, prefix, int(count))))
     return 0
 
 
 # What a fresh interpreter does to time an import, the constructor and the first call.
-FIRST = {"floor": """
+FIRST = {
+    "floor": """
 import sys, time
 begun = time.perf_counter()
 import subprocess
@@ -464,7 +505,8 @@ imported = made = time.perf_counter()
 subprocess.run(["bash", "-c", ":"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                stderr=subprocess.STDOUT, start_new_session=True)
 print([imported - begun, 0.0, time.perf_counter() - made])
-""", "tool": """
+""",
+    "tool": """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 begun = time.perf_counter()
@@ -477,11 +519,13 @@ ended = time.perf_counter()
 assert result.status == "exited", result
 print([imported - begun, made - imported, ended - made])
 tool.close()
-"""}
+""",
+}
 
 
 class Line(NamedTuple):
     """A line of the table. `ratio`: the floor does the same, so a ratio to it has a meaning."""
+
     what: str
     unit: str
     rounds: Rounds
@@ -503,7 +547,7 @@ class Comparison:
             self.versions[name] = {"path": path, "sha256": sha256}
             (self.folder / name).mkdir()
             py_compile.compile(shutil.copy(path, str(self.folder / name / "bash_tool.py")))
-        os.environ["TMPDIR"] = self._scratch.name       # whatever they leave goes with it
+        os.environ["TMPDIR"] = self._scratch.name  # whatever they leave goes with it
         self.env = {**ENV, "TMPDIR": self._scratch.name}
         self.contenders: dict[str, Floor] = {"floor": Floor()}
         for name in self.versions:
@@ -526,8 +570,9 @@ class Comparison:
         """A command that sleeps, unlike any other."""
         return "sleep %s%05d" % (NAP, next(self._naps))
 
-    def in_turns(self, act: Callable[[Floor], float], times: int, rounds: int = 6,
-                 names: Sequence[str] = CONTENDERS) -> Rounds:
+    def in_turns(
+        self, act: Callable[[Floor], float], times: int, rounds: int = 6, names: Sequence[str] = CONTENDERS
+    ) -> Rounds:
         """Each contender acts so many times a round, and a round gives the median. The order
         changes, for what a contender does after its answer falls into the next one's time."""
         orders = itertools.cycle(itertools.permutations(names))
@@ -543,8 +588,7 @@ class Comparison:
                 medians[name].append(statistics.median(values[name]))
         return medians
 
-    def hosts(self, kind: str, count: int, rounds: int,
-              names: Sequence[str] = CONTENDERS) -> dict[str, Rounds]:
+    def hosts(self, kind: str, count: int, rounds: int, names: Sequence[str] = CONTENDERS) -> dict[str, Rounds]:
         """What fresh hosts of each contender measure: for each of their values the rounds."""
         told: dict[str, Rounds] = {}
         for _ in range(rounds):
@@ -558,9 +602,20 @@ class Comparison:
         mark = "%s/host%d" % (self.folder, number)
         path = os.environ.get("PATH", os.defpath) + ":" + mark
         done = subprocess.run(
-            [sys.executable, __file__, "compare-host", kind, str(self.folder / name),
-             "%s9%03d" % (NAP, number), str(count)],
-            stdout=subprocess.PIPE, env={**self.env, "PATH": path}, check=True, timeout=180)
+            [
+                sys.executable,
+                __file__,
+                "compare-host",
+                kind,
+                str(self.folder / name),
+                "%s9%03d" % (NAP, number),
+                str(count),
+            ],
+            stdout=subprocess.PIPE,
+            env={**self.env, "PATH": path},
+            check=True,
+            timeout=180,
+        )
         answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         return answer
 
@@ -571,8 +626,13 @@ class Comparison:
         for _ in range(self.times(20, 3)):
             for name in CONTENDERS:
                 code = FIRST["floor" if name == "floor" else "tool"]
-                done = subprocess.run([sys.executable, "-c", code, str(self.folder / name)],
-                                      stdout=subprocess.PIPE, env=self.env, check=True, timeout=60)
+                done = subprocess.run(
+                    [sys.executable, "-c", code, str(self.folder / name)],
+                    stdout=subprocess.PIPE,
+                    env=self.env,
+                    check=True,
+                    timeout=60,
+                )
                 for rounds, value in zip(told, json.loads(done.stdout)):
                     rounds[name].append(1000 * value)
         return told
@@ -584,9 +644,11 @@ ROWS: dict[str, Row] = {}
 
 def row(name: str) -> Callable[[Row], Row]:
     """Registers a function as a row of the comparison."""
+
     def _registered(function: Row) -> Row:
         ROWS[name] = function
         return function
+
     return _registered
 
 
@@ -609,6 +671,7 @@ def _(bench: Comparison) -> Iterator[Line]:
         def _some(_: int) -> None:
             for _ in range(times):
                 one.call(":")
+
         with ThreadPoolExecutor(16) as pool:
             return 16 * times / took(lambda: list(pool.map(_some, range(16))))
 
@@ -676,6 +739,7 @@ def _(bench: Comparison) -> Iterator[Line]:
 
 def beyond_limit(command: str, limit_s: float, word: str = "") -> Callable[[Floor], float]:
     """Milliseconds from the limit to the answer, which has to hold the word."""
+
     def _beyond(one: Floor) -> float:
         begun = time.perf_counter()
         output = one.expire(command, limit_s)
@@ -683,6 +747,7 @@ def beyond_limit(command: str, limit_s: float, word: str = "") -> Callable[[Floo
         if word not in output:
             raise RuntimeError("too slow: not all was started within %.1f s" % limit_s)
         return 1000 * (elapsed - limit_s)
+
     return _beyond
 
 
@@ -712,8 +777,7 @@ def _(bench: Comparison) -> Iterator[Line]:
 @row("timeout-descendants")
 def _(bench: Comparison) -> Iterator[Line]:
     command = "for i in $(seq 1000); do %s & done; echo started; wait" % bench.nap()
-    shell = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE,
-                             start_new_session=True)
+    shell = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert shell.stdout is not None
         start_s = took(shell.stdout.readline)
@@ -728,11 +792,13 @@ def _(bench: Comparison) -> Iterator[Line]:
 @row("drain")
 def _(bench: Comparison) -> Iterator[Line]:
     rounds = bench.times(5, 2)
-    to_file = bench.in_turns(
-        lambda one: ms(lambda: one.drain_to_file(GIGABYTE_OF_ZEROS)), 1, rounds)
+    to_file = bench.in_turns(lambda one: ms(lambda: one.drain_to_file(GIGABYTE_OF_ZEROS)), 1, rounds)
     yield Line("1 GB drained, 64 MiB of it to a file", "ms", to_file)
-    yield Line("1 GB drained, no file (STREAMS)", "ms", bench.in_turns(
-        lambda one: ms(lambda: one.drain(GIGABYTE_OF_ZEROS)), 1, rounds))
+    yield Line(
+        "1 GB drained, no file (STREAMS)",
+        "ms",
+        bench.in_turns(lambda one: ms(lambda: one.drain(GIGABYTE_OF_ZEROS)), 1, rounds),
+    )
 
 
 @row("flood")
@@ -751,8 +817,9 @@ def _(bench: Comparison) -> Iterator[Line]:
             program = [one.module.__file__, ":"]
         else:
             plain(":")
-        subprocess.run([sys.executable, *program], env=bench.env, check=True,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        subprocess.run(
+            [sys.executable, *program], env=bench.env, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
 
     rounds = bench.in_turns(lambda one: ms(lambda: _run(one)), bench.times(10), 3)
     yield Line("python3 bash_tool.py ':'", "ms", rounds)
@@ -784,6 +851,7 @@ TABLE = "%-39s %11s %11s %11s %11s %11s"
 
 def shown_line(told: dict[str, Any]) -> str:
     """A line of the table."""
+
     def _cell(contender: str, value: str, noise: str) -> str:
         pair = told.get(contender, {})
         if value not in pair:
@@ -800,21 +868,20 @@ def shown_line(told: dict[str, Any]) -> str:
 
 def compare(arguments: Sequence[str]) -> int:
     """Measures two versions, prints, and returns 1 if a row failed."""
-    parser = argparse.ArgumentParser(prog="bench_bash_tool.py compare",
-                                     description="Two versions and subprocess, in turns.")
+    parser = argparse.ArgumentParser(
+        prog="bench_bash_tool.py compare", description="Two versions and subprocess, in turns."
+    )
     parser.add_argument("old", metavar="OLD.py")
     parser.add_argument("new", metavar="NEW.py")
-    parser.add_argument("--rows", metavar="NAME,...", default=",".join(ROWS),
-                        help="only these of: %(default)s")
-    parser.add_argument("--quick", action="store_true",
-                        help="a tenth of the repetitions: a glance, no measurement")
+    parser.add_argument("--rows", metavar="NAME,...", default=",".join(ROWS), help="only these of: %(default)s")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions: a glance, no measurement")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
     options = parser.parse_args(arguments)
     names = options.rows.split(",")
     for name in names:
         if name not in ROWS:
             parser.error("no row is called %r; there are %s" % (name, ", ".join(ROWS)))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))      # so that everything is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
 
     def say(text: str) -> None:
         if not options.json:
@@ -841,8 +908,18 @@ def compare(arguments: Sequence[str]) -> int:
     finally:
         bench.close()
     if options.json:
-        print(json.dumps({"machine": machine(), "quick": options.quick, "versions": bench.versions,
-                          "lines": lines, "failed": failed}, indent=1))
+        print(
+            json.dumps(
+                {
+                    "machine": machine(),
+                    "quick": options.quick,
+                    "versions": bench.versions,
+                    "lines": lines,
+                    "failed": failed,
+                },
+                indent=1,
+            )
+        )
     return 1 if failed else 0
 
 
@@ -860,12 +937,14 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
 FOLDER = Path(SCRATCH.name)
 shutil.copy(HERE / "bash_tool.py", FOLDER)
 # Beside it a module that has nothing but its import statements.
-(FOLDER / "its_modules.py").write_text("".join(re.findall(r"^(?:import|from) .*\n", (FOLDER / "bash_tool.py").read_text(), re.M)))
+(FOLDER / "its_modules.py").write_text(
+    "".join(re.findall(r"^(?:import|from) .*\n", (FOLDER / "bash_tool.py").read_text(), re.M))
+)
 for module in ("bash_tool.py", "its_modules.py"):
     py_compile.compile(str(FOLDER / module))
 sys.path.insert(0, str(FOLDER))
 
-import bash_tool                            # the copy, not the file beside this one
+import bash_tool  # the copy, not the file beside this one
 from bash_tool import MODES, Saving
 
 tool = bash_tool.BashTool(state_dir=FOLDER / "state")
@@ -914,14 +993,22 @@ def _() -> Iterator[float]:
 
 def at_once(act: Callable[[], object]) -> Callable[[], None]:
     """The same from 16 threads, 40 times each."""
+
     def _all() -> None:
         with ThreadPoolExecutor(16) as pool:
             for _ in pool.map(lambda _: [act() for _ in range(scaled(40))], range(16)):
                 pass
+
     return _all
 
 
-@figure("call: 16 threads, throughput / that of subprocess.run", 0.8, at_least=True, instead=0.68, because=OURS + ", one thread at a time")
+@figure(
+    "call: 16 threads, throughput / that of subprocess.run",
+    0.8,
+    at_least=True,
+    instead=0.68,
+    because=OURS + ", one thread at a time",
+)
 def _() -> Iterator[float]:
     return (1 / ratio for ratio in ratios(at_once(lambda: ran(":")), at_once(lambda: plain(":")), 1))
 
@@ -933,10 +1020,22 @@ def _() -> Iterator[float]:
 
 @figure("call: --mcp round trip of ':' / run(':')", 1.5)
 def _() -> Iterator[float]:
-    server = subprocess.Popen([sys.executable, str(FOLDER / "bash_tool.py"), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
+    server = subprocess.Popen(
+        [sys.executable, str(FOLDER / "bash_tool.py"), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV
+    )
     assert server.stdin is not None and server.stdout is not None
     sends, hears = server.stdin, server.stdout
-    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": ":"}}}).encode() + b"\n"
+    line = (
+        json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": "bash", "arguments": {"command": ":"}},
+            }
+        ).encode()
+        + b"\n"
+    )
 
     def _round_trip() -> None:
         sends.write(line)
@@ -952,13 +1051,22 @@ def _() -> Iterator[float]:
 
 def against_bare(*arguments: str) -> Iterator[float]:
     """Python with these arguments against `python3 -c pass` and one `bash -c :`."""
+
     def _bare() -> None:
         subprocess.run([sys.executable, "-c", "pass"], env=ENV)
         plain(":")
-    return ratios(lambda: subprocess.run([sys.executable, *arguments], env=ENV, cwd=FOLDER, check=True), _bare, scaled(20, 3))
+
+    return ratios(
+        lambda: subprocess.run([sys.executable, *arguments], env=ENV, cwd=FOLDER, check=True), _bare, scaled(20, 3)
+    )
 
 
-@figure("call: `python3 bash_tool.py :` / `python3 -c pass` and `bash -c :`", 4.0, instead=8.5, because="the next line's alone is more")
+@figure(
+    "call: `python3 bash_tool.py :` / `python3 -c pass` and `bash -c :`",
+    4.0,
+    instead=8.5,
+    because="the next line's alone is more",
+)
 def _() -> Iterator[float]:
     return against_bare("bash_tool.py", ":")
 
@@ -1021,22 +1129,22 @@ def drained(by: bash_tool.BashTool, command: str) -> Iterator[float]:
 
 @figure("output: 1 GB drained / head … | cat >/dev/null", 0.9)
 def _() -> Iterator[float]:
-    return drained(quiet, GIGABYTE % scaled(10 ** 9))
+    return drained(quiet, GIGABYTE % scaled(10**9))
 
 
 @figure("output: 1 GB with the file up to its cap / head … | cat >/dev/null", 1.5)
 def _() -> Iterator[float]:
-    return drained(tool, GIGABYTE % scaled(10 ** 9))
+    return drained(tool, GIGABYTE % scaled(10**9))
 
 
 @figure("output: 5 million short lines / yes | head … | cat >/dev/null", 1.0)
 def _() -> Iterator[float]:
-    return drained(quiet, LINES % scaled(5 * 10 ** 6))
+    return drained(quiet, LINES % scaled(5 * 10**6))
 
 
 @figure("output: the same lines, counted (JOBS) / yes | head … | cat >/dev/null")
 def _() -> Iterator[float]:
-    return drained(counting, LINES % scaled(5 * 10 ** 6))
+    return drained(counting, LINES % scaled(5 * 10**6))
 
 
 FLOOD = """
@@ -1054,17 +1162,29 @@ with bash_tool.BashTool() as tool:
 
 @figure("output: memory that 10 GB add", 4.0, "MiB")
 def _() -> Iterator[float]:
-    yield in_child(FLOOD, GIGABYTE % scaled(10 ** 10))
+    yield in_child(FLOOD, GIGABYTE % scaled(10**10))
 
 
-DENSE = (b"\x1b[31ma\x1b[0m", b"\x1b[m", b"\x1b", b"\x1b[111111", b"a\r", b"\xff", b"\xff\r", b"ab\x1b[K\r", b"\x1b[1;32m\xff\r50%\x1b[K\xf0\x9f\r")
+DENSE = (
+    b"\x1b[31ma\x1b[0m",
+    b"\x1b[m",
+    b"\x1b",
+    b"\x1b[111111",
+    b"a\r",
+    b"\xff",
+    b"\xff\r",
+    b"ab\x1b[K\r",
+    b"\x1b[1;32m\xff\r50%\x1b[K\xf0\x9f\r",
+)
 
 
 @figure("output: 128 KiB of escapes, returns and invalid UTF-8 to text, the worst of %d kinds" % len(DENSE), 15.0, "ms")
 def _() -> Iterator[float]:
     def _to_text(piece: bytes) -> float:
         data = (piece * 131072)[:131072]
-        return statistics.median(1000 * took(lambda: MODES.truncation.fit(bash_tool.Captured(data, b"", len(data)), MODES)) for _ in range(3))
+        return statistics.median(
+            1000 * took(lambda: MODES.truncation.fit(bash_tool.Captured(data, b"", len(data)), MODES)) for _ in range(3)
+        )
 
     for _ in range(7):
         yield max(map(_to_text, DENSE))
@@ -1072,10 +1192,14 @@ def _() -> Iterator[float]:
 
 # ---- ending ---------------------------------------------------------------------------------------------
 
+
 def beyond(limit_s: float, clean_up_s: float, times: int) -> float:
     """Milliseconds that a call takes beyond its timeout and what the command does about its end."""
     command = "trap 'sleep %g; exit' TERM; sleep 600 & wait" % clean_up_s if clean_up_s else "sleep 600"
-    return statistics.median(1000 * (took(lambda: ran(command, timeout_s=limit_s, status="timed_out")) - limit_s - clean_up_s) for _ in range(times))
+    return statistics.median(
+        1000 * (took(lambda: ran(command, timeout_s=limit_s, status="timed_out")) - limit_s - clean_up_s)
+        for _ in range(times)
+    )
 
 
 @figure("ending: control back after a timeout", 20.0, "ms")
@@ -1099,10 +1223,21 @@ def _() -> Iterator[float]:
 
 # ---- import ---------------------------------------------------------------------------------------------
 
-@figure("import: bash_tool / the standard modules that it imports", 1.25, instead=1.60, because="its classes, and 320 KB of bytecode")
+
+@figure(
+    "import: bash_tool / the standard modules that it imports",
+    1.25,
+    instead=1.60,
+    because="its classes, and 320 KB of bytecode",
+)
 def _() -> Iterator[float]:
     def _import_s(name: str) -> float:
-        return float(in_child("import time; begun = time.perf_counter(); import %s; print(time.perf_counter() - begun)" % name, use=False))
+        return float(
+            in_child(
+                "import time; begun = time.perf_counter(); import %s; print(time.perf_counter() - begun)" % name,
+                use=False,
+            )
+        )
 
     for _ in range(7):
         pairs = [(_import_s("bash_tool"), _import_s("its_modules")) for _ in range(scaled(10, 3))]
@@ -1111,10 +1246,22 @@ def _() -> Iterator[float]:
 
 def what_imports_cost() -> dict[str, float]:
     """Milliseconds of each standard module with what it imports for the first time, in the order in which bash_tool comes to them."""
-    told = subprocess.run([sys.executable, "-X", "importtime", "-c", "import sys; sys.path.insert(0, %r); import bash_tool" % str(FOLDER)],
-                          stderr=subprocess.PIPE, env=ENV, check=True).stderr.decode()
-    rows = [(len(indent), name, int(own), int(total)) for own, total, indent, name in
-            re.findall(r"import time:\s+(\d+) \|\s+(\d+) \|( +)(\S+)", told)]
+    told = subprocess.run(
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-c",
+            "import sys; sys.path.insert(0, %r); import bash_tool" % str(FOLDER),
+        ],
+        stderr=subprocess.PIPE,
+        env=ENV,
+        check=True,
+    ).stderr.decode()
+    rows = [
+        (len(indent), name, int(own), int(total))
+        for own, total, indent, name in re.findall(r"import time:\s+(\d+) \|\s+(\d+) \|( +)(\S+)", told)
+    ]
     depth = next(depth for depth, name, _, _ in rows if name == "bash_tool")
     begin = max([n for n, (d, name, _, _) in enumerate(rows) if d == depth and name != "bash_tool"], default=-1) + 1
     costs = {name: total / 1000 for d, name, _, total in rows[begin:] if d == depth + 2}
@@ -1123,6 +1270,7 @@ def what_imports_cost() -> dict[str, float]:
 
 
 # ---- jobs -----------------------------------------------------------------------------------------------
+
 
 @contextlib.contextmanager
 def jobs_of(count: int) -> Iterator[list[float]]:
@@ -1146,7 +1294,10 @@ supervisors: list[int] = []
 def is_supervisor(pid: str) -> bool:
     """True for a process that runs this benchmark's copy of bash_tool."""
     try:
-        return str(FOLDER).encode() in Path("/proc/%s/cmdline" % pid).read_bytes() and Path("/proc/%s/comm" % pid).read_text() == "bash-tool-job\n"
+        return (
+            str(FOLDER).encode() in Path("/proc/%s/cmdline" % pid).read_bytes()
+            and Path("/proc/%s/comm" % pid).read_text() == "bash-tool-job\n"
+        )
     except OSError:
         return False
 
@@ -1176,8 +1327,22 @@ def _() -> Iterator[float]:
 
 @figure("job: memory of each of 20 interpreters that import the same (PSS)", None, "MiB")
 def _() -> Iterator[float]:
-    others = [subprocess.Popen([sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, %r); import its_modules; print(flush=True); "
-                                "sys.stdin.read()" % str(FOLDER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV) for _ in range(20)]
+    others = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                "import sys; sys.path.insert(0, %r); import its_modules; print(flush=True); "
+                "sys.stdin.read()" % str(FOLDER),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=ENV,
+        )
+        for _ in range(20)
+    ]
     for other in others:
         assert other.stdout is not None
         other.stdout.readline()
@@ -1188,6 +1353,7 @@ def _() -> Iterator[float]:
 
 # ---- the table ------------------------------------------------------------------------------------------
 
+
 def judged(one: Figure) -> dict[str, Any]:
     """The figure as a row: its median, noise and verdict."""
     values = list(one.measure())
@@ -1197,21 +1363,47 @@ def judged(one: Figure) -> dict[str, Any]:
     def _missed(target: float | None, slack: float) -> bool:
         return target is not None and (value + slack < target if one.at_least else value - slack > target)
 
-    verdict = "" if one.target is None else "met" if not _missed(one.target, 0) else "met within the noise" if not _missed(one.target, noise) else "MISSED"
+    verdict = (
+        ""
+        if one.target is None
+        else "met"
+        if not _missed(one.target, 0)
+        else "met within the noise"
+        if not _missed(one.target, noise)
+        else "MISSED"
+    )
     if verdict == "MISSED" and one.instead is not None and not _missed(one.instead, 0):
         verdict = "out of reach"
-    return {"figure": one.name, "value": value, "noise": noise, "unit": one.unit, "target": one.target, "at_least": one.at_least,
-            "verdict": verdict, "instead": one.instead, "because": one.because, "values": values}
+    return {
+        "figure": one.name,
+        "value": value,
+        "noise": noise,
+        "unit": one.unit,
+        "target": one.target,
+        "at_least": one.at_least,
+        "verdict": verdict,
+        "instead": one.instead,
+        "because": one.because,
+        "values": values,
+    }
 
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table."""
+
     def _number(value: float) -> str:
         return "%.1f %s" % (value, row["unit"]) if row["unit"] else "%.2f" % value
 
     target = "" if row["target"] is None else "%s %s" % ("≥" if row["at_least"] else "≤", _number(row["target"]))
     because = " (%s); %s holds" % (row["because"], _number(row["instead"])) if row["verdict"] == "out of reach" else ""
-    return "%-74s %9s ± %-5s %-10s %s%s" % (row["figure"], _number(row["value"]), _number(row["noise"]).split()[0], target, row["verdict"], because)
+    return "%-74s %9s ± %-5s %-10s %s%s" % (
+        row["figure"],
+        _number(row["value"]),
+        _number(row["noise"]).split()[0],
+        target,
+        row["verdict"],
+        because,
+    )
 
 
 def main() -> int:
@@ -1220,7 +1412,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What bash_tool costs.")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only figures whose name holds one of them")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions, and of the sizes: a glance, no measurement")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the repetitions, and of the sizes: a glance, no measurement"
+    )
     options = parser.parse_args()
     QUICK = options.quick
     rows: list[dict[str, Any]] = []

@@ -110,7 +110,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 HERE = Path(__file__).resolve().parent
 SPEC = (HERE / "SPEC.md").read_text(encoding="utf-8")
@@ -121,8 +128,8 @@ SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 
 CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
 CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
-SABOTEURS = {}              # of clauses
-SABOTEURS_OF_FAULTS = {}    # of what no single clause says: the injected faults T01 to T52, and the machine of jobs
+SABOTEURS = {}  # of clauses
+SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults T01 to T52, and the machine of jobs
 
 # Those that make their property wait for hours; 024.3 computes for hours.
 HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t04", "t06", "t35", "t37", "t44", "t52"}
@@ -140,9 +147,10 @@ def clause(number, saboteur=None):
 
     def decorate(test):
         inner = getattr(getattr(test, "hypothesis", test), "inner_test", test)
-        if number in CLAUSES and inner.__doc__ is None:     # a number that SPEC.md lacks is found by test_spec_ties
+        if number in CLAUSES and inner.__doc__ is None:  # a number that SPEC.md lacks is found by test_spec_ties
             inner.__doc__ = test.__doc__ = CLAUSES[number][0]
         return test
+
     return decorate
 
 
@@ -180,13 +188,17 @@ GIFTS = {
     "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
     "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
     "memfd": [('HAS_MEMFD = hasattr(os, "memfd_create")', "HAS_MEMFD = False")],
-    "files": [("def data_file(data: str | bytes) -> int:\n",
-               "def data_file(data: str | bytes) -> int:\n    raise OSError(errno.ENOSPC, 'no room')\n")],
+    "files": [
+        (
+            "def data_file(data: str | bytes) -> int:\n",
+            "def data_file(data: str | bytes) -> int:\n    raise OSError(errno.ENOSPC, 'no room')\n",
+        )
+    ],
     "python": [("def _pythons() -> list[str]:\n", "def _pythons() -> list[str]:\n    return []\n")],
 }
 
 
-TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))      # a changed one: a saboteur's, a mutant
+TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))  # a changed one: a saboteur's, a mutant
 WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
 if WITHOUT:
     TOOL = written(changed(TOOL.read_text(encoding="utf-8"), *GIFTS[WITHOUT]), "without-")
@@ -205,22 +217,31 @@ bash_tool = load_tool()
 BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
 
 needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: `stdin=` needs a file")
-needs_proc = pytest.mark.skipif(WITHOUT in ("proc", "subreaper"),
-                                reason="SPEC.md, Fallbacks: a command is its process group then")
+needs_proc = pytest.mark.skipif(
+    WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
+)
 
-THOROUGH = "BASH_TOOL_THOROUGH" in os.environ       # make thorough: more examples, larger sizes, longer soaks
-settings.register_profile("suite", deadline=None, max_examples=500 if THOROUGH else 100, derandomize=bool(os.environ.get("CI")),
-                          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+THOROUGH = "BASH_TOOL_THOROUGH" in os.environ  # make thorough: more examples, larger sizes, longer soaks
+settings.register_profile(
+    "suite",
+    deadline=None,
+    max_examples=500 if THOROUGH else 100,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 CHANGED = "BASH_TOOL_MUTANT" in os.environ
-PATIENCE_S = 4.0 if CHANGED else 60.0       # under a saboteur most waits are in vain
+PATIENCE_S = 4.0 if CHANGED else 60.0  # under a saboteur most waits are in vain
 settings.load_profile("sabotage" if CHANGED else "suite")
-WORKERS = int(os.environ.get("BASH_TOOL_WORKERS") or 3 * (os.cpu_count() or 1))     # most tests wait more than they compute
-few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)   # where each example is a process
+WORKERS = int(
+    os.environ.get("BASH_TOOL_WORKERS") or 3 * (os.cpu_count() or 1)
+)  # most tests wait more than they compute
+few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)  # where each example is a process
 fewer = settings(max_examples=25 if THOROUGH else 5 if CHANGED else 3)  # ... that runs into a timeout
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(monkeypatch, tmp_path):
@@ -297,22 +318,34 @@ def tasks():
 def children():
     found = set()
     for task in os.listdir("/proc/self/task"):
-        with contextlib.suppress(FileNotFoundError):        # a thread that ends just now
+        with contextlib.suppress(FileNotFoundError):  # a thread that ends just now
             found.update(map(int, Path("/proc/self/task", task, "children").read_text().split()))
     return found
 
 
 def cli(*arguments, **options):
     """The command line as a user runs it."""
-    return subprocess.run([sys.executable, str(TOOL), *arguments], stdin=options.pop("stdin", subprocess.DEVNULL),
-                          stdout=subprocess.PIPE, stderr=options.pop("stderr", subprocess.PIPE), timeout=60, **options)
+    return subprocess.run(
+        [sys.executable, str(TOOL), *arguments],
+        stdin=options.pop("stdin", subprocess.DEVNULL),
+        stdout=subprocess.PIPE,
+        stderr=options.pop("stderr", subprocess.PIPE),
+        timeout=60,
+        **options,
+    )
 
 
 def in_host(program, *arguments, **options):
     """A program in a process of its own, with the tool importable; returns what it printed."""
     options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=90, **options)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        timeout=90,
+        **options,
+    )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
@@ -320,12 +353,19 @@ def in_host(program, *arguments, **options):
 class Client:
     """A client of `--mcp` that says exactly what it is told to, and can be slow, rude or gone."""
 
-    def __init__(self, *arguments, module=None, command=None, timeouts=None, profile="modes", structured=False, **options):
-        env = options.pop("env", None) or dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}),
-                                               BASH_TOOL_STRUCTURED="%d" % structured)
+    def __init__(
+        self, *arguments, module=None, command=None, timeouts=None, profile="modes", structured=False, **options
+    ):
+        env = options.pop("env", None) or dict(
+            os.environ,
+            BASH_TOOL_PROFILE=profile,
+            BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}),
+            BASH_TOOL_STRUCTURED="%d" % structured,
+        )
         words = command or [sys.executable, str(module or TOOL), "--mcp"]
-        self.process = subprocess.Popen([*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env,
-                                        **options)
+        self.process = subprocess.Popen(
+            [*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options
+        )
         self.number, self._buffer = 0, b""
 
     def __enter__(self):
@@ -347,21 +387,24 @@ class Client:
 
     def send(self, *messages):
         """Lines: bytes as they are, all else as JSON."""
+
         def line(message):
             try:
                 return message if isinstance(message, bytes) else json.dumps(message, ensure_ascii=False).encode()
-            except UnicodeEncodeError:      # lone surrogates
+            except UnicodeEncodeError:  # lone surrogates
                 return json.dumps(message).encode()
 
         view = memoryview(b"".join(line(message) + b"\n" for message in messages))
         while view:
-            view = view[self.process.stdin.write(view):]
+            view = view[self.process.stdin.write(view) :]
 
     def receive(self, within_s=20.0):
         """The next message; None at the end."""
         deadline = time.monotonic() + within_s
         while b"\n" not in self._buffer:
-            assert select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], "nothing came"
+            assert select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], (
+                "nothing came"
+            )
             chunk = os.read(self.process.stdout.fileno(), 65536)
             if not chunk:
                 assert not self._buffer, self._buffer[:300]
@@ -407,9 +450,16 @@ def default_signals():
 
 
 def plain_bash(command, **options):
-    return subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, start_new_session=True, timeout=60,
-                          preexec_fn=default_signals, **options)
+    return subprocess.run(
+        ["bash", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        timeout=60,
+        preexec_fn=default_signals,
+        **options,
+    )
 
 
 def warm_up(module=bash_tool):
@@ -423,7 +473,7 @@ def warm_up(module=bash_tool):
 def no_leak(calls, rounds=3):
     """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first
     round."""
-    assert eventually(lambda: tasks() == 1)     # what an earlier test left running has ended
+    assert eventually(lambda: tasks() == 1)  # what an earlier test left running has ended
     calls()
     warm_up()
     assert eventually(lambda: tasks() == 1)
@@ -439,7 +489,9 @@ def variant_module(*places, **constants):
     process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
     source = changed(TOOL.read_text(encoding="utf-8"), *places)
     for name, value in constants.items():
-        source, count = re.subn(r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source)
+        source, count = re.subn(
+            r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source
+        )
         assert count == 1, (name, count)
     return load_tool(written(source, "variant-"), "bash_tool_variant_%d" % next(variants))
 
@@ -501,9 +553,14 @@ yes | head -n 1
 
 
 @clause("001.1", saboteur=('eval -- \\"$BASH_EXECUTION_STRING\\""', 'eval $BASH_EXECUTION_STRING"'))
-@given(st.one_of(st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
-                 st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
-                   .map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))))
+@given(
+    st.one_of(
+        st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40).map(
+            lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text))
+        ),
+    )
+)
 @settings(max_examples=60)
 def test_req_bash_001_1_runs_as_bash_c(command):
     plain = plain_bash(command)
@@ -529,7 +586,7 @@ def ends_naively(data, most, snip):
     text = bash_tool.render(data.decode("utf-8", "replace"))
     if len(data) <= most and len(text.encode()) <= most:
         return text
-    keep_head, keep_tail = data[:most // 2], data[len(data) - (most - most // 2):]
+    keep_head, keep_tail = data[: most // 2], data[len(data) - (most - most // 2) :]
     if len(data) > most:
         while keep_head and len(keep_head.decode("utf-8", "ignore").encode()) < len(keep_head) and b"\xff" not in data:
             keep_head = keep_head[:-1]
@@ -546,26 +603,35 @@ def ends_naively(data, most, snip):
 def captured(data, most):
     buffer = bash_tool.OutputBuffer(most // 2, most - most // 2)
     for start in range(0, len(data), 7):
-        buffer.add(data[start:start + 7])
+        buffer.add(data[start : start + 7])
     return buffer.captured()
 
 
-@clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)",
-                           "first_bytes(tail, profile.snip_size)"))
+@clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"))
 def test_req_bash_001_3_keeps_both_ends():
     reached = set()
 
-    @given(st.one_of(st.text(st.sampled_from("aé€😀\n\t"), max_size=120).map(str.encode),
-                     st.integers(50, 80).map(lambda n: b"\xff" * n), st.integers(60, 70).map(lambda n: b"x" * n)),
-           st.sampled_from([64, 65]), st.sampled_from([0, 1, 8, 30, 32]))
+    @given(
+        st.one_of(
+            st.text(st.sampled_from("aé€😀\n\t"), max_size=120).map(str.encode),
+            st.integers(50, 80).map(lambda n: b"\xff" * n),
+            st.integers(60, 70).map(lambda n: b"x" * n),
+        ),
+        st.sampled_from([64, 65]),
+        st.sampled_from([0, 1, 8, 30, 32]),
+    )
     @example(b"x" * 64, 64, 8)
     @example(b"x" * 65, 64, 8)
     @example(b"\xff" * 60, 64, 8)
     @example("é€😀".encode() * 20, 64, 9)
     def agrees_with_the_naive_twin(data, most, snip):
-        fitted = bash_tool.keep_ends(captured(data, most), dataclasses.replace(MODES, max_output_bytes=most, snip_size=snip))
+        fitted = bash_tool.keep_ends(
+            captured(data, most), dataclasses.replace(MODES, max_output_bytes=most, snip_size=snip)
+        )
         assert fitted.text == ends_naively(data, most, snip)
-        assert fitted.got_bytes == max(len(data), len(bash_tool.render(data.decode("utf-8", "replace")).encode()) if len(data) <= most else 0)
+        assert fitted.got_bytes == max(
+            len(data), len(bash_tool.render(data.decode("utf-8", "replace")).encode()) if len(data) <= most else 0
+        )
         reached.add((len(data) > most, fitted.cut, len(data) - most if abs(len(data) - most) < 2 else None))
 
     agrees_with_the_naive_twin()
@@ -583,7 +649,10 @@ def test_req_bash_001_4_says_what_was_cut():
     with BashTool() as tool:
         for size, shown in ((131073, "128.0KB"), (200000, "195.3KB"), (1048576, "1MB"), (1500000, "1.4MB")):
             lines = tool.run("head -c %d /dev/zero | tr '\\0' 'x'; exit 1" % size).text.split("\n")
-            assert lines[:2] == ["[command failed: exit code 1]", "[output truncated in middle: got %s, max is 128KB]" % shown]
+            assert lines[:2] == [
+                "[command failed: exit code 1]",
+                "[output truncated in middle: got %s, max is 128KB]" % shown,
+            ]
         whole = tool.run("head -c 131072 /dev/zero | tr '\\0' 'x'").text
         assert "truncated" not in whole
         # the seed's own bound: the output with those lines
@@ -602,9 +671,16 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(tmp_path, monkeypatch):
     assert BashTool().run("pwd").text == str(tmp_path / "other") + "\n"
 
 
-@clause("001.6", saboteur=("    if not outcome.exit_code:\n        return \"\"",
-                          "    if not outcome.exit_code:\n        return \"[command succeeded]\""))
-@given(st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="\x7f"), max_size=30), st.integers(0, 3))
+@clause(
+    "001.6",
+    saboteur=(
+        "    if not outcome.exit_code:\n        return \"\"",
+        "    if not outcome.exit_code:\n        return \"[command succeeded]\"",
+    ),
+)
+@given(
+    st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="\x7f"), max_size=30), st.integers(0, 3)
+)
 @few
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
     with BashTool() as tool:
@@ -614,8 +690,10 @@ def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
     assert result.text == output or not output.strip()
 
 
-@clause("001.7", saboteur=("exec </dev/null; \"\n",
-                           "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"))
+@clause(
+    "001.7",
+    saboteur=("exec </dev/null; \"\n", "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
+)
 def test_req_bash_001_7_nothing_persists():
     with BashTool() as tool:
         tool.run("x=1; export y=2; cd /; f() { :; }; set -e; alias ls=false; umask 0; ulimit -n 9")
@@ -626,12 +704,16 @@ def test_req_bash_001_7_nothing_persists():
 
 # ---- 002 Timeouts ----------------------------------------------------------------------------------------------
 
+
 @clause("002.1", saboteur=("DEFAULT_TIMEOUT_S = 30.0", "DEFAULT_TIMEOUT_S = 31.0"))
 def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
     for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
-            assert tool.call(arguments).text == "[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+            assert (
+                tool.call(arguments).text
+                == "[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+            )
 
 
 @clause("002.2", saboteur=("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"))
@@ -642,18 +724,29 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
-@clause("002.3", saboteur=("            self.shell.terminate()\n",
-                           "            os.kill(self.shell.pid, 9)\n"
-                           "            self.exited_s, self.alone = now, True\n"))
-@given(st.lists(st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
-                min_size=1, max_size=3))
+@clause(
+    "002.3",
+    saboteur=(
+        "            self.shell.terminate()\n",
+        "            os.kill(self.shell.pid, 9)\n            self.exited_s, self.alone = now, True\n",
+    ),
+)
+@given(
+    st.lists(
+        st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
+        min_size=1,
+        max_size=3,
+    )
+)
 @fewer
 def test_req_bash_002_3_ends_the_group(starts):
     with BashTool(profile=tiny()) as tool:
         result = tool.run("\n".join(starts) + "\necho $$; wait")
     group = int(result.stdout)
     assert result.status == "timed_out"
-    assert not [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and in_group(pid, group)]
+    assert not [
+        pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and in_group(pid, group)
+    ]
 
 
 def in_group(pid, group):
@@ -662,16 +755,24 @@ def in_group(pid, group):
     return False
 
 
-@clause("002.4", saboteur=("    streams = answer.streams\n",
-                           "    streams = answer.streams if answer.outcome.status != "
-                           "\"timed_out\" else ()\n"))
+@clause(
+    "002.4",
+    saboteur=(
+        "    streams = answer.streams\n",
+        "    streams = answer.streams if answer.outcome.status != \"timed_out\" else ()\n",
+    ),
+)
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
         result = tool.run("%sprintf %s; printf '\\n' >&2; sleep 600 & wait" % (trap, text))
-    assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n%s\n%s" % (text, "cleaned\n" if cleans_up else "")
+    assert (
+        result.text
+        == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n%s\n%s"
+        % (text, "cleaned\n" if cleans_up else "")
+    )
 
 
 @clause("002.5", saboteur=("timed out after {limit}]", "timed out]"))
@@ -684,8 +785,13 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("                status=self.stop_reason.value,",
-                           "                exit_code=124, status=self.stop_reason.value,"))
+@clause(
+    "002.6",
+    saboteur=(
+        "                status=self.stop_reason.value,",
+        "                exit_code=124, status=self.stop_reason.value,",
+    ),
+)
 def test_req_bash_002_6_no_code_after_our_own_kill():
     with BashTool(profile=tiny()) as tool:
         for command in ("sleep 600", "trap 'exit 0' TERM; sleep 600 & wait", "trap '' TERM; sleep 600"):
@@ -697,12 +803,18 @@ def test_req_bash_002_6_no_code_after_our_own_kill():
 def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     both = '[for longer commands use mode="slow", for servers mode="background"]\n'
     short = {"default": 0.2, "slow": 0.2, "background": 0.2}
-    for timeouts_s, mode, told in ((short, "default", both), (short, "slow", ""), ({"default": 0.2, "slow": 0.2}, "default", ""),
-                                   ({"default": 0.2, "background": 0.2}, "default", "")):
+    for timeouts_s, mode, told in (
+        (short, "default", both),
+        (short, "slow", ""),
+        ({"default": 0.2, "slow": 0.2}, "default", ""),
+        ({"default": 0.2, "background": 0.2}, "default", ""),
+    ):
         with BashTool(profile=dataclasses.replace(MODES, timeouts_s=timeouts_s, grace_s=0.2)) as tool:
             assert tool.call({"command": "sleep 600", "mode": mode}).text == "[command timed out after 0.2s]\n" + told
     with BashTool() as tool:
-        assert tool.run("sleep 600 & sleep 600", timeout_s=0.3).text.startswith("[command timed out after 0.3s]\n" + both)
+        assert tool.run("sleep 600 & sleep 600", timeout_s=0.3).text.startswith(
+            "[command timed out after 0.3s]\n" + both
+        )
     for profile in (JOBS, STREAMS, GUARDED):
         killed = dataclasses.replace(profile, timeouts_s={"default": 0.2}, on_timeout=bash_tool.OnTimeout.KILL)
         with BashTool(profile=killed) as tool:
@@ -736,8 +848,10 @@ def background(tool, command, **options):
     """The job of a command that is still running when it is answered."""
     result = without_news(tool.run(command, mode="background", **options))
     assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
-    assert result.text == ("<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>" % (
-        result.pid, result.output_file, result.pid))
+    assert result.text == (
+        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>"
+        % (result.pid, result.output_file, result.pid)
+    )
     return tool.job(result.pid)
 
 
@@ -748,7 +862,7 @@ def supervisor_of(job):
 
 def supervised(output):
     """Whether a process holds the lock of the record beside an output file."""
-    with open(output[:-len(".log")] + ".job") as record:
+    with open(output[: -len(".log")] + ".job") as record:
         try:
             fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return False
@@ -769,8 +883,14 @@ def variant(*places):
 def dying_host(program, *arguments, module=None):
     """Runs a program that does not end of its own accord; returns what it printed."""
     env = dict(os.environ, PYTHONPATH=str(module or TOOL.parent))
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        env=env,
+    )
     assert done.returncode == -signal.SIGKILL, done
     return done.stdout.decode()
 
@@ -789,43 +909,80 @@ def test_req_bash_003_1_answers_at_once():
             assert job.read()[0] == "up\n" and stat.S_IMODE(os.stat(job.output_file).st_mode) == 0o600
             os.killpg(job.pid, signal.SIGKILL)
             os.unlink("me")
-    assert min(times) >= 0.3 and sorted(times)[2] < 2, times     # 0.5 s: see the benchmark; here the machine may be busy
+    assert min(times) >= 0.3 and sorted(times)[2] < 2, times  # 0.5 s: see the benchmark; here the machine may be busy
     with BashTool() as tool:
-        assert tool.run("for i in 1 2 3; do echo $i; done", mode="background").text.endswith("1\n2\n3\n\n\n[background process completed]\n")
+        assert tool.run("for i in 1 2 3; do echo $i; done", mode="background").text.endswith(
+            "1\n2\n3\n\n\n[background process completed]\n"
+        )
 
 
-@clause("003.2", saboteur=("        if self.plan.background:\n            self.detach()\n",
-                           "        if self.plan.background:\n            pass\n"))
+@clause(
+    "003.2",
+    saboteur=(
+        "        if self.plan.background:\n            self.detach()\n",
+        "        if self.plan.background:\n            pass\n",
+    ),
+)
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
-        subprocess.run([sys.executable, "-c", "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
-                        "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', mode='background'); %s" % end],
-                       env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), timeout=60)
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
+                "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', mode='background'); %s" % end,
+            ],
+            env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+            timeout=60,
+        )
         pid = number_in("me")
         with BashTool(state_dir="state") as tool:
             job = tool.job(pid)
             assert job.status == "running" and alive(pid)
             assert eventually(lambda: job.read()[0] == "later\n")
             os.killpg(pid, signal.SIGTERM)
-            assert job.wait(10) and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
+            assert job.wait(10) and notes_in(job.output_file) == [
+                "\n\n[background process failed: signal: 15 (SIGTERM)]\n"
+            ]
             assert (job.status, job.exit_code) == ("exited", 143)
 
 
 @clause("003.3", saboteur=("    return [started]\n", "    return [started, JOB_REMINDER.format(pid=outcome.pid)]\n"))
-@given(st.sampled_from([("exit 3", 3), ("if", 2), ("no-such-command", 127), ("kill -9 $$", 137), ("echo x; false", 1), ("exec /no", 127)]))
+@given(
+    st.sampled_from(
+        [
+            ("exit 3", 3),
+            ("if", 2),
+            ("no-such-command", 127),
+            ("kill -9 $$", 137),
+            ("echo x; false", 1),
+            ("exec /no", 127),
+        ]
+    )
+)
 @few
 def test_req_bash_003_3_an_early_failure_is_one(case):
     command, code = case
     with BashTool() as tool:
         result = tool.run(command, mode="background")
-    assert result.is_error and result.status == "exited" and result.text.startswith("[command failed: exit code %d" % code)
-    assert "<pid>%d</pid>\n<output_file>%s</output_file>\n" % (result.pid, result.output_file) in result.text and "reminder" not in result.text
+    assert (
+        result.is_error and result.status == "exited" and result.text.startswith("[command failed: exit code %d" % code)
+    )
+    assert (
+        "<pid>%d</pid>\n<output_file>%s</output_file>\n" % (result.pid, result.output_file) in result.text
+        and "reminder" not in result.text
+    )
     assert len(notes_in(result.output_file)) == 1 and result.text.endswith(Path(result.output_file).read_text())
 
 
-@clause("003.4", saboteur=("signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}",
-                           "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGXCPU}"))
+@clause(
+    "003.4",
+    saboteur=(
+        "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}",
+        "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGXCPU}",
+    ),
+)
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -834,33 +991,41 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
         shown = command_line(supervisor) + Path("/proc/%d/comm" % supervisor).read_bytes()
-        with contextlib.suppress(PermissionError):      # it is not dumpable: only root may look
+        with contextlib.suppress(PermissionError):  # it is not dumpable: only root may look
             shown += Path("/proc/%d/environ" % supervisor).read_bytes()
             assert {os.readlink("/proc/%d/fd/%d" % (supervisor, fd)) for fd in range(3)} == {"/dev/null"}
         assert b"600.125" not in shown and b"python" not in Path("/proc/%d/comm" % supervisor).read_bytes()
-        for number in sorted(signal.valid_signals() - {signal.SIGKILL}):      # STOP too: its fork server wakes it
+        for number in sorted(signal.valid_signals() - {signal.SIGKILL}):  # STOP too: its fork server wakes it
             os.kill(supervisor, number)
         assert not eventually(lambda: not alive(supervisor), 0.5) and job.status == "running"
-        assert job.read()[0] == "0\n"          # of the signals 1 to 31 none is ignored
+        assert job.read()[0] == "0\n"  # of the signals 1 to 31 none is ignored
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
 @clause("003.5", saboteur=('    return "completed"\n\n\ndef ended_note', '    return "succeeded"\n\n\ndef ended_note'))
 def test_req_bash_003_5_completed():
     with BashTool() as tool:
-        for command, output in (("sleep 0.5", ""), ("sleep 0.5; printf x", "x"), ("echo a; sleep 0.5; (exit 3); echo b", "a\nb\n")):
+        for command, output in (
+            ("sleep 0.5", ""),
+            ("sleep 0.5; printf x", "x"),
+            ("echo a; sleep 0.5; (exit 3); echo b", "a\nb\n"),
+        ):
             job = background(tool, command)
             assert job.wait(10) and job.exit_code == 0
             assert Path(job.output_file).read_text() == output + "\n\n[background process completed]\n"
 
 
-@clause("003.6", saboteur=("(colon, outcome.exit_code - 128, outcome.signal)",
-                           "(colon, outcome.exit_code, outcome.signal)"))
+@clause(
+    "003.6", saboteur=("(colon, outcome.exit_code - 128, outcome.signal)", "(colon, outcome.exit_code, outcome.signal)")
+)
 @needs_proc
 def test_req_bash_003_6_failed():
     with BashTool() as tool:
-        for command, how, code in (("sleep 0.5; exit 7", "exit status: 7", 7), ("sleep 0.5; kill -9 $$", "signal: 9 (SIGKILL)", 137),
-                                   ("sleep 0.5; kill -USR1 $$", "signal: 10 (SIGUSR1)", 138)):
+        for command, how, code in (
+            ("sleep 0.5; exit 7", "exit status: 7", 7),
+            ("sleep 0.5; kill -9 $$", "signal: 9 (SIGKILL)", 137),
+            ("sleep 0.5; kill -USR1 $$", "signal: 10 (SIGUSR1)", 138),
+        ):
             job = background(tool, command)
             assert job.wait(10) and (job.status, job.exit_code) == ("exited", code)
             assert notes_in(job.output_file) == ["\n\n[background process failed: %s]\n" % how]
@@ -868,20 +1033,30 @@ def test_req_bash_003_6_failed():
 
 @clause("003.7", saboteur=("if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):", "if True:"))
 @needs_proc
-@pytest.mark.parametrize("command", [
-    "trap '' TERM; while :; do sleep 0.1; done", "kill -STOP $$", "env -i setsid sleep 600 & echo $! > escaped; sleep 0.2; wait",
-    "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' & sleep 0.1); sleep 600",
-    "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' >/dev/null 2>&1 & sleep 0.1)"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "trap '' TERM; while :; do sleep 0.1; done",
+        "kill -STOP $$",
+        "env -i setsid sleep 600 & echo $! > escaped; sleep 0.2; wait",
+        "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' & sleep 0.1); sleep 600",
+        "(env -i setsid sh -c 'echo $$ > escaped; exec sleep 600' >/dev/null 2>&1 & sleep 0.1)",
+    ],
+)
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert MODES.timeouts_s["background"] == 86400 and "failed: timed out after 86400s" in bash_tool.completion_note(
-        bash_tool.Outcome("timed_out", limit_s=86400.0), "")
-    dying_host("""
+        bash_tool.Outcome("timed_out", limit_s=86400.0), ""
+    )
+    dying_host(
+        """
         import dataclasses, os, sys
         from bash_tool import BashTool, MODES
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
-    """, command)
+    """,
+        command,
+    )
     pid = number_in("me")
     (job,) = BashTool(state_dir="state").jobs()
     assert job.pid == pid and job.wait(20)
@@ -896,8 +1071,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=('_LOST = Outcome("lost", error="lost", reason="lost")',
-                           '_LOST = Outcome("exited", 0)'))
+@clause("003.8", saboteur=('_LOST = Outcome("lost", error="lost", reason="lost")', '_LOST = Outcome("exited", 0)'))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = "(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; sleep 600"
@@ -910,7 +1084,8 @@ def test_req_bash_003_8_lost_is_lost():
         assert eventually(lambda: not alive(job.pid) and not alive(daemon))
         assert job.kill() and len(notes_in(job.output_file)) == 1
     os.unlink("me")
-    dying_host("""
+    dying_host(
+        """
         import os, sys
         from bash_tool import BashTool
 
@@ -921,13 +1096,15 @@ def test_req_bash_003_8_lost_is_lost():
         with open("server", "w") as file:
             file.write("%d\\n" % parent_of(parent_of(job.pid)))
         os.kill(os.getpid(), 9)
-    """, command)
-    assert eventually(lambda: not alive(number_in("server")))       # the fork server ends with its host
+    """,
+        command,
+    )
+    assert eventually(lambda: not alive(number_in("server")))  # the fork server ends with its host
     job = BashTool(state_dir="state", profile=tiny(grace=0.5)).job(number_in("me"))
     os.kill(supervisor_of(job), signal.SIGKILL)
     assert job.wait(5) and job.status == "lost" and not eventually(lambda: not alive(job.pid), 0.5)
     assert job.kill() and not alive(job.pid) and len(notes_in(job.output_file)) == 1
-    with contextlib.suppress(ProcessLookupError):       # in a session of its own, below no process of the job's
+    with contextlib.suppress(ProcessLookupError):  # in a session of its own, below no process of the job's
         os.kill(number_in("daemon"), signal.SIGKILL)
 
 
@@ -936,25 +1113,35 @@ STEPS_OF_THE_END = {
     "before": ("        if not known.note:\n", "        " + DIE + "        if not known.note:\n"),
     "recorded": ("        if known.at < 0:\n", "        " + DIE + "        if known.at < 0:\n"),
     "placed": ("        there = os.pread", "        " + DIE + "        there = os.pread"),
-    "half": ("        _write_all(fd, text[len(there):] if", "        os.write(fd, text[:20])\n        " + DIE
-             + "        _write_all(fd, text[len(there):] if"),
-    "appended": ("else text)\n        self.add(noted=True)\n", "else text)\n        " + DIE + "        self.add(noted=True)\n"),
-    "half a line": ("            self.add(**end, note=known.note)\n",
-                    "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip()))\n            " + DIE),
+    "half": (
+        "        _write_all(fd, text[len(there) :] if",
+        "        os.write(fd, text[:20])\n        " + DIE + "        _write_all(fd, text[len(there) :] if",
+    ),
+    "appended": (
+        "else text)\n        self.add(noted=True)\n",
+        "else text)\n        " + DIE + "        self.add(noted=True)\n",
+    ),
+    "half a line": (
+        "            self.add(**end, note=known.note)\n",
+        "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip()))\n            " + DIE,
+    ),
 }
 
 
-@clause("003.9", saboteur=("text[len(there):] if text.startswith(there) else text", "text"))
+@clause("003.9", saboteur=("text[len(there) :] if text.startswith(there) else text", "text"))
 @needs_proc
 @pytest.mark.parametrize("step", STEPS_OF_THE_END)
 def test_req_bash_003_9_exactly_one_note(step):
     module = variant(STEPS_OF_THE_END[step])
-    dying_host("""
+    dying_host(
+        """
         import os
         from bash_tool import BashTool
         result = BashTool(state_dir="state").run("printf 'no newline'; sleep 0.6; exit 3", mode="background")
         os.kill(os.getpid(), 9)
-    """, module=module)
+    """,
+        module=module,
+    )
     (path,) = Path("state").glob("*.log")
     assert eventually(lambda: not supervised(str(path)))
     begin = threading.Barrier(8)
@@ -976,21 +1163,24 @@ def test_req_bash_003_9_exactly_one_note(step):
 @needs_files
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
-    with BashTool(profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=2.5), grace_s=0.3)) as tool:
+    with BashTool(
+        profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=2.5), grace_s=0.3)
+    ) as tool:
         result = tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4", mode="background")
         daemon = number_in("daemon")
         assert result.exit_code == 4 and alive(daemon)
         how = "failed: exit status: 4; still running: %d \"sleep 600\"" % daemon
         assert notes_in(result.output_file) == ["\n\n[background process %s]\n" % how]
         assert not eventually(lambda: not alive(daemon), 0.5)
-        assert eventually(lambda: not alive(daemon))        # at the limit
+        assert eventually(lambda: not alive(daemon))  # at the limit
         result = tool.run("(sleep 0.5; echo late) & exit 0", mode="background")
         job = tool.job(result.pid)
-        assert job.wait(10) and eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
+        assert job.wait(10) and eventually(
+            lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1
+        )
 
 
-@clause("003.11", saboteur=("        paths = self._state_dir.records()\n",
-                            "        paths = list(self._files)\n"))
+@clause("003.11", saboteur=("        paths = self._state_dir.records()\n", "        paths = list(self._files)\n"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = """
@@ -999,10 +1189,17 @@ def test_req_bash_003_11_lists_what_anybody_started():
         print(BashTool(state_dir="state").run(sys.argv[1], mode="background").pid)
     """
     with ThreadPoolExecutor(4) as pool:
-        pids = [int(text) for text in pool.map(lambda n: in_host(program, "echo %d; [ %d -gt 2 ] || sleep 600; exit %d" % (n, n, n)), range(5))]
+        pids = [
+            int(text)
+            for text in pool.map(
+                lambda n: in_host(program, "echo %d; [ %d -gt 2 ] || sleep 600; exit %d" % (n, n, n)), range(5)
+            )
+        ]
     with BashTool(state_dir="state") as tool:
         jobs = {job.pid: job for job in tool.jobs()}
-        assert sorted(jobs) == sorted(pids) and [j.created for j in tool.jobs()] == sorted(j.created for j in tool.jobs())
+        assert sorted(jobs) == sorted(pids) and [j.created for j in tool.jobs()] == sorted(
+            j.created for j in tool.jobs()
+        )
         for n, pid in enumerate(pids):
             job = tool.job(pid)
             assert job.command.startswith("echo %d;" % n) and job.read()[0].startswith("%d\n" % n)
@@ -1018,7 +1215,12 @@ def test_req_bash_003_11_lists_what_anybody_started():
 
 
 @clause("003.12", saboteur=("len(data) - len(decoder.getstate()[0])", "len(data)"))
-@given(st.lists(st.sampled_from([b"a", "é".encode(), "€".encode(), "😀".encode(), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
+@given(
+    st.lists(
+        st.sampled_from([b"a", "é".encode(), "€".encode(), "😀".encode(), b"\xff", b"\xe2\x82", b"\n"]), max_size=30
+    ),
+    st.data(),
+)
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
@@ -1027,7 +1229,7 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     written, whole = b"", b"".join(parts)
     job, pieces, offset = None, [], 0
     while written != whole or job is None:
-        written = whole[:len(written) + data.draw(st.integers(1, 5))]
+        written = whole[: len(written) + data.draw(st.integers(1, 5))]
         output.write_bytes(written)
         job = job or bash_tool.Job(str(output))
         text, following = job.read(offset)
@@ -1037,7 +1239,11 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     record.settle(bash_tool.Outcome("exited", 0), "")
     record.close()
     text, end = job.read(offset)
-    assert "".join(pieces) + text == job.read()[0] == (whole + b"\n\n[background process completed]\n").decode("utf-8", "replace")
+    assert (
+        "".join(pieces) + text
+        == job.read()[0]
+        == (whole + b"\n\n[background process completed]\n").decode("utf-8", "replace")
+    )
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
@@ -1045,15 +1251,20 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
 @needs_proc
 def test_req_bash_003_13_kill_means_gone():
     with BashTool(profile=tiny(grace=1.0)) as tool:
-        for command, code in (("trap 'echo bye; exit 5' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done", 5),
-                              ("trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > other; while :; do sleep 0.1; done", 137),
-                              ("setsid sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 600 & kill -STOP $$", 143)):
+        for command, code in (
+            ("trap 'echo bye; exit 5' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done", 5),
+            (
+                "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > other; while :; do sleep 0.1; done",
+                137,
+            ),
+            ("setsid sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 600 & kill -STOP $$", 143),
+        ):
             job = background(tool, command)
             other = number_in("other")
             assert job.kill() and not alive(job.pid) and not alive(other)
             assert (job.status, job.exit_code) == ("exited", code) and len(notes_in(job.output_file)) == 1
             assert ("bye" in job.read()[0]) == (code == 5)
-            assert job.kill()               # of what has ended: nothing to do
+            assert job.kill()  # of what has ended: nothing to do
         job = background(tool, "sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 0.4; exit 0")
         assert job.wait(10) and alive(number_in("other"))
         assert job.kill() and not alive(number_in("other")) and job.status == "exited"
@@ -1078,14 +1289,14 @@ def test_req_bash_003_14_a_later_owner_is_spared():
             for changes in ({"start": 1}, {"start": born, "boot": "another"}):
                 job = lost(tool, **changes)
                 assert job.pid == stranger.pid and job.kill() and job.status == "lost"
-                job = background(tool, "sleep 0.4")         # of one that has ended there is nothing to signal
+                job = background(tool, "sleep 0.4")  # of one that has ended there is nothing to signal
                 assert job.wait(10)
                 with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
                     record.add(pid=stranger.pid, **changes)
                 assert bash_tool.Job(job.output_file, 0.3).kill()
-            time.sleep(0.1)     # a signal would have arrived; there is nothing to poll for
+            time.sleep(0.1)  # a signal would have arrived; there is nothing to poll for
             assert stranger.poll() is None
-            job = lost(tool, start=born, boot=bash_tool._boot())      # its own number does hit
+            job = lost(tool, start=born, boot=bash_tool._boot())  # its own number does hit
             assert job.kill() and stranger.wait(5) == -signal.SIGTERM
         finally:
             stranger.kill()
@@ -1112,8 +1323,10 @@ def test_req_bash_003_15_a_leftover_becomes_a_job():
     assert eventually(lambda: "line 6\n" in job.read()[0], 20) and alive(server) and alive(quiet)
     assert job.read()[0].startswith("now\nline 1\n") and job.exit_code is None
     assert job.kill() and not alive(server) and not alive(quiet)
-    assert notes_in(job.output_file) == ["\n\n[background process error: exit status unknown]\n"] and job.exit_code is None
-    with BashTool(max_jobs=1) as tool:      # leftovers do not count
+    assert (
+        notes_in(job.output_file) == ["\n\n[background process error: exit status unknown]\n"] and job.exit_code is None
+    )
+    with BashTool(max_jobs=1) as tool:  # leftovers do not count
         assert "still running" in tool.run("sleep 602 >/dev/null &").text
         assert tool.run("echo fine", mode="background").status == "exited"
 
@@ -1135,20 +1348,22 @@ def test_req_bash_003_16_a_bound_on_jobs():
             tool.job(result.pid).kill()
 
 
-@clause("003.17", saboteur=("self._token = None              # it was for the call", "pass"))
+@clause("003.17", saboteur=("self._token = None  # it was for the call", "pass"))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
     with BashTool(profile=keeping) as tool:
         result = tool.run("echo $$ > me; echo early; sleep 2; echo late; exit 6")
         assert (result.status, result.is_error, result.exit_code, result.stdout) == ("running", False, None, "early\n")
-        assert result.text.startswith("[command still running after 1s, as a job]\n<pid>%d</pid>\n<output_file>" % number_in("me"))
+        assert result.text.startswith(
+            "[command still running after 1s, as a job]\n<pid>%d</pid>\n<output_file>" % number_in("me")
+        )
         job = tool.job(result.pid)
         assert job.status == "running" and job.wait(10) and job.exit_code == 6
         assert Path(job.output_file).read_text() == "early\nlate\n\n\n[background process failed: exit status: 6]\n"
         token = Cancel()
         result = tool.run("echo $$ > me; while :; do echo x; sleep 0.05; done", cancel=token)
-        token.cancel()                      # it was for the call
+        token.cancel()  # it was for the call
         job = tool.job(result.pid)
         assert not eventually(lambda: job.status != "running", 0.5)
         begun = time.monotonic()
@@ -1160,8 +1375,13 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
 
 
-@clause("003.18", saboteur=("return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
-                            "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))"))
+@clause(
+    "003.18",
+    saboteur=(
+        "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
+        "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))",
+    ),
+)
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -1191,15 +1411,17 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
     assert not Path("made").exists()
 
 
-HOSTS_WITHOUT_AN_INTERPRETER = {    # what is done before the import, and after it
+HOSTS_WITHOUT_AN_INTERPRETER = {  # what is done before the import, and after it
     "none": ("sys.executable = sys._base_executable = None", ""),
     "empty": ("sys.executable = sys._base_executable = ''", ""),
     "missing": ("sys.executable = sys._base_executable = '/nonexistent/python'", ""),
     "another program": ("sys.executable = sys._base_executable = '/bin/false'", ""),
     "ends": ("sys.executable = sys._base_executable = script('exit 1')", ""),
     "hangs": ("sys.executable = sys._base_executable = script('exec sleep 60')", ""),
-    "frozen": ("sys.frozen = True", ""), "removed": ("", "os.unlink(bash_tool.__file__)"),
-    "edited": ("", "open(bash_tool.__file__, 'a').write('raise SystemExit\\n')")}
+    "frozen": ("sys.frozen = True", ""),
+    "removed": ("", "os.unlink(bash_tool.__file__)"),
+    "edited": ("", "open(bash_tool.__file__, 'a').write('raise SystemExit\\n')"),
+}
 
 
 @needs_proc
@@ -1251,15 +1473,33 @@ def test_a_host_that_changes_its_user():
 @needs_proc
 def test_a_program_on_standard_input():
     """`python3 -` has no file: its commands have supervisors, and its jobs outlive it."""
-    done = subprocess.run([sys.executable, "-", "--state-dir", "state", "--mode", "background", "sleep 600"],
-                          stdout=subprocess.PIPE, input=TOOL.read_bytes(), timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-", "--state-dir", "state", "--mode", "background", "sleep 600"],
+        stdout=subprocess.PIPE,
+        input=TOOL.read_bytes(),
+        timeout=60,
+        check=True,
+    )
     job = BashTool(state_dir="state").job(int(re.search(rb"<pid>(\d+)</pid>", done.stdout).group(1)))
     assert job.status == "running" and job.kill()
 
 
-@clause("003.19", saboteur=("stdout=writers[0], stderr=writers[-1]",
-                            "stdout=self._spool.fd or writers[0], stderr=subprocess.STDOUT"))
-@given(st.lists(st.sampled_from(["echo plain", "echo err >&2", "echo dev > /dev/stderr", "echo out > /dev/stdout", "echo tee | tee /dev/stderr"]), min_size=1, max_size=8))
+@clause("003.19", saboteur=("stderr=writers[-1]", "stderr=subprocess.STDOUT"))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "echo plain",
+                "echo err >&2",
+                "echo dev > /dev/stderr",
+                "echo out > /dev/stdout",
+                "echo tee | tee /dev/stderr",
+            ]
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
 @fewer
 def test_req_bash_003_19_reopening_loses_nothing(commands):
     with BashTool() as tool:
@@ -1269,8 +1509,13 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause("003.20", saboteur=("self.add(**end, note=known.note)",
-                            "self.add(**(end if os.path.isfile(self.output) else {}), note=known.note)"))
+@clause(
+    "003.20",
+    saboteur=(
+        "self.add(**end, note=known.note)",
+        "self.add(**(end if os.path.isfile(self.output) else {}), note=known.note)",
+    ),
+)
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     os.mkdir("state")
@@ -1293,7 +1538,10 @@ def test_req_bash_003_20_files_that_fail(fault):
             if fault == "truncated":
                 assert len(notes_in(job.output_file)) == 1 and "20000\n" in job.read()[0]
             if fault == "replaced":
-                assert Path(job.output_file).read_text().startswith("mine\n") and "20000\n" in Path("elsewhere").read_text()
+                assert (
+                    Path(job.output_file).read_text().startswith("mine\n")
+                    and "20000\n" in Path("elsewhere").read_text()
+                )
     finally:
         if fault == "full":
             subprocess.run(["umount", "state"], check=True)
@@ -1305,11 +1553,14 @@ def test_req_bash_003_20_files_that_fail(fault):
 @settings(max_examples=3)
 def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
     for name in ("server", "quiet"):
-        if os.path.exists(name):        # of the example before
+        if os.path.exists(name):  # of the example before
             os.unlink(name)
     with BashTool(profile=tiny(grace=0.5)) as tool:
-        job = background(tool, "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
-                               "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait")
+        job = background(
+            tool,
+            "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
+            "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait",
+        )
         others = number_in("server"), number_in("quiet")
         os.kill(job.pid, number)
         assert job.wait(10) and (job.status, job.exit_code) == ("exited", 128 + number)
@@ -1318,20 +1569,26 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert notes_in(job.output_file) == ["\n\n[background process %s]\n" % how]
         job = background(tool, "sleep 600 >/dev/null 2>&1 & echo $! > server; sleep 0.5; exit 143")
         assert job.wait(10) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
-        result = tool.run("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$")                 # no job
+        result = tool.run("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$")  # no job
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
 
 # T18 to T29, as far as no clause says them.
 
-MOMENTS_OF_A_START = {      # in the host, or in the supervisor of which the host hears nothing any more
-    "before the request": ("            line.send(pack({\"request\"",
-                           "            " + DIE + "            line.send(pack({\"request\""),
-    "after the request": ("            while event is None and time.monotonic() < until:\n",
-                          "            " + DIE + "            while event is None and time.monotonic() < until:\n"),
+MOMENTS_OF_A_START = {  # in the host, or in the supervisor of which the host hears nothing any more
+    "before the request": (
+        "            line.send(pack({\"request\"",
+        "            " + DIE + "            line.send(pack({\"request\"",
+    ),
+    "after the request": (
+        "            while event is None and time.monotonic() < until:\n",
+        "            " + DIE + "            while event is None and time.monotonic() < until:\n",
+    ),
     "accepted": ("        line.server.prove(", "        " + DIE + "        line.server.prove("),
-    "before the answer": ("        answer = self._last = _answer(event)\n",
-                          "        " + DIE + "        answer = self._last = _answer(event)\n"),
+    "before the answer": (
+        "        answer = self._last = _answer(event)\n",
+        "        " + DIE + "        answer = self._last = _answer(event)\n",
+    ),
 }
 
 
@@ -1341,14 +1598,17 @@ MOMENTS_OF_A_START = {      # in the host, or in the supervisor of which the hos
 def test_t18_the_agent_dies_while_it_starts_a_job(moment):
     """A job that was started has one note at its end; one that was not is not listed."""
     module = variant(MOMENTS_OF_A_START[moment])
-    dying_host("""
+    dying_host(
+        """
         from bash_tool import BashTool
         BashTool(state_dir="state").run("echo $$ > me; sleep 1; exit 3", mode="background")
-    """, module=module)
+    """,
+        module=module,
+    )
     tool, begun = BashTool(state_dir="state"), moment == "before the answer"
     if begun:
         assert eventually(lambda: tool.jobs())
-    else:           # within the look the job is still the call's, and ends with it
+    else:  # within the look the job is still the call's, and ends with it
         assert not eventually(lambda: any(job.exit_code == 3 for job in tool.jobs()), 1.5)
     for job in tool.jobs():
         assert job.wait(10) and (job.status, job.exit_code) == (("exited", 3) if begun else ("cancelled", None))
@@ -1364,14 +1624,24 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
     """`kill -9 -PID` and `kill -TERM -PID`, with the agent and after its death, leave one note with the signal."""
     for number, name in ((9, "SIGKILL"), (15, "SIGTERM")):
         for end in ("os.kill(os.getpid(), 9)", "time.sleep(600)"):
-            host = subprocess.Popen([sys.executable, "-c", "import os, time; from bash_tool import BashTool\n"
-                                     "BashTool(state_dir='state').run('echo $$ > me; sleep 600', mode='background'); open('up', 'w').close(); " + end],
-                                    env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), start_new_session=True)
+            host = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    "import os, time; from bash_tool import BashTool\n"
+                    "BashTool(state_dir='state').run('echo $$ > me; sleep 600', mode='background'); open('up', 'w').close(); "
+                    + end,
+                ],
+                env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+                start_new_session=True,
+            )
             assert eventually(lambda: os.path.exists("up"))
             pid = number_in("me")
             subprocess.run(["bash", "-c", "kill -%d -%d" % (number, pid)], check=True)
             job = BashTool(state_dir="state").job(pid)
-            assert job.wait(10) and notes_in(job.output_file) == ["\n\n[background process failed: signal: %d (%s)]\n" % (number, name)]
+            assert job.wait(10) and notes_in(job.output_file) == [
+                "\n\n[background process failed: signal: %d (%s)]\n" % (number, name)
+            ]
             host.kill()
             host.wait()
             os.unlink("me"), os.unlink("up")
@@ -1401,11 +1671,13 @@ def test_t24_the_lock_is_the_supervisors_alone():
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
-        job = background(tool, "sleep 0.5; timeout 3 yes; exit 4")      # the look would see the cap reached
+        job = background(tool, "sleep 0.5; timeout 3 yes; exit 4")  # the look would see the cap reached
         assert job.wait(60) and job.exit_code == 4
         text = Path(job.output_file).read_bytes()
         assert bash_tool.FILE_CAP_BYTES < len(text) < bash_tool.FILE_CAP_BYTES + 300
-        assert text.count(b"[output file capped at 64MB") == 1 and text.endswith(b"\n\n[background process failed: exit status: 4]\n")
+        assert text.count(b"[output file capped at 64MB") == 1 and text.endswith(
+            b"\n\n[background process failed: exit status: 4]\n"
+        )
 
 
 @needs_proc
@@ -1433,6 +1705,7 @@ def test_jobs_of_a_server_across_processes():
 def test_many_jobs_at_once():
     """Thirty jobs started at once by threads: all listed, one note each, all gone, and the host as before."""
     with BashTool(max_jobs=100) as tool:
+
         def calls():
             with ThreadPoolExecutor(10) as pool:
                 results = list(pool.map(lambda n: tool.run("echo job %d; sleep 600" % n, mode="background"), range(30)))
@@ -1442,6 +1715,7 @@ def test_many_jobs_at_once():
                 assert all(pool.map(lambda job: job.kill(), jobs))
             for n, job in enumerate(jobs):
                 assert job.read()[0] == "job %d\n\n\n[background process failed: signal: 15 (SIGTERM)]\n" % n
+
         no_leak(calls, rounds=1)
 
 
@@ -1454,7 +1728,10 @@ def test_a_cancel_in_the_first_moment():
         assert not alive(number_in("me"))
         token = Cancel()
         token.cancel()
-        assert tool.run("echo $$ > never", mode="background", cancel=token).status == "cancelled" and not Path("never").exists()
+        assert (
+            tool.run("echo $$ > never", mode="background", cancel=token).status == "cancelled"
+            and not Path("never").exists()
+        )
 
 
 @needs_files
@@ -1483,12 +1760,27 @@ def test_a_damaged_record_is_not_believed(data):
     lines = [json.dumps({name: value}).encode() for name, value in fields.items()]
     good = bash_tool.job_record(b"\n".join(lines))
     assert good == bash_tool.JobRecord(**fields)
-    wrong = st.one_of(st.none(), st.integers(-3, 3), st.booleans(), st.text(max_size=3), st.lists(st.integers()), st.just({}),
-                      st.just([["a", 1]]), st.just("\ud800"))
+    wrong = st.one_of(
+        st.none(),
+        st.integers(-3, 3),
+        st.booleans(),
+        st.text(max_size=3),
+        st.lists(st.integers()),
+        st.just({}),
+        st.just([["a", 1]]),
+        st.just("\ud800"),
+    )
     for _ in range(data.draw(st.integers(1, 3))):
         n = data.draw(st.integers(0, len(lines) - 1))
-        lines[n] = data.draw(st.one_of(st.binary(max_size=20), st.just(b"[" * 100000), st.dictionaries(
-            st.sampled_from(bash_tool.JobRecord._fields), wrong, max_size=4).map(lambda facts: json.dumps(facts).encode())))
+        lines[n] = data.draw(
+            st.one_of(
+                st.binary(max_size=20),
+                st.just(b"[" * 100000),
+                st.dictionaries(st.sampled_from(bash_tool.JobRecord._fields), wrong, max_size=4).map(
+                    lambda facts: json.dumps(facts).encode()
+                ),
+            )
+        )
     known = bash_tool.job_record(b"\n".join(lines))
     if known is not None:
         assert type(known.pid) is int and type(known.start) is int and type(known.command) is str
@@ -1496,7 +1788,7 @@ def test_a_damaged_record_is_not_believed(data):
         assert isinstance(known.created, (int, float)) and known.created >= 0
         assert list(known.supervisor) == [] or len(known.supervisor) == 2 and known.supervisor[0] > 0
         assert known.status in ("running", "exited", "timed_out", "cancelled", "failed", "lost")
-        (known.command + known.reason + known.note).encode()        # what is shown can be written
+        (known.command + known.reason + known.note).encode()  # what is shown can be written
 
 
 @needs_proc
@@ -1510,14 +1802,15 @@ def test_one_bad_record_spoils_no_other(act):
         assert [job.pid for job in tool.jobs()] == [good.pid] and good.kill() and not alive(good.pid)
         with pytest.raises(OSError):
             bash_tool.Job(bad.output_file)
-        assert alive(bad.pid) and bad.kill() and not alive(bad.pid)        # what was known of it before still holds
+        assert alive(bad.pid) and bad.kill() and not alive(bad.pid)  # what was known of it before still holds
 
 
 @needs_proc
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
 def test_jobs_of_a_host_without_streams(closed):
     """A host that closed its first three descriptors loses no output of a job."""
-    in_host("""
+    in_host(
+        """
         import os, sys, time
         from bash_tool import BashTool
         state = os.path.abspath("state")
@@ -1531,7 +1824,9 @@ def test_jobs_of_a_host_without_streams(closed):
         time.sleep(0.5)
         fine = fine and job.read()[0] == "now\\nlate\\n" and job.kill()
         os._exit(0 if fine else 1)
-    """, *closed)
+    """,
+        *closed,
+    )
 
 
 @needs_proc
@@ -1542,7 +1837,8 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
     act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": DIE.strip()}[how]
     place = "            self._spawn()\n"
     module = variant((place, "            %s\n%s" % (act, place)))
-    printed = in_host("""
+    printed = in_host(
+        """
         import threading, sys, json, time
         from bash_tool import BashTool, Cancel
         tool, cancel = BashTool(state_dir="state"), Cancel()
@@ -1550,7 +1846,10 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
             threading.Timer(0.6, cancel.cancel).start()
         result = tool.run("echo $$ > me; sleep 600", mode="background", cancel=cancel)
         print(json.dumps([result.status, result.error, result.pid, result.text, len(tool.jobs())]))
-    """, how, env=dict(os.environ, PYTHONPATH=str(module)))
+    """,
+        how,
+        env=dict(os.environ, PYTHONPATH=str(module)),
+    )
     status, error, pid, text, jobs = json.loads(printed)
     if how == "stopped":
         assert (status, error, jobs) == ("running", None, 1) and pid == number_in("me"), text
@@ -1571,12 +1870,12 @@ def test_the_supervisor_killed_in_the_first_moment():
         result = tool.run("echo $$ > me; kill -9 $PPID; sleep 600", mode="background")
         assert (result.status, result.is_error) == ("failed", True), result
         pid = number_in("me")
-        if result.error == "lost":          # else so fast that its number was not yet told
+        if result.error == "lost":  # else so fast that its number was not yet told
             assert result.pid == pid and "the supervisor of the job was killed" in result.text
         else:
             assert result.error == "status_unknown" and "supervisor of the command was killed" in result.text
         assert eventually(lambda: not alive(pid))
-        for job in tool.jobs():     # none, if its number was not yet recorded
+        for job in tool.jobs():  # none, if its number was not yet recorded
             assert (job.pid, job.status) == (pid, "lost") and job.kill()
             assert notes_in(job.output_file) == ["\n\n[background process error: lost]\n"]
 
@@ -1589,19 +1888,33 @@ def test_kill_reaches_what_emptied_its_environment():
         daemon = number_in("daemon")
         assert job.kill() and not alive(daemon) and not alive(job.pid)
         os.unlink("daemon")
-        result = tool.run("(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600", mode="background",
-                          cancel=cancelled_when("daemon"))
+        result = tool.run(
+            "(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600",
+            mode="background",
+            cancel=cancelled_when("daemon"),
+        )
         assert result.status == "cancelled" and not alive(number_in("daemon"))
         os.unlink("daemon")
-    with BashTool(profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.5), grace_s=0.3)) as tool:
+    with BashTool(
+        profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.5), grace_s=0.3)
+    ) as tool:
         job = background(tool, "(env -i setsid sh -c 'echo $$ > daemon; exec sleep 600' >/dev/null 2>&1 &); sleep 600")
         daemon = number_in("daemon")
-        assert job.wait(10) and job.status == "timed_out" and eventually(lambda: not alive(daemon))     # its supervisor ends it
+        assert (
+            job.wait(10) and job.status == "timed_out" and eventually(lambda: not alive(daemon))
+        )  # its supervisor ends it
 
 
 @needs_proc
-@pytest.mark.parametrize("act", ["rm -rf state", "rm state/*.log; mkfifo $(ls state/*.job | sed s/job/log/)", "mkdir $(ls state/*.job | sed s/job/log/)x; rm state/*.log; mv state/*.logx $(ls state/*.job | sed s/job/log/)",
-                                 "ln -sf /etc/passwd state/*.log"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        "rm -rf state",
+        "rm state/*.log; mkfifo $(ls state/*.job | sed s/job/log/)",
+        "mkdir $(ls state/*.job | sed s/job/log/)x; rm state/*.log; mv state/*.logx $(ls state/*.job | sed s/job/log/)",
+        "ln -sf /etc/passwd state/*.log",
+    ],
+)
 @pytest.mark.parametrize("then", ["exit 3", "sleep 1.2; exit 3"])
 def test_a_job_that_ruins_its_own_files(act, then):
     """Whatever a job does to its files, the answer comes, its end is known while there is a record, and it can be
@@ -1622,7 +1935,9 @@ def test_a_job_that_ruins_its_own_files(act, then):
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout
     was noticed."""
-    with BashTool(profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
+    with BashTool(
+        profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
+    ) as tool:
         result = tool.run("sleep 600 & exit 3", mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
         assert WITHOUT == "proc" or re.search(r'failed: exit status: 3; still running: \d+ "sleep 600"\]', result.text)
@@ -1704,13 +2019,15 @@ def test_jobs_with_few_descriptors():
 def test_a_tool_in_a_job_of_another():
     """What an inner tool starts in the background is the outer command's too: a timeout of the outer ends it, its
     normal end does not."""
-    Path("agent.py").write_text("import sys\nfrom bash_tool import BashTool\nprint(BashTool(state_dir='inner').run('echo $$ > deep; sleep 600', mode='background').status)\n"
-                                "import time; time.sleep(float(sys.argv[1]))\n")
+    Path("agent.py").write_text(
+        "import sys\nfrom bash_tool import BashTool\nprint(BashTool(state_dir='inner').run('echo $$ > deep; sleep 600', mode='background').status)\n"
+        "import time; time.sleep(float(sys.argv[1]))\n"
+    )
     env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
     with BashTool(env=env, profile=tiny(default=3.0)) as tool:
         result = tool.run("exec %s agent.py 0" % sys.executable)
         assert result.stdout == "running\n" and alive(number_in("deep"))
-        (note,) = result.notes      # the inner fork server and supervisor run on too, as what they are
+        (note,) = result.notes  # the inner fork server and supervisor run on too, as what they are
         assert note.startswith("still running: pid ") and '"sleep 600"' in note
         assert BashTool(state_dir="inner").jobs()[0].kill()
         os.unlink("deep")
@@ -1720,7 +2037,14 @@ def test_a_tool_in_a_job_of_another():
 
 # ---- 004 Isolation ---------------------------------------------------------------------------------------------
 
-@clause("004.1", saboteur=("start_new_session=True)\n        except", "start_new_session=False)\n        except"))
+
+@clause(
+    "004.1",
+    saboteur=(
+        "start_new_session=True,\n            )\n        except",
+        "start_new_session=False,\n            )\n        except",
+    ),
+)
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
         shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
@@ -1735,13 +2059,37 @@ OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTIC
 SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
 GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM""".split()
-SETTINGS = ["", "0", "1", "42", "-3", "+0.5", "2024", "true", "False", "YES", "no", "On", "OFF", "none", "trust", "md5",
-            "scram-sha-256", "Basic", "RS256"]
+SETTINGS = [
+    "",
+    "0",
+    "1",
+    "42",
+    "-3",
+    "+0.5",
+    "2024",
+    "true",
+    "False",
+    "YES",
+    "no",
+    "On",
+    "OFF",
+    "none",
+    "trust",
+    "md5",
+    "scram-sha-256",
+    "Basic",
+    "RS256",
+]
 NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "password"]
 
 
-@clause("004.2", saboteur=("word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
-                           "word in name.upper() for word in SECRET_WORDS"))
+@clause(
+    "004.2",
+    saboteur=(
+        "word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
+        "word in name.upper() for word in SECRET_WORDS",
+    ),
+)
 @given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
 def test_req_bash_004_2_withholds_by_name(environ):
     env, withheld = bash_tool.scrub_env(environ)
@@ -1750,39 +2098,108 @@ def test_req_bash_004_2_withholds_by_name(environ):
     assert {name for name in environ if name in env} == set(environ) - secret
 
 
-GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
-             "GIT_CONFIG_KEY_11": "user.name", "GIT_CONFIG_VALUE_11": "A B"}
-SECRET_VALUES = ["postgres://me:pw@db:5432/x", "redis://:pw@host", "-----BEGIN RSA PRIVATE KEY-----\nMII", "ghp_" + "a" * 36,
-                 "github_pat_" + "a" * 30, "AKIA" + "A1" * 8, "AIza" + "x" * 35, "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
-                 "sk_live_" + "a1" * 8, "xoxb-1234567890-abc", "AccountName=x;AccountKey=abcd1234==", "glpat-" + "x" * 20,
-                 "https://hooks.slack.com/services/T0/B0/x", "Authorization: Bearer ghp_" + "b" * 36]
+GIT_PAIRS = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+    "GIT_CONFIG_KEY_11": "user.name",
+    "GIT_CONFIG_VALUE_11": "A B",
+}
+SECRET_VALUES = [
+    "postgres://me:pw@db:5432/x",
+    "redis://:pw@host",
+    "-----BEGIN RSA PRIVATE KEY-----\nMII",
+    "ghp_" + "a" * 36,
+    "github_pat_" + "a" * 30,
+    "AKIA" + "A1" * 8,
+    "AIza" + "x" * 35,
+    "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
+    "sk_live_" + "a1" * 8,
+    "xoxb-1234567890-abc",
+    "AccountName=x;AccountKey=abcd1234==",
+    "glpat-" + "x" * 20,
+    "https://hooks.slack.com/services/T0/B0/x",
+    "Authorization: Bearer ghp_" + "b" * 36,
+]
 SECRET_VALUES += [
-    "rediss://:a/b=@host", "db://me:a?b@host/x", "db://me:a1234#5@host", "mongodb://me:p/w@h1:27017,h2:27017/x",
-    "https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git", "git+https://" + "a1_-" * 5 + ":@host/",
-    "https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5, "sv=2022-11-02&sig=" + "a" * 30,
-    "https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32, "http://localhost:8888/lab?token=0123456789abcdef",
-    "https://discord.com/api/webhooks/123/abc", "https://discordapp.com/api/v10/webhooks/1/a",
-    "https://hooks.slack.com/workflows/T0/A0", "https://outlook.office.com/webhook/0f-1/x",
-    "https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4", "PRIVATE-TOKEN: abcdef",
-    "Authorization: Basic dXNlcjpwdw==", "AUTHORIZATION: basic eDpnaHM=", "authorization=Bearer%20abcdef",
-    '{"Authorization": "Bearer abcdef"}', "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit", "-DproxyPASSWORD=x",
-    "-Dmy.token=truest -Dx=1", "-Psigning.secret=12a", "hvs." + "a" * 24, "glrt-" + "a" * 20, "dckr_pat_" + "a" * 27,
-    "shpat_" + "0f" * 16, "xapp-1-A0B1C2D3-45", "lin_api_" + "a" * 40, "gsk_" + "a" * 52, "GOCSPX-" + "a" * 28,
-    "ya29." + "a" * 30, "AGE-SECRET-KEY-1" + "Q" * 58]
+    "rediss://:a/b=@host",
+    "db://me:a?b@host/x",
+    "db://me:a1234#5@host",
+    "mongodb://me:p/w@h1:27017,h2:27017/x",
+    "https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git",
+    "git+https://" + "a1_-" * 5 + ":@host/",
+    "https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5,
+    "sv=2022-11-02&sig=" + "a" * 30,
+    "https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32,
+    "http://localhost:8888/lab?token=0123456789abcdef",
+    "https://discord.com/api/webhooks/123/abc",
+    "https://discordapp.com/api/v10/webhooks/1/a",
+    "https://hooks.slack.com/workflows/T0/A0",
+    "https://outlook.office.com/webhook/0f-1/x",
+    "https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4",
+    "PRIVATE-TOKEN: abcdef",
+    "Authorization: Basic dXNlcjpwdw==",
+    "AUTHORIZATION: basic eDpnaHM=",
+    "authorization=Bearer%20abcdef",
+    '{"Authorization": "Bearer abcdef"}',
+    "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit",
+    "-DproxyPASSWORD=x",
+    "-Dmy.token=truest -Dx=1",
+    "-Psigning.secret=12a",
+    "hvs." + "a" * 24,
+    "glrt-" + "a" * 20,
+    "dckr_pat_" + "a" * 27,
+    "shpat_" + "0f" * 16,
+    "xapp-1-A0B1C2D3-45",
+    "lin_api_" + "a" * 40,
+    "gsk_" + "a" * 52,
+    "GOCSPX-" + "a" * 28,
+    "ya29." + "a" * 30,
+    "AGE-SECRET-KEY-1" + "Q" * 58,
+]
 OPEN_VALUES = [
-    "https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12",
-    "/usr/bin:/bin", "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30, "https://user@host/a", "postgres://user@host/db",
-    "https://a-long-organisation-name@dev.azure.com/x", "https://host:8443/@scope/package", "http://[::1]:8080/a@b",
-    "mongodb://h1:27017,h2:27017/?a=b@c", "http://localhost:8888/lab?token=", "-Xmx2g -Dfile.encoding=UTF-8",
-    "-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3", "-Dtoken=$TOKEN", "-Dtoken=", "Authorization: Bearer $TOKEN",
-    "rs=0:di=01;34:*.sig=01;31", "gsk_renderer_vulkan_x", '!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f',
-    "unix:path=/run/user/0/bus,guid=0f", "https://discord.com/api/", "https://a.blob.core.windows.net/c?sig=", "hvs.1",
-    "glrt-a", "AGE-SECRET-KEY-", "--with-xml2-include=/usr/a:/usr/b"]
+    "https://example.org/a:b@c",
+    "http://user@host/",
+    "this.is.not.a.jwt",
+    "ghp_12345",
+    "",
+    "sketch-12",
+    "/usr/bin:/bin",
+    "a@b:c",
+    "12:34",
+    "eyJ",
+    "mask-" + "x" * 30,
+    "https://user@host/a",
+    "postgres://user@host/db",
+    "https://a-long-organisation-name@dev.azure.com/x",
+    "https://host:8443/@scope/package",
+    "http://[::1]:8080/a@b",
+    "mongodb://h1:27017,h2:27017/?a=b@c",
+    "http://localhost:8888/lab?token=",
+    "-Xmx2g -Dfile.encoding=UTF-8",
+    "-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3",
+    "-Dtoken=$TOKEN",
+    "-Dtoken=",
+    "Authorization: Bearer $TOKEN",
+    "rs=0:di=01;34:*.sig=01;31",
+    "gsk_renderer_vulkan_x",
+    '!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f',
+    "unix:path=/run/user/0/bus,guid=0f",
+    "https://discord.com/api/",
+    "https://a.blob.core.windows.net/c?sig=",
+    "hvs.1",
+    "glrt-a",
+    "AGE-SECRET-KEY-",
+    "--with-xml2-include=/usr/a:/usr/b",
+]
 
 
 @clause("004.3", saboteur=("if re.search(_SECRET_VALUE, value):", "if False:"))
-@given(st.sampled_from(SECRET_VALUES + OPEN_VALUES), st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
-       st.sampled_from(list(GIT_PAIRS)))
+@given(
+    st.sampled_from(SECRET_VALUES + OPEN_VALUES),
+    st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
+    st.sampled_from(list(GIT_PAIRS)),
+)
 def test_req_bash_004_3_withholds_by_value(value, name, part):
     env, withheld = bash_tool.scrub_env({name: value})
     assert (name in withheld, name in env) == (value in SECRET_VALUES, value in OPEN_VALUES)
@@ -1795,24 +2212,43 @@ def test_req_bash_004_3_withholds_by_value(value, name, part):
     assert set(withheld) == {"BUNDLE_GEMS__EXAMPLE__COM", *([name] if value in SECRET_VALUES else ())}
 
 
-ESCAPES = ["sleep 600 &", "nohup sleep 600 >/dev/null 2>&1 &", "sleep 600 & disown", "set -m; sleep 600 & set +m",
-           "setsid sleep 600 &", "(setsid sleep 600 &)", "setsid sh -c 'sleep 600 & exit' &", "env -i sleep 600 &",
-           "env -i setsid sleep 600 &", "(env -i setsid sleep 600 >/dev/null 2>&1 </dev/null &)",
-           "(env -i setsid python3 -c 'import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)' "
-           ">/dev/null 2>&1 &)",    # not dumpable
-           "python3 -c 'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(600)' &"]
+ESCAPES = [
+    "sleep 600 &",
+    "nohup sleep 600 >/dev/null 2>&1 &",
+    "sleep 600 & disown",
+    "set -m; sleep 600 & set +m",
+    "setsid sleep 600 &",
+    "(setsid sleep 600 &)",
+    "setsid sh -c 'sleep 600 & exit' &",
+    "env -i sleep 600 &",
+    "env -i setsid sleep 600 &",
+    "(env -i setsid sleep 600 >/dev/null 2>&1 </dev/null &)",
+    "(env -i setsid python3 -c 'import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)' "
+    ">/dev/null 2>&1 &)",  # not dumpable
+    "python3 -c 'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(600)' &",
+]
 
 
 @clause("004.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
 @needs_proc
 @pytest.mark.parametrize("deaf", [False, True])
 def test_req_bash_004_4_ends_the_tree(nothing_is_left, deaf):
-    seconds = str(random.randint(10 ** 6, 10 ** 7))     # what has emptied its environment is told by its arguments
+    seconds = str(random.randint(10**6, 10**7))  # what has emptied its environment is told by its arguments
     with BashTool(profile=tiny(default=1.5)) as tool:
-        result = tool.run("%s\n%s\necho started; wait; sleep 600" % ("trap '' TERM" if deaf else "", "\n".join(ESCAPES).replace("600", seconds)))
-    assert result.text == "[command timed out after 1.5s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nstarted\n"
+        result = tool.run(
+            "%s\n%s\necho started; wait; sleep 600"
+            % ("trap '' TERM" if deaf else "", "\n".join(ESCAPES).replace("600", seconds))
+        )
+    assert (
+        result.text
+        == "[command timed out after 1.5s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nstarted\n"
+    )
     assert not carriers(nothing_is_left)
-    assert not [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if seconds.encode() in command_line(pid) and alive(pid)]
+    assert not [
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if seconds.encode() in command_line(pid) and alive(pid)
+    ]
 
 
 def command_line(pid):
@@ -1829,31 +2265,53 @@ def test_req_bash_004_5_kill_only_after_the_grace():
     assert MODES.grace_s == 15
     with BashTool(profile=tiny(grace=1.5)) as tool:
         begun = time.monotonic()
-        result = tool.run(DEAF_CHILD)     # the shell dies of TERM, its deaf child has the whole grace, then KILL
+        result = tool.run(DEAF_CHILD)  # the shell dies of TERM, its deaf child has the whole grace, then KILL
     assert time.monotonic() - begun > 2.4
-    assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\noutlived\n"
+    assert (
+        result.text
+        == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\noutlived\n"
+    )
     assert not alive(number_in("child"))
 
 
-@clause("004.6", saboteur=("if state.exited_s is not None and state.alone:\n        return",
-                           "if state.kill_s and state.alone:\n        return"))
+@clause(
+    "004.6",
+    saboteur=(
+        "if state.exited_s is not None and state.alone:\n        return",
+        "if state.kill_s and state.alone:\n        return",
+    ),
+)
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
-        for command in ("sleep 600", "trap 'sleep 0.3; echo cleaned; exit' TERM; sleep 600 & wait",
-                        "sh -c 'trap \"sleep 0.5; exit\" TERM; sleep 600 & wait' & wait", "kill -STOP $$; sleep 600"):
+        for command in (
+            "sleep 600",
+            "trap 'sleep 0.3; echo cleaned; exit' TERM; sleep 600 & wait",
+            "sh -c 'trap \"sleep 0.5; exit\" TERM; sleep 600 & wait' & wait",
+            "kill -STOP $$; sleep 600",
+        ):
             begun = time.monotonic()
             assert tool.run(command).status == "timed_out"
             assert time.monotonic() - begun < 20
 
 
-@clause("004.7", saboteur=(
-    "self.remaining = self._leftovers()\n            self.detach()",
-    "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()"))
+@clause(
+    "004.7",
+    saboteur=(
+        "self.remaining = self._leftovers()\n            self.detach()",
+        "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()",
+    ),
+)
 def test_req_bash_004_7_a_normal_end_kills_nothing():
     with BashTool() as tool:
-        for n, start in enumerate(["nohup sleep 600 >/dev/null 2>&1 & echo $! > p0", "setsid sleep 600 >/dev/null 2>&1 & echo $! > p1",
-                                   "sleep 600 >/dev/null 2>&1 & echo $! > p2; exit 3", "sleep 600 & echo $! > p3"]):
+        for n, start in enumerate(
+            [
+                "nohup sleep 600 >/dev/null 2>&1 & echo $! > p0",
+                "setsid sleep 600 >/dev/null 2>&1 & echo $! > p1",
+                "sleep 600 >/dev/null 2>&1 & echo $! > p2; exit 3",
+                "sleep 600 & echo $! > p3",
+            ]
+        ):
             result = tool.run(start)
             pid = number_in("p%d" % n)
             assert result.status == "exited" and alive(pid)
@@ -1871,15 +2329,21 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         env, withheld = bash_tool.scrub_env(secrets, keep)
         assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
     pairs = {**GIT_PAIRS, "GIT_CONFIG_VALUE_0": "db://me:pw@h/", "GIT_CONFIG_VALUE_11": "db://me:pw@i/"}
-    for keep, whole in ((("GIT_CONFIG_*",), True), (("GIT_CONFIG_VALUE_*",), True), (("GIT_CONFIG_VALUE_0", "*_11"), True),
-                        (("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_0"), False), (("GIT_CONFIG_KEY_*",), False)):
-        env, withheld = bash_tool.scrub_env(pairs, keep)       # of a group all that look secret are named, or it goes whole
+    for keep, whole in (
+        (("GIT_CONFIG_*",), True),
+        (("GIT_CONFIG_VALUE_*",), True),
+        (("GIT_CONFIG_VALUE_0", "*_11"), True),
+        (("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_0"), False),
+        (("GIT_CONFIG_KEY_*",), False),
+    ):
+        env, withheld = bash_tool.scrub_env(pairs, keep)  # of a group all that look secret are named, or it goes whole
         assert set(env) & set(pairs) == set(pairs if whole else ()), keep
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.9", saboteur=("shell=self._shell,",
-                           "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self._shell],"))
+@clause(
+    "004.9", saboteur=("shell=self._shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self._shell],")
+)
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -1892,19 +2356,33 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 # ---- 005 No terminal -------------------------------------------------------------------------------------------
 
-@clause("005.1", saboteur=("start_new_session=True)\n        except",
-                           "start_new_session=True,\n"
-                           "                preexec_fn=lambda ends=__import__(\"pty\").openpty(): "
-                           "os.open(os.ttyname(ends[1]), os.O_RDWR))\n"
-                           "        except"))
+
+@clause(
+    "005.1",
+    saboteur=(
+        "start_new_session=True,\n            )\n        except",
+        "start_new_session=True,\n"
+        "                preexec_fn=lambda ends=__import__(\"pty\").openpty(): "
+        "os.open(os.ttyname(ends[1]), os.O_RDWR),\n            )\n"
+        "        except",
+    ),
+)
 def test_req_bash_005_1_no_controlling_terminal():
-    pid, terminal = pty.fork()      # a host that has one
+    pid, terminal = pty.fork()  # a host that has one
     if pid == 0:
-        os.execve(sys.executable, [sys.executable, "-c", textwrap.dedent("""
+        os.execve(
+            sys.executable,
+            [
+                sys.executable,
+                "-c",
+                textwrap.dedent("""
             from bash_tool import BashTool
             open("/dev/tty").close()
             open("answer", "w").write(BashTool().run(": </dev/tty && echo has one || echo has none; tty").text)
-        """)], dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+        """),
+            ],
+            dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+        )
     try:
         assert eventually(lambda: Path("answer").exists() and "tty" in Path("answer").read_text())
     finally:
@@ -1923,20 +2401,36 @@ def test_req_bash_005_2_stdin_is_at_its_end():
 
 # ---- 006 Definition and arguments ------------------------------------------------------------------------------
 
+
 @clause("006.1", saboteur=("arguments[\"required\"] = list(profile.required)", "arguments[\"required\"] = []"))
 def test_req_bash_006_1_schema():
     definition = BashTool().definition()
     assert set(definition) == {"name", "description", "input_schema"} and definition["name"] == "bash"
     assert definition["input_schema"] == {
-        "type": "object", "required": ["command"], "additionalProperties": False,
-        "properties": {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
-                       "mode": {"type": "string", "enum": ["default", "slow", "background"],
-                                "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)"}}}
+        "type": "object",
+        "required": ["command"],
+        "additionalProperties": False,
+        "properties": {
+            "command": {"type": "string", "description": "Shell command to execute via bash -c"},
+            "mode": {
+                "type": "string",
+                "enum": ["default", "slow", "background"],
+                "description": "Execution mode: default (30s timeout), slow (15min timeout), background (detached)",
+            },
+        },
+    }
     with pytest.raises(ValueError):
         BashTool().definition("nonsense")
-    changed = BashTool(profile=dataclasses.replace(MODES, timeouts_s={"default": 60, "build": 600})).definition()["input_schema"]["properties"]["mode"]
-    assert (changed["enum"], changed["description"]) == (["default", "build"], "Execution mode: default (1min timeout), build (10min timeout)")
-    changed = BashTool(profile=dataclasses.replace(bash_tool.JOBS, timeouts_s={"default": 7})).definition()["input_schema"]["properties"]["timeout"]
+    changed = BashTool(profile=dataclasses.replace(MODES, timeouts_s={"default": 60, "build": 600})).definition()[
+        "input_schema"
+    ]["properties"]["mode"]
+    assert (changed["enum"], changed["description"]) == (
+        ["default", "build"],
+        "Execution mode: default (1min timeout), build (10min timeout)",
+    )
+    changed = BashTool(profile=dataclasses.replace(bash_tool.JOBS, timeouts_s={"default": 7})).definition()[
+        "input_schema"
+    ]["properties"]["timeout"]
     assert changed["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
 
 
@@ -1951,27 +2445,42 @@ def test_req_bash_006_2_mode_may_be_omitted():
 @few
 def test_req_bash_006_3_names_the_directory(name):
     description = BashTool(Path("/", name)).definition()["description"]
-    assert description.endswith("<pwd>/%s</pwd>" % "".join(c if c.isprintable() else "\ufffd" for c in name)) or name in (".", "..")
+    assert description.endswith(
+        "<pwd>/%s</pwd>" % "".join(c if c.isprintable() else "\ufffd" for c in name)
+    ) or name in (".", "..")
     description.encode("utf-8")
 
 
 def json_values():
-    return st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-                        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5)
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=5,
+    )
 
 
 @clause("006.4", saboteur=("unknown key %s; allowed", "unknown %.0s; allowed"))
 def test_req_bash_006_4_rejects_by_name():
     reached = set()
 
-    @given(json_values() | st.dictionaries(st.sampled_from(["command", "mode", "cmd", "\ud800", "x" * 500]),
-                                           st.sampled_from([None, "ls", "slow", "fast", 1, 1.5, True, [], {}, "a\0", "\udfff"])))
+    @given(
+        json_values()
+        | st.dictionaries(
+            st.sampled_from(["command", "mode", "cmd", "\ud800", "x" * 500]),
+            st.sampled_from([None, "ls", "slow", "fast", 1, 1.5, True, [], {}, "a\0", "\udfff"]),
+        )
+    )
     @example({"command": "ls", "x" * 500: 1})
     @example({"command": "ls", "mode": "slow"})
     def answers(arguments):
         request = bash_tool.parse_arguments(arguments, MODES)
-        fits = (isinstance(arguments, dict) and set(arguments) <= {"command", "mode"} and isinstance(arguments.get("command"), str)
-                and arguments.get("mode") in (None, "default", "slow", "background") and not re.search("[\0\ud800-\udfff]", arguments["command"]))
+        fits = (
+            isinstance(arguments, dict)
+            and set(arguments) <= {"command", "mode"}
+            and isinstance(arguments.get("command"), str)
+            and arguments.get("mode") in (None, "default", "slow", "background")
+            and not re.search("[\0\ud800-\udfff]", arguments["command"])
+        )
         assert isinstance(request, bash_tool.Request) == fits
         reached.add(fits)
         if not fits:
@@ -1979,14 +2488,20 @@ def test_req_bash_006_4_rejects_by_name():
             request.reason.encode("utf-8")
             if isinstance(arguments, dict):
                 odd = [key for key in arguments if key not in ("command", "mode")]
-                assert (bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason) if odd else (
-                    '"command"' in request.reason or '"mode"' in request.reason)
+                assert (
+                    (bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason)
+                    if odd
+                    else ('"command"' in request.reason or '"mode"' in request.reason)
+                )
 
     answers()
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
     assert (result.text, result.status, result.is_error) == (
-        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]' % ', "background"', "rejected", True)
+        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]' % ', "background"',
+        "rejected",
+        True,
+    )
     assert not Path("made").exists()
 
 
@@ -1995,13 +2510,16 @@ def test_req_bash_006_4_rejects_by_name():
 def test_req_bash_006_5_takes_json_text(arguments):
     text = json.dumps(arguments)
     same = bash_tool.parse_arguments(json.loads(text), MODES)
-    assert isinstance(json.loads(text), str) or re.search("NaN|Infinity", text) or bash_tool.parse_arguments(text, MODES) == same
+    assert (
+        isinstance(json.loads(text), str)
+        or re.search("NaN|Infinity", text)
+        or bash_tool.parse_arguments(text, MODES) == same
+    )
     for broken in ("", "{", "[" * 100000, "1" * 5000, '{"command": "ls", "timeout": NaN}', text + "}", b"\xff"):
         assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
 
 
-@clause("006.6", saboteur=('told = {"name": "bash",',
-                           'told = {"name": "bash", "$comment": str(time.time()),'))
+@clause("006.6", saboteur=('told = {"name": "bash",', 'told = {"name": "bash", "$comment": str(time.time()),'))
 def test_req_bash_006_6_same_bytes():
     for profile in PROFILES.values():
         assert len({json.dumps(BashTool("/", profile=profile).definition()) for _ in range(5)}) == 1
@@ -2022,23 +2540,43 @@ def test_req_bash_006_6_same_bytes():
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
 
 
-@clause("006.7", saboteur=('return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable',
-                           "return nullable"))
+@clause(
+    "006.7",
+    saboteur=(
+        'return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable',
+        "return nullable",
+    ),
+)
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_7_strict_for_openai(name):
     tool = BashTool("/", profile=PROFILES[name])
     strict, plain = tool.definition("openai"), tool.definition()
-    assert {key: strict[key] for key in ("type", "name", "strict")} == {"type": "function", "name": "bash", "strict": True}
-    assert strict["description"] == plain["description"] and set(strict) == {"type", "name", "description", "parameters", "strict"}
+    assert {key: strict[key] for key in ("type", "name", "strict")} == {
+        "type": "function",
+        "name": "bash",
+        "strict": True,
+    }
+    assert strict["description"] == plain["description"] and set(strict) == {
+        "type",
+        "name",
+        "description",
+        "parameters",
+        "strict",
+    }
     parameters, properties = strict["parameters"], plain["input_schema"]["properties"]
-    assert parameters["required"] == list(parameters["properties"]) == list(properties) and parameters["additionalProperties"] is False
+    assert (
+        parameters["required"] == list(parameters["properties"]) == list(properties)
+        and parameters["additionalProperties"] is False
+    )
     for key, value in parameters["properties"].items():
         required = key in plain["input_schema"].get("required", ())
         assert value["type"] == (properties[key]["type"] if required else [properties[key]["type"], "null"])
         assert (None in value.get("enum", [None])) is not (required and "enum" in value)
         assert fits(None, value) is not required
     nulls = dict.fromkeys(properties)
-    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request) and fits(dict(nulls, command=":"), parameters)
+    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request) and fits(
+        dict(nulls, command=":"), parameters
+    )
 
 
 @clause("006.8", saboteur=('"destructiveHint": True', '"destructiveHint": False'))
@@ -2047,9 +2585,22 @@ def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
     definition, plain = tool.definition("mcp"), tool.definition()
     assert set(definition) == {"name", "title", "description", "inputSchema", "annotations"}
-    assert (definition["name"], definition["description"], definition["inputSchema"]) == (plain["name"], plain["description"], plain["input_schema"])
-    assert definition["annotations"] == {"title": definition["title"], "readOnlyHint": False, "destructiveHint": True,
-                                         "idempotentHint": False, "openWorldHint": True} and definition["title"]
+    assert (definition["name"], definition["description"], definition["inputSchema"]) == (
+        plain["name"],
+        plain["description"],
+        plain["input_schema"],
+    )
+    assert (
+        definition["annotations"]
+        == {
+            "title": definition["title"],
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        }
+        and definition["title"]
+    )
 
 
 def fits(value, schema):
@@ -2073,7 +2624,9 @@ def fits(value, schema):
         elif word == "required":
             holds = not isinstance(value, dict) or set(said) <= set(value)
         elif word == "properties":
-            holds = not isinstance(value, dict) or all(fits(value[key], inner) for key, inner in said.items() if key in value)
+            holds = not isinstance(value, dict) or all(
+                fits(value[key], inner) for key, inner in said.items() if key in value
+            )
         elif word == "additionalProperties":
             holds = not isinstance(value, dict) or said is not False or set(value) <= set(schema["properties"])
         else:
@@ -2084,19 +2637,35 @@ def fits(value, schema):
     return True
 
 
-def some_arguments(profile, junk=st.sampled_from(["", "ls", "slow", "default", True, 1, 1.0, 1.5, 0, -7, 10 ** 30, 86400000, 86400001, [], {}, ["ls"], {"a": 1}])):
+def some_arguments(
+    profile,
+    junk=st.sampled_from(
+        ["", "ls", "slow", "default", True, 1, 1.0, 1.5, 0, -7, 10**30, 86400000, 86400001, [], {}, ["ls"], {"a": 1}]
+    ),
+):
     """Arguments near the edge of what a profile takes: right and wrong keys, right and wrong values, no nulls."""
-    right = {"command": st.text(max_size=8), "mode": st.sampled_from(["default", "slow", "background", "fast"]),
-             "timeout": st.sampled_from([-1, 0, 0.5, 1, 1.0, 86400000, 86400000.0, 86400001]) | st.integers(1, 86400000)}
+    right = {
+        "command": st.text(max_size=8),
+        "mode": st.sampled_from(["default", "slow", "background", "fast"]),
+        "timeout": st.sampled_from([-1, 0, 0.5, 1, 1.0, 86400000, 86400000.0, 86400001]) | st.integers(1, 86400000),
+    }
     given_keys = st.sets(st.sampled_from([*profile.parameters, "cmd"]))
-    return given_keys.flatmap(lambda keys: st.fixed_dictionaries({key: st.one_of(right.get(key, junk), right.get(key, junk), junk) for key in keys}))
+    return given_keys.flatmap(
+        lambda keys: st.fixed_dictionaries(
+            {key: st.one_of(right.get(key, junk), right.get(key, junk), junk) for key in keys}
+        )
+    )
 
 
 def refused_beyond_the_schema(arguments, profile):
     """What the schema cannot say."""
     verbs = [verb for verb in ("command", "check_pid", "kill_pid") if verb in profile.parameters and verb in arguments]
-    return (bool(re.search("[\0\ud800-\udfff]", str(arguments.get("command", "")))) or len(verbs) != 1 and "check_pid" in profile.parameters
-            or any(not -2 ** 31 < arguments[verb] < 2 ** 31 for verb in verbs if verb != "command"))
+    return (
+        bool(re.search("[\0\ud800-\udfff]", str(arguments.get("command", ""))))
+        or len(verbs) != 1
+        and "check_pid" in profile.parameters
+        or any(not -(2**31) < arguments[verb] < 2**31 for verb in verbs if verb != "command")
+    )
 
 
 def agreement(validates):
@@ -2131,6 +2700,7 @@ def test_req_bash_006_9_schema_and_call_agree():
 
 # ---- 007 Errors ------------------------------------------------------------------------------------------------
 
+
 @clause("007.1", saboteur=("(profile.nonzero_is_error and bool(outcome.exit_code))", "False"))
 @given(st.integers(1, 255), st.booleans())
 @settings(max_examples=40)
@@ -2149,28 +2719,41 @@ def test_req_bash_007_1_states_the_code(code, prints):
 def test_req_bash_007_2_names_the_signal(name):
     number = getattr(signal, "SIG" + name)
     with BashTool() as tool:
-        own, child = tool.run("ulimit -c 0; kill -%s $$" % name), tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name)
+        own, child = (
+            tool.run("ulimit -c 0; kill -%s $$" % name),
+            tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name),
+        )
     for result, named in ((own, "SIG" + name), (child, None)):
         assert (result.exit_code, result.signal, result.is_error) == (128 + number, named, True)
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("text = \"\\n\".join(lines) + text\n",
-                          "text = \"\\n\".join(lines) + (\"\" if outcome.exit_code else text)\n"))
+@clause(
+    "007.3",
+    saboteur=(
+        "text = \"\\n\".join(lines) + text\n",
+        "text = \"\\n\".join(lines) + (\"\" if outcome.exit_code else text)\n",
+    ),
+)
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
     with BashTool() as tool:
-        assert tool.run("echo '%s' >&2; exit %d" % (text, code)).text == "[command failed: exit code %d]\n%s\n" % (code, text)
+        assert tool.run("echo '%s' >&2; exit %d" % (text, code)).text == "[command failed: exit code %d]\n%s\n" % (
+            code,
+            text,
+        )
 
 
 @clause("007.4", saboteur=("        if program is None:\n", "        if False:\n"))
 def test_req_bash_007_4_system_errors(tmp_path, monkeypatch):
     (tmp_path / "plain").write_text("not a program")
-    cases = [(BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
-             (BashTool(shell=str(tmp_path / "plain")), "spawn_failed", "Permission denied"),
-             (BashTool(env={"X": "a\0b"}), "spawn_failed", "null byte"),
-             (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large")]
+    cases = [
+        (BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
+        (BashTool(shell=str(tmp_path / "plain")), "spawn_failed", "Permission denied"),
+        (BashTool(env={"X": "a\0b"}), "spawn_failed", "null byte"),
+        (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large"),
+    ]
     for tool, error, words in cases:
         result = tool.run("echo hi")
         assert (result.error, result.status, result.exit_code, result.is_error) == (error, "failed", None, True)
@@ -2184,12 +2767,17 @@ def test_req_bash_007_4_system_errors(tmp_path, monkeypatch):
 HOSTS_THAT_REAP = {
     "ignores SIGCHLD": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
     "reaps all": "def reap(*_):\n    try:\n        while os.waitpid(-1, os.WNOHANG)[0]: pass\n    except ChildProcessError: pass\n"
-                 "signal.signal(signal.SIGCHLD, reap)",
+    "signal.signal(signal.SIGCHLD, reap)",
 }
 
 
-@clause("007.5", saboteur=("return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=SUPERVISOR_KILLED))",
-                           "return Answer(Outcome(\"exited\", 0))"))
+@clause(
+    "007.5",
+    saboteur=(
+        "return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=SUPERVISOR_KILLED))",
+        "return Answer(Outcome(\"exited\", 0))",
+    ),
+)
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
@@ -2243,14 +2831,41 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 
 # ---- 008 Text --------------------------------------------------------------------------------------------------
 
-ESCAPE_SEQUENCES = ["\x1b[31m", "\x1b[0m", "\x1b[1;38;5;9m", "\x1b[?25l", "\x1b[2J", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\",
-                    "\x1bP1$r0m\x1b\\", "\x1b_app\x1b\\", "\x1b^pm\x1b\\", "\x1bXsos\x1b\\", "\x1b(B", "\x1b=", "\x1bM", "\x9b1m", "\x1b[1:2m",
-                    "\x9d0;title\x9c", "\x90dcs\x1b\\", "\x98sos\x9c", "\x9epm\x07", "\x9fapp\x9c", "\x9c", "\x1b[\x1b[m", "\x1bK", "\x1b(D"]
+ESCAPE_SEQUENCES = [
+    "\x1b[31m",
+    "\x1b[0m",
+    "\x1b[1;38;5;9m",
+    "\x1b[?25l",
+    "\x1b[2J",
+    "\x1b]0;title\x07",
+    "\x1b]8;;http://x\x1b\\",
+    "\x1bP1$r0m\x1b\\",
+    "\x1b_app\x1b\\",
+    "\x1b^pm\x1b\\",
+    "\x1bXsos\x1b\\",
+    "\x1b(B",
+    "\x1b=",
+    "\x1bM",
+    "\x9b1m",
+    "\x1b[1:2m",
+    "\x9d0;title\x9c",
+    "\x90dcs\x1b\\",
+    "\x98sos\x9c",
+    "\x9epm\x07",
+    "\x9fapp\x9c",
+    "\x9c",
+    "\x1b[\x1b[m",
+    "\x1bK",
+    "\x1b(D",
+]
 
 
-@clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)",
-                           r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
-@given(st.lists(st.one_of(st.sampled_from(ESCAPE_SEQUENCES), st.text(st.sampled_from("ab [];0m\n\té"), max_size=6)), max_size=12))
+@clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(ESCAPE_SEQUENCES), st.text(st.sampled_from("ab [];0m\n\té"), max_size=6)), max_size=12
+    )
+)
 @example(["\x1b]0;no end\n", "kept"])
 @example(["\x1b]8;;http://x\x1b\\", "link", "\x1b]0;title\x07"])
 def test_req_bash_008_1_no_escape_sequences(pieces):
@@ -2272,7 +2887,7 @@ def terminal(text):
         for token in re.finditer(pattern, line):
             count, move = int(token["count"] or 0), token["final"] or token["move"]
             for character in token["text"] or "":
-                cells[at:at + 1] = [character]
+                cells[at : at + 1] = [character]
                 at += 1
             if move == "\r":
                 at = 0
@@ -2281,7 +2896,7 @@ def terminal(text):
             elif move == "K":
                 cells[:] = cells[:at] if count == 0 else [] if count == 2 else cells
             elif move == "J" and count == 0:
-                del cells[at:], lines[row + 1:]
+                del cells[at:], lines[row + 1 :]
             elif move and move in "ABEF":
                 row = max(0, row - max(count, 1)) if move in "AF" else min(len(lines) - 1, row + max(count, 1))
                 cells, at = lines[row], 0 if move in "EF" else at
@@ -2291,12 +2906,37 @@ def terminal(text):
     return "\n".join(map("".join, lines))
 
 
-OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x1b[3G", "\x1b[2D", "\x1b[D", "\x1b[C", "\x1b[m"]
+OVERWRITES = [
+    "\r",
+    "\b",
+    "\r\n",
+    "\x1b[K",
+    "\x1b[0K",
+    "\x1b[2K",
+    "\x1b[1K",
+    "\x1b[3G",
+    "\x1b[2D",
+    "\x1b[D",
+    "\x1b[C",
+    "\x1b[m",
+]
 
 
-@clause("008.2", saboteur=("if kind == \"\\r\":\n            line.seek(0)",
-                          "if kind == \"\\r\":\n            line.seek(0), line.truncate()"))
-@given(st.lists(st.one_of(st.sampled_from(OVERWRITES + ESCAPE_SEQUENCES), st.text(st.sampled_from("abc 好\t\n\x1b[]2;K"), max_size=5)), max_size=20).map("".join))
+@clause(
+    "008.2",
+    saboteur=(
+        "if kind == \"\\r\":\n            line.seek(0)",
+        "if kind == \"\\r\":\n            line.seek(0), line.truncate()",
+    ),
+)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(OVERWRITES + ESCAPE_SEQUENCES), st.text(st.sampled_from("abc 好\t\n\x1b[]2;K"), max_size=5)
+        ),
+        max_size=20,
+    ).map("".join)
+)
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
 @example("你好世界啊\r你好地球")
@@ -2311,13 +2951,17 @@ OVERWRITES = ["\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b[2K", "\x1b[1K", "\x
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
 def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text) == terminal(text)
-    assert [bash_tool.render(t) for t in ("Initial text\rnext\r", "10%\r 50%\r100%", "a\r\nb", "long\r\x1b[Ks")] == \
-        ["nextial text", "100%", "a\nb", "s"]
+    assert [bash_tool.render(t) for t in ("Initial text\rnext\r", "10%\r 50%\r100%", "a\r\nb", "long\r\x1b[Ks")] == [
+        "nextial text",
+        "100%",
+        "a\nb",
+        "s",
+    ]
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
 @clause("008.3", saboteur=(r"[\x00-\x07\x0b\x0c\x0e", r"[\x01-\x07\x0b\x0c\x0e"))
-@given(st.text(st.characters(max_codepoint=0x2ff), max_size=60))
+@given(st.text(st.characters(max_codepoint=0x2FF), max_size=60))
 @example("\0")
 @example("a\0b\x01\x7f\x80\t")
 def test_req_bash_008_3_no_control_characters(text):
@@ -2328,8 +2972,7 @@ def test_req_bash_008_3_no_control_characters(text):
         assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
 
 
-@clause("008.4", saboteur=('data.decode("utf-8", "replace")\n\n\n#',
-                           'data.decode("latin-1")\n\n\n#'))
+@clause("008.4", saboteur=('data.decode("utf-8", "replace")\n\n\n#', 'data.decode("latin-1")\n\n\n#'))
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     with BashTool() as tool:
         assert tool.run(r"printf 'a\377b\300\n'").text == "a\ufffdb\ufffd\n"
@@ -2338,17 +2981,54 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
         text = "é€😀" * 30000
         Path("text").write_text(text, encoding="utf-8")
         result = tool.run("cat text")
-        assert "\ufffd" not in result.text and result.stdout == text[:455] + "\n\n[snip]\n\n" + text[-455:] or set(result.stdout) <= set(text + "\n[snip]")
+        assert (
+            "\ufffd" not in result.text
+            and result.stdout == text[:455] + "\n\n[snip]\n\n" + text[-455:]
+            or set(result.stdout) <= set(text + "\n[snip]")
+        )
     data = text.encode()
-    for head in range(1, 40):       # wherever the gap between what is kept begins and ends
+    for head in range(1, 40):  # wherever the gap between what is kept begins and ends
         for tail in range(1, 9):
-            fitted = bash_tool.keep_ends(bash_tool.Captured(data[:head], data[len(data) - tail:], len(data)), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500))
+            fitted = bash_tool.keep_ends(
+                bash_tool.Captured(data[:head], data[len(data) - tail :], len(data)),
+                dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500),
+            )
             first, last = fitted.text.split("\n\n[snip]\n\n")
-            assert text.startswith(first) and text.endswith(last) and head - len(first.encode()) < 4 and tail - len(last.encode()) < 4
+            assert (
+                text.startswith(first)
+                and text.endswith(last)
+                and head - len(first.encode()) < 4
+                and tail - len(last.encode()) < 4
+            )
 
 
-WORST = ["x\r", "\r", "\b", "\x1b", "\x1b[", "\x1b]", "\x1b[1", "\x9d", "\x1bP", "x\b", "\x1b[2K", "\x1b[Kx", "\x1b[9999Gx", "\x1b[9999Cx\r", "\x1b]0;", "\x90x",
-         "\x1b[;", "1\r\x1b[2Kx", "x\x1b[D", "x" * 500 + "\r", "\x1b[A", "\n\x1b[A", "x\n\x1b[2Ay", "\n\n\x1b[A\x1b[J", "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B"]
+WORST = [
+    "x\r",
+    "\r",
+    "\b",
+    "\x1b",
+    "\x1b[",
+    "\x1b]",
+    "\x1b[1",
+    "\x9d",
+    "\x1bP",
+    "x\b",
+    "\x1b[2K",
+    "\x1b[Kx",
+    "\x1b[9999Gx",
+    "\x1b[9999Cx\r",
+    "\x1b]0;",
+    "\x90x",
+    "\x1b[;",
+    "1\r\x1b[2Kx",
+    "x\x1b[D",
+    "x" * 500 + "\r",
+    "\x1b[A",
+    "\n\x1b[A",
+    "x\n\x1b[2Ay",
+    "\n\n\x1b[A\x1b[J",
+    "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B",
+]
 
 
 @clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), list(line.getvalue())\n"))
@@ -2356,25 +3036,79 @@ def test_req_bash_008_5_linear_time():
     length = 40000 if THOROUGH or CHANGED else 12000
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (length, 8 * length))
-        most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2       # for eight times the text; quadratic is sixty-four
+        most_s = (
+            40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2
+        )  # for eight times the text; quadratic is sixty-four
         for text in ("y" * length + small, large, "y" * length + large):
             assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
     for worst in (" ", "\n", "~\n", " " * 19 + "x", " " * 78 + "x", "~", "x" + " " * 9999, "\n\n~\n~", " \n"):
         assert busy(lambda: bash_tool.without_blank_screens(worst * (320000 // len(worst)))) < 1, repr(worst)
-    for shape in ("a", "://", "://a:", "://a:b/", "https://", "https://a1", "eyJ", "eyJa.", "SG.", "sk-", "-----BEGIN ",
-                  "Password=", "Password=$", "a:b@", "xoxb-", "-D", "-D.", "-Dpassword", "-Dtoken=1", "-Dtoken=",
-                  "Authorization: ", "_", " ", "?token=", "&sig=", "1", "+1."):
+    for shape in (
+        "a",
+        "://",
+        "://a:",
+        "://a:b/",
+        "https://",
+        "https://a1",
+        "eyJ",
+        "eyJa.",
+        "SG.",
+        "sk-",
+        "-----BEGIN ",
+        "Password=",
+        "Password=$",
+        "a:b@",
+        "xoxb-",
+        "-D",
+        "-D.",
+        "-Dpassword",
+        "-Dtoken=1",
+        "-Dtoken=",
+        "Authorization: ",
+        "_",
+        " ",
+        "?token=",
+        "&sig=",
+        "1",
+        "+1.",
+    ):
         for begin in ("", "://a:", "https://", "-D", "eyJ", "sk-"):
-            assert busy(lambda: bash_tool.looks_secret("X", begin + shape * (5 * length // len(shape)))) < 2, (begin, shape)
+            assert busy(lambda: bash_tool.looks_secret("X", begin + shape * (5 * length // len(shape)))) < 2, (
+                begin,
+                shape,
+            )
         assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + shape * (5 * length // len(shape)), "a:b")) < 2, shape
 
 
-UPWARDS = ["\x1b[A", "\x1b[2A", "\x1b[B", "\x1b[9B", "\x1b[E", "\x1b[2E", "\x1b[F", "\x1b[3F", "\x1b[J", "\x1b[0J", "\x1b[1J", "\x1b[2J", "\x1b[H",
-           "\n", "\n", "\n\n"]
+UPWARDS = [
+    "\x1b[A",
+    "\x1b[2A",
+    "\x1b[B",
+    "\x1b[9B",
+    "\x1b[E",
+    "\x1b[2E",
+    "\x1b[F",
+    "\x1b[3F",
+    "\x1b[J",
+    "\x1b[0J",
+    "\x1b[1J",
+    "\x1b[2J",
+    "\x1b[H",
+    "\n",
+    "\n",
+    "\n\n",
+]
 
 
 @clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
-@given(st.lists(st.one_of(st.sampled_from(UPWARDS), st.sampled_from(OVERWRITES), st.text(st.sampled_from("ab 好\n"), max_size=5)), max_size=20).map("".join))
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(UPWARDS), st.sampled_from(OVERWRITES), st.text(st.sampled_from("ab 好\n"), max_size=5)
+        ),
+        max_size=20,
+    ).map("".join)
+)
 @example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
 @example("one\ntwo\nthree\x1b[F\x1b[Jend")
 @example("long line\nab\x1b[A-\x1b[B+\x1b[A\nplain\nplain\nplain")
@@ -2387,7 +3121,14 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
 
 
 @clause("008.7", saboteur=('_BLANK_END = r" {20,}', '_BLANK_END = r" {400,}'))
-@given(st.lists(st.sampled_from(["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]), max_size=12).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]
+        ),
+        max_size=12,
+    ).map("".join)
+)
 @settings(max_examples=300)
 def test_req_bash_008_7_blank_screens(text):
     """WHERE text is rendered, WHEN a command exceeds its timeout, THE SYSTEM SHALL leave the blank parts of a screen
@@ -2427,14 +3168,14 @@ def busy(act):
 
 # ---- 009 The whole output --------------------------------------------------------------------------------------
 
+
 def path_in(text):
     last = text.rstrip("\n").split("\n")[-1]
     assert last.startswith("[full output: ") and last.endswith("]"), last
-    return Path(last[len("[full output: "):-1])
+    return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text += saved_text(outcome.saved, FULL",
-                          "        saved_text(outcome.saved, FULL"))
+@clause("009.1", saboteur=("        text += saved_text(outcome.saved, FULL", "        saved_text(outcome.saved, FULL"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -2465,24 +3206,36 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
         assert Path(result.output_file).read_bytes() == data + data
 
 
-@clause("009.4", saboteur=("except OSError as problem:\n                self.saved",
-                           "except KeyError as problem:\n                self.saved"))
+@clause(
+    "009.4",
+    saboteur=(
+        "except OSError as problem:\n                self.saved",
+        "except KeyError as problem:\n                self.saved",
+    ),
+)
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     good = BashTool().run("seq 50000")
     for folder in ("/dev/null", "/proc/nowhere", str(tmp_path / "file")):
         (tmp_path / "file").write_text("")
         bad = BashTool(state_dir=folder).run("seq 50000")
         assert bad.stdout == good.stdout and bad.exit_code == 0 and not bad.is_error
-        assert bad.text.startswith(good.text[:good.text.index("[full output")]) and "[full output was not saved: " in bad.text
+        assert (
+            bad.text.startswith(good.text[: good.text.index("[full output")])
+            and "[full output was not saved: " in bad.text
+        )
         assert BashTool(state_dir=folder).run("echo hi").text == "hi\n"
     monkeypatch.setenv("TMPDIR", "/nonexistent")
-    assert BashTool().run("seq 50000").output_file    # the next place is tried
+    assert BashTool().run("seq 50000").output_file  # the next place is tried
     if os.getuid() == 0:
         os.mkdir("small")
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "small"], check=True)
         try:
             result = BashTool(state_dir="small").run("seq 100000; exit 3")
-            assert result.exit_code == 3 and "[full output may be incomplete: " in result.text and "No space left" in result.text
+            assert (
+                result.exit_code == 3
+                and "[full output may be incomplete: " in result.text
+                and "No space left" in result.text
+            )
             assert result.stdout.endswith("\n100000\n")
         finally:
             subprocess.run(["umount", "small"], check=True)
@@ -2497,17 +3250,21 @@ def test_req_bash_009_5_is_capped():
             note = "[the file with the full output ends at 200KB: the rest was read but not saved]"
             data = path_in(result.text).read_bytes()
             assert (note in result.text.split("\n")[:2]) is capped and result.total_bytes == size
-            assert data == b"x" * min(size, 200 * 1024) + (b"\n[output file capped at 200KB: the rest was not saved]\n" if capped else b"")
+            assert data == b"x" * min(size, 200 * 1024) + (
+                b"\n[output file capped at 200KB: the rest was not saved]\n" if capped else b""
+            )
 
 
 @clause("009.6", saboteur=("        if _remove_finished(folder, stem):\n", "        if True:\n"))
 def test_req_bash_009_6_the_folder_is_capped():
-    assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024 ** 3, 1000)
+    assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
     os.mkdir("s", 0o700)
     with BashTool(state_dir="s") as tool:
-        for n, name in enumerate(["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]):
+        for n, name in enumerate(
+            ["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]
+        ):
             Path("s", name).touch()
-            os.truncate(Path("s", name), 400 * 1024 ** 2)       # sparse
+            os.truncate(Path("s", name), 400 * 1024**2)  # sparse
             os.utime(Path("s", name), (n, n))
         with open("s/output-00000000000a.log") as live:
             fcntl.flock(live, fcntl.LOCK_EX)
@@ -2532,7 +3289,7 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 
     def broken(text):
         seen.append(text)
-        if sum(map(len, seen)) > 140000:        # the file has been made
+        if sum(map(len, seen)) > 140000:  # the file has been made
             raise KeyError("watcher")
 
     with BashTool(state_dir="s") as tool:
@@ -2558,14 +3315,18 @@ def test_req_bash_009_8_no_file_without_need(tmp_path):
 
 # ---- 010 Bounds ------------------------------------------------------------------------------------------------
 
-FLOODS = ["head -c 1G /dev/zero", "yes | head -c 200M",
-          "tr -dc 'a-z' </dev/urandom | head -c %dM" % (60 if THOROUGH else 16)]
+FLOODS = [
+    "head -c 1G /dev/zero",
+    "yes | head -c 200M",
+    "tr -dc 'a-z' </dev/urandom | head -c %dM" % (60 if THOROUGH else 16),
+]
 
 
 @clause("010.1", saboteur=("if len(self._tail) > 2 * self._tail_bytes:", "if False:"))
 @pytest.mark.parametrize("flood", FLOODS)
 def test_req_bash_010_1_a_flood_stays_small(flood):
-    grown = in_host("""
+    grown = in_host(
+        """
         import resource, sys
         from bash_tool import BashTool
         tool = BashTool()
@@ -2577,12 +3338,19 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
         before = peaks(tool.run("seq 100000" + peak))
         after = peaks(tool.run(sys.argv[1] + peak, timeout_s=80))
         print(after[0] - before[0], after[1] - before[1])
-    """, flood)
-    assert max(map(int, grown.split())) < 8 * 1024, grown       # in the host, and in the supervisor
+    """,
+        flood,
+    )
+    assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause("010.2", saboteur=("self.total_bytes += len(chunk)",
-                           "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
+@clause(
+    "010.2",
+    saboteur=(
+        "self.total_bytes += len(chunk)",
+        "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
+    ),
+)
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2600,8 +3368,17 @@ def test_req_bash_010_3_nothing_stays():
         cancel = Cancel()
         threading.Timer(0.05, cancel.cancel).start()
         tool.run("sleep 600", timeout_s=60, cancel=cancel)
-        for command in (":", "exit 3", "sleep 600", "seq 50000", "exec >&- 2>&-", "nosuchcommand", "kill -9 $$", "sleep 0.2 &",
-                        "trap '' TERM; sleep 600"):
+        for command in (
+            ":",
+            "exit 3",
+            "sleep 600",
+            "seq 50000",
+            "exec >&- 2>&-",
+            "nosuchcommand",
+            "kill -9 $$",
+            "sleep 0.2 &",
+            "trap '' TERM; sleep 600",
+        ):
             tool.run(command)
         tool.call({"nonsense": 1})
 
@@ -2610,18 +3387,27 @@ def test_req_bash_010_3_nothing_stays():
 
 # ---- 011 A held pipe -------------------------------------------------------------------------------------------
 
-@clause("011.1", saboteur=("min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
-                           "state.output_s + limits.drain_idle_s"))
+
+@clause(
+    "011.1",
+    saboteur=(
+        "min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
+        "state.output_s + limits.drain_idle_s",
+    ),
+)
 def test_req_bash_011_1_answers_in_bounded_time():
     assert (MODES.drain_idle_s, MODES.drain_total_s) == (0.5, 2.0)
-    for command, least, most in (("sleep 600 & echo hi", 0.5, 1.9), ("(while :; do echo x; sleep 0.1; done) & echo hi", 2.0, 8.0)):
+    for command, least, most in (
+        ("sleep 600 & echo hi", 0.5, 1.9),
+        ("(while :; do echo x; sleep 0.1; done) & echo hi", 2.0, 8.0),
+    ):
         with BashTool() as tool:
             begun = time.monotonic()
             result = tool.run(command)
             assert least <= time.monotonic() - begun < most and result.exit_code == 0 and "hi\n" in result.text
 
 
-@clause("011.2", saboteur=("named=_named(self.remaining), targets", "named=\"processes\", targets"))
+@clause("011.2", saboteur=("named=_named(self.remaining),\n", "named=\"processes\",\n"))
 @needs_proc
 @needs_files
 @given(st.integers(0, 3), st.integers(1, 3))
@@ -2633,7 +3419,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             result = tool.run(start + "exit %d" % code)
             assert result.exit_code == code and result.is_error == (code != 0)
             pids = list(map(int, result.stdout.split()))
-            note, = result.notes
+            (note,) = result.notes
             assert "[%s]\n" % note in result.text and len(pids) == count
             named = ", ".join("pid %d \"sleep 60%d\"" % (pid, count) for pid in pids)
             assert note.startswith("still running: %s; to stop: " % named) and Path(result.output_file).exists()
@@ -2641,7 +3427,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
             assert eventually(lambda: not any(map(alive, pids)))
-    for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):     # what is just ending
+    for passing in ("true & ", "(sleep 0.02) >/dev/null 2>&1 & ", "sleep 0.02 & "):  # what is just ending
         assert tool.run(passing + "exit %d" % code).notes == ()
 
 
@@ -2650,29 +3436,37 @@ def test_a_loop_is_named_by_its_shell():
     """Of a loop the note names the shell that runs it, and no helper that has ended when the note is read."""
     with BashTool() as tool:
         result = tool.run("(while :; do sleep 0.03; done) >/dev/null 2>&1 & echo $!")
-        note, = result.notes
+        (note,) = result.notes
         assert re.findall(r"pid (\d+) \"([^\"]*)\"", note)[0] == (result.stdout.strip(), "a subshell of the command")
         assert re.findall(r"pid (\d+)", note) == [result.stdout.strip()]
         assert tool.jobs()[0].kill()
 
 
-@clause("011.3", saboteur=("        self._spool.add(chunk)\n        buffer.add",
-                           "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add"))
+@clause(
+    "011.3",
+    saboteur=(
+        "        self._spool.add(chunk)\n        buffer.add",
+        "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add",
+    ),
+)
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == 1)
     before = descriptors(), tasks()
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
-        result = tool.run("(sleep 0.3; for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
-                          "echo $BASHPID > after; exec sleep 600) & echo $! > writer; echo now")
+        result = tool.run(
+            "(sleep 0.3; for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
+            "echo $BASHPID > after; exec sleep 600) & echo $! > writer; echo now"
+        )
         assert result.stdout == "now\n"
         assert eventually(lambda: Path("after").exists()) and alive(number_in("writer"))
         assert Path(result.output_file).read_bytes() == b"now\n" + b"x" * 350000 + b"\nend\n"
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause("011.4", saboteur=("return (Action.REPORT if now >= until else Action.WAIT), until",
-                           "return Action.REPORT, until"))
+@clause(
+    "011.4", saboteur=("return (Action.REPORT if now >= until else Action.WAIT), until", "return Action.REPORT, until")
+)
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
     with BashTool(profile=hasty) as tool:
@@ -2680,18 +3474,24 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
             result = tool.run("exec 3>&1; sleep 5 & head -c %d /dev/zero | tr '\\0' x" % size)
             assert result.stdout == "x" * size
     with BashTool() as tool:
-        assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == "".join("%d\n" % n for n in range(1, 201))
+        assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == "".join(
+            "%d\n" % n for n in range(1, 201)
+        )
         assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(100))
 
 
 # ---- 012 The command's text ------------------------------------------------------------------------------------
 
+
 @clause("012.1", saboteur=("b\"-c\", line.encode()]", "b\"-c\", line.encode(), plan.text[:99]]"))
 def test_req_bash_012_1_in_no_argv():
     with BashTool() as tool:
         word = "sought" + os.urandom(4).hex()
-        result = tool.run("grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; echo '%s'" % (word[:-1] + "[" + word[-1] + "]", word))
+        result = tool.run(
+            "grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; echo '%s'"
+            % (word[:-1] + "[" + word[-1] + "]", word)
+        )
     assert result.stdout == "none else\n%s\n" % word
 
 
@@ -2717,6 +3517,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
+
 @clause("013.1", saboteur=("else os.fsencode(self.scratch)\n        self.shell", "else b\"/\"\n        self.shell"))
 def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
     (tmp_path / "file").write_text("")
@@ -2726,8 +3527,15 @@ def test_req_bash_013_1_runs_in_an_empty_folder(tmp_path):
     os.rmdir("gone")
     for made, cwd, reason in ((tool, "gone", "No such file or directory"), (other, "file", "Not a directory")):
         result = made.run("pwd; ls -A; cd / && echo moved")
-        note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (tmp_path / cwd, reason)
-        assert result.notes == (note,) and (result.error, result.status, result.is_error) == ("cwd_missing", "exited", False)
+        note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (
+            tmp_path / cwd,
+            reason,
+        )
+        assert result.notes == (note,) and (result.error, result.status, result.is_error) == (
+            "cwd_missing",
+            "exited",
+            False,
+        )
         pwd, moved = result.stdout.splitlines()
         assert moved == "moved" and pwd != str(tmp_path / cwd) and "scratch-" in pwd
     os.mkdir("gone")
@@ -2746,21 +3554,44 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
 
 # ---- 014 The environment ---------------------------------------------------------------------------------------
 
-@clause("014.1", saboteur=("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}",
-                           "if name in ('BASH_ENV',)}"))
+
+@clause("014.1", saboteur=("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
     plain = BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text
-    for name, value in {"BASH_ENV": "rc", "ENV": "rc", "SHELLOPTS": "errexit:xtrace:noglob", "BASHOPTS": "nullglob", "CDPATH": "/",
-                        "BASH_FUNC_ls%%": "() { echo wrong; }", "GLOBIGNORE": "u*", "BASH_XTRACEFD": "1"}.items():
+    for name, value in {
+        "BASH_ENV": "rc",
+        "ENV": "rc",
+        "SHELLOPTS": "errexit:xtrace:noglob",
+        "BASHOPTS": "nullglob",
+        "CDPATH": "/",
+        "BASH_FUNC_ls%%": "() { echo wrong; }",
+        "GLOBIGNORE": "u*",
+        "BASH_XTRACEFD": "1",
+    }.items():
         monkeypatch.setenv(name, value)
         assert BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text == plain, name
 
 
-SHOWN_ANYWAY = {"NO_COLOR": "", "FORCE_COLOR": "3", "CLICOLOR": "1", "CLICOLOR_FORCE": "1", "GCC_COLORS": "error=01", "PY_COLORS": "1",
-                "LS_COLORS": "di=01;34", "CARGO_TERM_COLOR": "always", "TQDM_DISABLE": "", "PIP_PROGRESS_BAR": "on", "NO_UPDATE_NOTIFIER": "",
-                "npm_config_progress": "true", "BUILDKIT_PROGRESS": "tty", "HF_HUB_DISABLE_PROGRESS_BARS": "0", "COLUMNS": "80", "CI": "x"}
+SHOWN_ANYWAY = {
+    "NO_COLOR": "",
+    "FORCE_COLOR": "3",
+    "CLICOLOR": "1",
+    "CLICOLOR_FORCE": "1",
+    "GCC_COLORS": "error=01",
+    "PY_COLORS": "1",
+    "LS_COLORS": "di=01;34",
+    "CARGO_TERM_COLOR": "always",
+    "TQDM_DISABLE": "",
+    "PIP_PROGRESS_BAR": "on",
+    "NO_UPDATE_NOTIFIER": "",
+    "npm_config_progress": "true",
+    "BUILDKIT_PROGRESS": "tty",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "0",
+    "COLUMNS": "80",
+    "CI": "x",
+}
 
 
 @given(st.dictionaries(st.sampled_from(sorted(SHOWN_ANYWAY)), st.sampled_from(["", "0", "1", "x"])))
@@ -2768,22 +3599,48 @@ def test_what_a_program_prints_is_its_own(environ):
     """A variable for colours, progress bars or widths is neither set nor changed nor taken out, whatever it is."""
     for env in (bash_tool.scrub_env(environ)[0], bash_tool.complete_env(environ)):
         assert {name: env[name] for name in SHOWN_ANYWAY if name in env} == environ
-        assert all(re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name) for name in env if name not in environ)
+        assert all(
+            re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name)
+            for name in env
+            if name not in environ
+        )
 
 
 @clause("014.2", saboteur=("    env.update(NON_INTERACTIVE)\n", ""))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
-    for name in ("PAGER", "GIT_PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "TERM", "GIT_TERMINAL_PROMPT"):
+    for name in (
+        "PAGER",
+        "GIT_PAGER",
+        "EDITOR",
+        "VISUAL",
+        "GIT_EDITOR",
+        "GIT_SEQUENCE_EDITOR",
+        "TERM",
+        "GIT_TERMINAL_PROMPT",
+    ):
         monkeypatch.setenv(name, "less")
     for name, value in SHOWN_ANYWAY.items():
         monkeypatch.setenv(name, value)
     with BashTool(profile=tiny(default=20)) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
-        assert shown.items() >= {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0",
-                                 "DEBIAN_FRONTEND": "noninteractive", **SHOWN_ANYWAY}.items()
-        refused = tool.run("git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty")
+        assert (
+            shown.items()
+            >= {
+                "PAGER": "cat",
+                "GIT_PAGER": "cat",
+                "TERM": "dumb",
+                "GIT_TERMINAL_PROMPT": "0",
+                "DEBIAN_FRONTEND": "noninteractive",
+                **SHOWN_ANYWAY,
+            }.items()
+        )
+        refused = tool.run(
+            "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
+        )
         assert refused.exit_code != 0 and "there is no editor here" in refused.text
-        log = tool.run("cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff")
+        log = tool.run(
+            "cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff"
+        )
         assert "hello" in log.text and log.exit_code == 0
         refused = tool.run("cd r && git -c user.name=a -c user.email=b rebase -i --root")
         assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
@@ -2792,22 +3649,50 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
 
 
 @clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
-@given(st.dictionaries(st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])))
+@given(
+    st.dictionaries(
+        st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])
+    )
+)
 def test_req_bash_014_3_the_locale(locale):
     env, _ = bash_tool.scrub_env(locale)
     decides = any(locale.get(name) for name in ("LANG", "LC_ALL", "LC_CTYPE"))
     assert {name: env.get(name) for name in locale if name != "LANG" or decides} == {
-        name: value for name, value in locale.items() if name != "LANG" or decides}
+        name: value for name, value in locale.items() if name != "LANG" or decides
+    }
     assert decides or env["LANG"] == "C.UTF-8"
 
 
-@clause("014.4", saboteur=("env = {name: value for name, value in environ.items() if",
-                           "env = {name: value.strip() for name, value in environ.items() if"))
-@given(st.dictionaries(st.sampled_from(["PATH", "HOME", "GIT_AUTHOR_NAME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_VALUE_0",
-                                        "SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS", "XAUTHORITY", "X", "lower",
-                                        "NETRC_FILE", "TOKENIZERS_PARALLELISM", "CI"]),
-                       st.text(st.characters(exclude_characters="\0"), max_size=12)),
-       st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)))
+@clause(
+    "014.4",
+    saboteur=(
+        "env = {name: value for name, value in environ.items() if",
+        "env = {name: value.strip() for name, value in environ.items() if",
+    ),
+)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "PATH",
+                "HOME",
+                "GIT_AUTHOR_NAME",
+                "GIT_CONFIG_GLOBAL",
+                "GIT_CONFIG_VALUE_0",
+                "SSH_AUTH_SOCK",
+                "GOOGLE_APPLICATION_CREDENTIALS",
+                "XAUTHORITY",
+                "X",
+                "lower",
+                "NETRC_FILE",
+                "TOKENIZERS_PARALLELISM",
+                "CI",
+            ]
+        ),
+        st.text(st.characters(exclude_characters="\0"), max_size=12),
+    ),
+    st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
+)
 def test_req_bash_014_4_all_else_passes(environ, set_to):
     passed = {**GIT_PAIRS, **environ, **set_to}
     env, withheld = bash_tool.scrub_env(passed)
@@ -2823,8 +3708,7 @@ def test_req_bash_014_5_a_given_environment_is_passed(monkeypatch):
         assert "HOME" not in shown and tool.withheld == ()
 
 
-@clause("014.6", saboteur=("if name in words or name.upper().endswith(REMOTE_ENDINGS)]",
-                           "if name in words]"))
+@clause("014.6", saboteur=("if name in words or name.upper().endswith(REMOTE_ENDINGS)]", "if name in words]"))
 def test_req_bash_014_6_a_withheld_index_is_told(monkeypatch):
     monkeypatch.setenv("https_proxy", "http://me:pw@proxy:3128")
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:pw@pypi.example/simple")
@@ -2846,18 +3730,33 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "quiet\n"
 
 
-@clause("014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +="))
+@clause(
+    "014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +=")
+)
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("MAX_TOKENS", "4096")
     note = "not passed to commands, because it looks secret: "
-    secret, part = "DJANGO_SECRET_KEY", "DJANGO_SECRET_'K'EY"      # what the shell writes, and what the command's text holds
+    secret, part = (
+        "DJANGO_SECRET_KEY",
+        "DJANGO_SECRET_'K'EY",
+    )  # what the shell writes, and what the command's text holds
     for profile in PROFILES.values():
         with BashTool(profile=profile) as tool:
-            said = [tool.run(command).notes for command in (
-                "echo %s" % part, "echo KeyError: %s; exit 1" % part, "echo %s >&2; exit 1" % part, "exit 1",
-                "echo X%s OTHER_TOKENS; exit 1" % part, "echo $MY_TOKEN $MAX_TOKENS", ": $MY_TOKEN; exit 3", ": MY_TOKEN LAST_TOKEN")]
+            said = [
+                tool.run(command).notes
+                for command in (
+                    "echo %s" % part,
+                    "echo KeyError: %s; exit 1" % part,
+                    "echo %s >&2; exit 1" % part,
+                    "exit 1",
+                    "echo X%s OTHER_TOKENS; exit 1" % part,
+                    "echo $MY_TOKEN $MAX_TOKENS",
+                    ": $MY_TOKEN; exit 3",
+                    ": MY_TOKEN LAST_TOKEN",
+                )
+            ]
             told = [secret], ["MY_TOKEN"], ["LAST_TOKEN"]
             expected = [(), *((note + ", ".join(one),) for one in told)]
             assert said == [expected[n] for n in (0, 1, 0, 0, 0, 2, 0, 3)], said
@@ -2872,19 +3771,26 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         assert tool.call({"check_pid": pid}).notes == (note + secret,) and tool.call({"check_pid": pid}).notes == ()
 
 
-@given(st.lists(st.sampled_from(["A_TOKEN", "B_TOKEN", "http_proxy", "x"]), unique=True), st.text(st.sampled_from("A_TOKEN .x$"), max_size=20),
-       st.sampled_from([None, 0, 1, 143]), st.sampled_from(["A_TOKEN", "$A_TOKEN.", "A_TOKENS", "NOB_TOKEN", ""]))
+@given(
+    st.lists(st.sampled_from(["A_TOKEN", "B_TOKEN", "http_proxy", "x"]), unique=True),
+    st.text(st.sampled_from("A_TOKEN .x$"), max_size=20),
+    st.sampled_from([None, 0, 1, 143]),
+    st.sampled_from(["A_TOKEN", "$A_TOKEN.", "A_TOKENS", "NOB_TOKEN", ""]),
+)
 def test_names_to_tell(untold, command, code, output):
     """A name is found as a whole word, in the output only after a failure; a proxy is told whatever was run; at most
     twenty at once."""
     outcome = bash_tool.Outcome("exited", code, streams=(bash_tool.Fitted(output, 0, False),))
     words = re.split(r"\W+", command) + (re.split(r"\W+", output) if code else [])
-    assert bash_tool.names_to_tell(untold, command, outcome) == [name for name in untold if name in words or name == "http_proxy"]
+    assert bash_tool.names_to_tell(untold, command, outcome) == [
+        name for name in untold if name in words or name == "http_proxy"
+    ]
     many = ["N%d" % n for n in range(30)]
     assert bash_tool.names_to_tell(many, " ".join(many), outcome) == many[:20]
 
 
 # ---- 015 Cancelling --------------------------------------------------------------------------------------------
+
 
 def cancelled_after(seconds):
     """A token that is cancelled after so many seconds."""
@@ -2907,8 +3813,13 @@ def cancelled_when(path, times=1):
     return cancel
 
 
-@clause("015.1", saboteur=("                self.cancels += 1\n                self._stop_for(Stop.CANCELLED)",
-                           "                self.cancels += 1\n                self._stop_for(Stop.TIMED_OUT)"))
+@clause(
+    "015.1",
+    saboteur=(
+        "                self.cancels += 1\n                self._stop_for(Stop.CANCELLED)",
+        "                self.cancels += 1\n                self._stop_for(Stop.TIMED_OUT)",
+    ),
+)
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -2916,7 +3827,9 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
         Path(path).unlink() if Path(path).exists() else None
     trap = "trap 'echo cleaned; exit 0' TERM; " if cleans_up else ""
     with BashTool() as tool:
-        result = tool.run(trap + "echo partial; sleep 600 & echo $! > child; touch begun; wait", cancel=cancelled_when("begun"))
+        result = tool.run(
+            trap + "echo partial; sleep 600 & echo $! > child; touch begun; wait", cancel=cancelled_when("begun")
+        )
     assert result.text == "[command cancelled]\npartial\n" + ("cleaned\n" if cleans_up else "")
     assert (result.status, result.is_error, result.exit_code) == ("cancelled", True, None)
     assert not alive(number_in("child"))
@@ -2924,7 +3837,8 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
 
 @clause("015.2", saboteur=("                    self._wait_for_end()\n", "                    pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
-    assert in_host("""
+    assert (
+        in_host("""
         import os, signal, subprocess, sys, threading, time
         from bash_tool import BashTool
         tool = BashTool()
@@ -2976,24 +3890,35 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
         while os.path.exists("/proc/" + pid) and time.monotonic() < end:
             time.sleep(0.01)
         print(os.path.exists("/proc/" + pid), took < 10)
-    """) == "False\nFalse\nFalse True\n"
+    """)
+        == "False\nFalse\nFalse True\n"
+    )
 
 
 @clause("015.3", saboteur=("state.stops > 1 or now", "now"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
-        result = tool.run("trap '' TERM; echo $$; touch begun; while :; do sleep 1; done", cancel=cancelled_when("begun", times=2))
+        result = tool.run(
+            "trap '' TERM; echo $$; touch begun; while :; do sleep 1; done", cancel=cancelled_when("begun", times=2)
+        )
         assert result.status == "cancelled" and time.monotonic() - begun < 30 and not alive(int(result.stdout))
-    with BashTool(profile=tiny(default=0.5, grace=60)) as tool:      # the timeout was the first reason to end it
+    with BashTool(profile=tiny(default=0.5, grace=60)) as tool:  # the timeout was the first reason to end it
         begun = time.monotonic()
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done", cancel=cancelled_after(1.5))
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause("015.4", saboteur=("            if self._wanted():\n                return", "            if False:\n                return"))
+@clause(
+    "015.4",
+    saboteur=(
+        "            if self._wanted():\n                return",
+        "            if False:\n                return",
+    ),
+)
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
-    assert in_host("""
+    assert (
+        in_host("""
         import os
         from bash_tool import BashTool, Cancel
         before, cancel = os.listdir("/proc/self/fd"), Cancel()
@@ -3002,7 +3927,9 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
             result = tool.run("touch made", cancel=cancel)
         print(result.status, result.text, end="")
         assert len(os.listdir("/proc/self/fd")) == len(before)      # not even a fork server was asked for anything
-    """) == "cancelled [command cancelled]\n"
+    """)
+        == "cancelled [command cancelled]\n"
+    )
     assert not Path("made").exists()
 
 
@@ -3019,12 +3946,16 @@ def test_req_bash_015_5_close_ends_what_runs():
 
 # ---- 016 Live output -------------------------------------------------------------------------------------------
 
+
 @clause("016.1", saboteur=("add_live(chunk, stream)", "add_live(chunk[1:], stream)"))
 @given(st.lists(st.text(st.sampled_from("aé€😀\n\r\x1b"), max_size=8), max_size=6))
 @few
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
     pieces, threads = [], set()
-    script = "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words) + "printf '\\303'; sleep 0.15; printf '\\251\\377'"
+    script = (
+        "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words)
+        + "printf '\\303'; sleep 0.15; printf '\\251\\377'"
+    )
     with BashTool() as tool:
         tool.run(script, on_output=lambda text: (pieces.append(text), threads.add(threading.current_thread())))
     assert "".join(pieces) == "".join(words) + "é\ufffd"
@@ -3041,14 +3972,17 @@ def test_req_bash_016_2_a_slow_watcher_is_told():
 
     with BashTool() as tool:
         result = tool.run("head -c 20M /dev/zero | tr '\\0' x", on_output=slow)
-    skipped = sum(float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit] for size, unit in
-                  re.findall(r"\n\[live output skipped: ([\d.]+)(MB|KB|B)\]\n", "".join(pieces)))
+    skipped = sum(
+        float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit]
+        for size, unit in re.findall(r"\n\[live output skipped: ([\d.]+)(MB|KB|B)\]\n", "".join(pieces))
+    )
     kept = "".join(pieces).count("x")
     assert result.exit_code == 0 and max(map(len, pieces)) < 600000
     assert abs(skipped + kept - 20 * 1048576) < 0.02 * 20 * 1048576 and skipped > 0
 
 
 # ---- 017 The command line --------------------------------------------------------------------------------------
+
 
 @clause("017.1", saboteur=("result.exit_code or 0)", "0)"))
 @given(st.integers(0, 123), st.sampled_from(["", "hi", "ünï"]))
@@ -3065,7 +3999,14 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
 @clause("017.2", saboteur=('"timed_out": 124', '"timed_out": 1'))
 def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("--timeout", "0.2", "sleep 600").returncode == 124
-    for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"], [b"a\xffb"]):
+    for wrong in (
+        ["--mode", "fast", "x"],
+        ["--nonsense"],
+        [],
+        ["--timeout", "-1", "x"],
+        ["--schema", "nonsense"],
+        [b"a\xffb"],
+    ):
         done = cli(*wrong)
         assert done.returncode == 125 and b"Traceback" not in done.stderr, (wrong, done)
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
@@ -3074,8 +4015,11 @@ def test_req_bash_017_2_exit_codes_of_its_own():
 @clause("017.3", saboteur=("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
-    tool = subprocess.Popen([sys.executable, str(TOOL), "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"],
-                            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    tool = subprocess.Popen(
+        [sys.executable, str(TOOL), "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
     shell = number_in("shell")
     tool.send_signal(number)
     text, _ = tool.communicate(timeout=30)
@@ -3104,22 +4048,36 @@ def test_req_bash_017_6_environment():
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
     short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    assert cli("trap '' TERM; sleep 600 & wait; wait", env=short).stdout == b"[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-    for name, value in (("PROFILE", "nobody"), ("TIMEOUTS", "soon"), ("TIMEOUTS", '{"default": "1"}'), ("TIMEOUTS", '{"slowly": 1}'),
-                        ("TIMEOUTS", '{"default": -1}'), ("TIMEOUTS", '{"default": true}'),
-                        ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)), ("TIMEOUTS", "[]"), ("TIMEOUTS", '{"default": NaN}')):
-        for argument in ((":", "--mcp") if THOROUGH else (":",) if "1" in value else ("--mcp",)):
+    assert (
+        cli("trap '' TERM; sleep 600 & wait; wait", env=short).stdout
+        == b"[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+    )
+    for name, value in (
+        ("PROFILE", "nobody"),
+        ("TIMEOUTS", "soon"),
+        ("TIMEOUTS", '{"default": "1"}'),
+        ("TIMEOUTS", '{"slowly": 1}'),
+        ("TIMEOUTS", '{"default": -1}'),
+        ("TIMEOUTS", '{"default": true}'),
+        ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)),
+        ("TIMEOUTS", "[]"),
+        ("TIMEOUTS", '{"default": NaN}'),
+    ):
+        for argument in (":", "--mcp") if THOROUGH else (":",) if "1" in value else ("--mcp",):
             done = cli(argument, env=dict(os.environ, **{"BASH_TOOL_" + name: value}))
             assert (done.returncode, done.stdout) == (125, b"") and done.stderr and b"Traceback" not in done.stderr
 
 
-@clause("017.7", saboteur=("deny=options.deny, ", ""))
+@clause("017.7", saboteur=("deny=options.deny,", ""))
 def test_req_bash_017_7_deny():
     done = cli("--deny", "one", "--deny", "two", "touch two")
-    assert (done.returncode, done.stdout) == (125, b"[system error: Command blocked by safety policy: contains 'two']\n") and not Path("two").exists()
+    assert (done.returncode, done.stdout) == (
+        125,
+        b"[system error: Command blocked by safety policy: contains 'two']\n",
+    ) and not Path("two").exists()
     assert cli("--deny", "one", "echo fine").stdout == b"fine\n"
     for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
-        assert cli("--mcp", *extra).returncode == 125       # nothing that was said is ignored
+        assert cli("--mcp", *extra).returncode == 125  # nothing that was said is ignored
     with Client("--deny", "touch") as client:
         assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
 
@@ -3127,30 +4085,56 @@ def test_req_bash_017_7_deny():
 @clause("017.8", saboteur=("keep_env=options.keep_env,", ""))
 def test_req_bash_017_8_keep_env():
     env = dict(os.environ, A_TOKEN="one", B_TOKEN="two", C_KEY_ID="three")
-    for keep, shown in (([], "///"), (["A_TOKEN"], "one///"), (["A_TOKEN", "C_*"], "one//three/"), (["*"], "one/two/three/")):
+    for keep, shown in (
+        ([], "///"),
+        (["A_TOKEN"], "one///"),
+        (["A_TOKEN", "C_*"], "one//three/"),
+        (["*"], "one/two/three/"),
+    ):
         options = [word for name in keep for word in ("--keep-env", name)]
-        assert cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env).stdout.decode().splitlines()[-1] == shown
+        assert (
+            cli(*options, "printf %s/ \"$A_TOKEN\" \"$B_TOKEN\" \"$C_KEY_ID\"", env=env)
+            .stdout.decode()
+            .splitlines()[-1]
+            == shown
+        )
     with Client("--keep-env", "A_TOKEN", env=env) as client:
         assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
 
 
-@clause("017.9", saboteur=("shown(job.command)))", 'shown("")))'))
+@clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         pids = [tool.run(command, mode="background").pid for command in ("exit 5", "echo three", "echo é; sleep 600")]
         assert tool.job(pids[2]).status == "running"
         killed = tool.run("kill -9 $$", mode="background").pid
-        header, *rows = [line.split("\t") for line in cli("--state-dir", "state", "--jobs").stdout.decode().splitlines()]
+        header, *rows = [
+            line.split("\t") for line in cli("--state-dir", "state", "--jobs").stdout.decode().splitlines()
+        ]
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
         jobs = {job.pid: job for job in tool.jobs()}
-        for (pid, how, elapsed, size, path, command), (number, told, bytes_) in zip(rows, (
-                (pids[0], "failed: exit code 5", 0), (pids[1], "completed", 6), (pids[2], "running", 3),
-                (killed, "failed: exit code 137 (SIGKILL)", 0))):
+        for (pid, how, elapsed, size, path, command), (number, told, bytes_) in zip(
+            rows,
+            (
+                (pids[0], "failed: exit code 5", 0),
+                (pids[1], "completed", 6),
+                (pids[2], "running", 3),
+                (killed, "failed: exit code 137 (SIGKILL)", 0),
+            ),
+        ):
             assert (int(pid), how, size) == (number, told, "%dB" % bytes_)
-            assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file and command == jobs[number].command
+            assert (
+                re.fullmatch(r"[0-9]+s", elapsed)
+                and path == jobs[number].output_file
+                and command == jobs[number].command
+            )
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
         assert [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed] == [
-            (pids[0], 5, 0), (pids[1], 0, 6), (pids[2], None, 3), (killed, 137, 0)]
+            (pids[0], 5, 0),
+            (pids[1], 0, 6),
+            (pids[2], None, 3),
+            (killed, 137, 0),
+        ]
         assert all(one["duration_s"] >= 0 and one["created"] <= time.time() for one in listed)
         assert jobs[pids[2]].kill()
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
@@ -3158,8 +4142,12 @@ def test_req_bash_017_9_jobs():
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
 
+
 @clause("018.1", saboteur=("if pattern in request.command:", "if pattern == request.command:"))
-@given(st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3), st.text(st.sampled_from("ab -'"), max_size=20))
+@given(
+    st.lists(st.text(st.sampled_from("ab -'"), min_size=1, max_size=3), max_size=3),
+    st.text(st.sampled_from("ab -'"), max_size=20),
+)
 @example(["rm -rf"], "echo; rm -rf /")
 def test_req_bash_018_1_denied_substrings(deny, command):
     with BashTool(deny=deny, confirm=lambda _: False) as tool:
@@ -3167,16 +4155,26 @@ def test_req_bash_018_1_denied_substrings(deny, command):
     denied = [pattern for pattern in deny if pattern in command]
     if result.error != "invalid_arguments":
         assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
-        assert not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
+        assert (
+            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
+        )
 
 
-@clause("018.2", saboteur=("except Exception:\n            confirmed = False",
-                           "except Exception:\n            confirmed = True"))
+@clause(
+    "018.2",
+    saboteur=("except Exception:\n            confirmed = False", "except Exception:\n            confirmed = True"),
+)
 def test_req_bash_018_2_unconfirmed():
     def broken(_):
         raise RuntimeError("no answer")
 
-    for confirm, runs in ((lambda c: True, True), (lambda c: False, False), (lambda c: None, False), (broken, False), (lambda c: c == "echo hi", True)):
+    for confirm, runs in (
+        (lambda c: True, True),
+        (lambda c: False, False),
+        (lambda c: None, False),
+        (broken, False),
+        (lambda c: c == "echo hi", True),
+    ):
         result = BashTool(confirm=confirm).run("echo hi")
         assert result.text == ("hi\n" if runs else "[system error: Command was not confirmed by the user.]")
     for wrong in (dict(deny=""), dict(deny=["a", ""]), dict(shell=()), dict(keep_env=[1]), dict(max_jobs=-1)):
@@ -3184,10 +4182,16 @@ def test_req_bash_018_2_unconfirmed():
             BashTool(**wrong)
 
 
-@clause("019.1", saboteur=("        self._control = OwnedSocket(ours)\n",
-                           "        self._control = OwnedSocket(ours)\n        os.umask(0o11)\n"))
+@clause(
+    "019.1",
+    saboteur=(
+        "        self._control = OwnedSocket(ours)\n",
+        "        self._control = OwnedSocket(ours)\n        os.umask(0o11)\n",
+    ),
+)
 def test_req_bash_019_1_the_host_is_left_as_it_was():
-    assert in_host("""
+    assert (
+        in_host("""
         import ctypes, os, resource, signal
         from bash_tool import BashTool, Cancel
 
@@ -3208,25 +4212,41 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
         print(state() == before, os.waitpid(other, os.WNOHANG))
         os.kill(other, 9)
         print(os.waitpid(-1, 0)[0] == other)
-    """) == "True (0, 0)\nTrue\n"
+    """)
+        == "True (0, 0)\nTrue\n"
+    )
 
 
-@clause("019.2", saboteur=("            self._attached.add(exchange)\n",
-                           "            [other.cancel() for other in list(self._attached)]\n"
-                           "            self._attached.add(exchange)\n"))
+@clause(
+    "019.2",
+    saboteur=(
+        "            self._attached.add(exchange)\n",
+        "            [other.cancel() for other in list(self._attached)]\n            self._attached.add(exchange)\n",
+    ),
+)
 def test_req_bash_019_2_calls_do_not_meet():
     tool = BashTool(profile=tiny(default=0.5))
-    commands = ["echo %d; sleep 0.1; exit %d" % (n, n % 5) for n in range(40)] + ["echo t; sleep 600"] * 5 + ["seq 50000"] * 5
+    commands = (
+        ["echo %d; sleep 0.1; exit %d" % (n, n % 5) for n in range(40)] + ["echo t; sleep 600"] * 5 + ["seq 50000"] * 5
+    )
     random.Random(7).shuffle(commands)
     with ThreadPoolExecutor(50) as pool:
-        results = list(pool.map(lambda command: tool.run(command, timeout_s=30 if "600" not in command else 1.0), commands))
+        results = list(
+            pool.map(lambda command: tool.run(command, timeout_s=30 if "600" not in command else 1.0), commands)
+        )
     for command, result in zip(commands, results):
         if command.startswith("seq"):
             assert result.truncated and result.stdout.endswith("49999\n50000\n")
         elif "600" in command:
-            assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nt\n"
+            assert (
+                result.text
+                == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nt\n"
+            )
         else:
-            assert (result.stdout, result.exit_code) == (command.split()[1].rstrip(";") + "\n", int(command.split()[-1]))
+            assert (result.stdout, result.exit_code) == (
+                command.split()[1].rstrip(";") + "\n",
+                int(command.split()[-1]),
+            )
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
@@ -3260,13 +4280,19 @@ DYING_HOST = """
 """
 
 
-@clause("020.1", saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)",
-                           "for _ in pids:\n            return"))
+@clause(
+    "020.1",
+    saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)", "for _ in pids:\n            return"),
+)
 @needs_proc
 @pytest.mark.parametrize("death", ["KILL", "TERM", "exit", "segfault", "forked"])
 def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
-    host = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DYING_HOST), death], stdin=subprocess.DEVNULL,
-                            env=dict(os.environ, PYTHONPATH=str(TOOL.parent)), stderr=subprocess.DEVNULL)
+    host = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DYING_HOST), death],
+        stdin=subprocess.DEVNULL,
+        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+        stderr=subprocess.DEVNULL,
+    )
     try:
         assert eventually(lambda: Path("ready").exists())
         pids = [number_in("p%d" % n) for n in range(5)]
@@ -3280,8 +4306,10 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
         host.wait()
 
 
-@clause("020.2", saboteur=("self.is_attached = False\n        self.supervisor.tell(DETACHED)",
-                           "self.supervisor.tell(DETACHED)"))
+@clause(
+    "020.2",
+    saboteur=("self.is_attached = False\n        self.supervisor.tell(DETACHED)", "self.supervisor.tell(DETACHED)"),
+)
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
@@ -3293,12 +4321,13 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
         tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
         os._exit(0)
     """)
-    time.sleep(1.0)     # nothing is to be ended; there is nothing to poll for
+    time.sleep(1.0)  # nothing is to be ended; there is nothing to poll for
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("            popen.wait()\n\n    def close",
-                           "            self._zombie = popen\n\n    def close"))
+@clause(
+    "020.3", saboteur=("            popen.wait()\n\n    def close", "            self._zombie = popen\n\n    def close")
+)
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host("""
         import os
@@ -3312,14 +4341,15 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
             print("no child")
     """)
     assert answer == "no child\n"
-    assert eventually(lambda: not carriers(nothing_is_left))     # the fork server has ended with its host
+    assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
 @clause("020.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
-    Path("inner.py").write_text(textwrap.dedent("""
+    Path("inner.py").write_text(
+        textwrap.dedent("""
         import os, sys
         from bash_tool import BashTool
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
@@ -3328,10 +4358,17 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
         tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
                  "touch ready; trap '' TERM; while :; do sleep 1; done")
-    """))
+    """)
+    )
     with BashTool(profile=tiny(default=60, grace=0.5)) as outer:
-        result = outer.run("PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment), cancel=cancelled_when("ready"))
-    assert result.text == "[command cancelled]\n[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ninner\n"
+        result = outer.run(
+            "PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment),
+            cancel=cancelled_when("ready"),
+        )
+    assert (
+        result.text
+        == "[command cancelled]\n[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ninner\n"
+    )
     assert eventually(lambda: not alive(number_in("stray")) and not alive(number_in("deep")))
     assert eventually(lambda: not carriers(nothing_is_left))
 
@@ -3349,10 +4386,16 @@ def keeping(timeout_s=1.0, **changes):
     return dataclasses.replace(JOBS, timeouts_s={"default": timeout_s}, grace_s=0.5, **changes)
 
 
-@clause("021.1", saboteur=("if len(verbs) > 1 and len(chosen) != 1:",
-                           "if len(verbs) > 1 and not chosen:"))
-@given(st.fixed_dictionaries({}, optional={name: st.one_of(st.none(), st.just(value)) for name, value in (
-    ("command", "echo x"), ("check_pid", 1), ("kill_pid", 1), ("timeout", 1000))}))
+@clause("021.1", saboteur=("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"))
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            name: st.one_of(st.none(), st.just(value))
+            for name, value in (("command", "echo x"), ("check_pid", 1), ("kill_pid", 1), ("timeout", 1000))
+        },
+    )
+)
 def test_req_bash_021_1_exactly_one_verb(arguments):
     verbs = [verb for verb in ("command", "check_pid", "kill_pid") if arguments.get(verb) is not None]
     parsed = bash_tool.parse_arguments(arguments, JOBS)
@@ -3360,7 +4403,9 @@ def test_req_bash_021_1_exactly_one_verb(arguments):
         assert isinstance(parsed, bash_tool.Request if verbs == ["command"] else bash_tool.Inquiry)
         assert verbs == ["command"] or parsed.kill == (verbs == ["kill_pid"])
     else:
-        assert parsed.error == "invalid_arguments" and all('"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid"))
+        assert parsed.error == "invalid_arguments" and all(
+            '"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid")
+        )
 
 
 def sanitised_naively(text):
@@ -3390,7 +4435,34 @@ def sanitised_naively(text):
 
 
 @clause("021.2", saboteur=('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'))
-@given(st.lists(st.sampled_from(["\x1b[", "\x1b]", "0;1", "m", "K", "x", "€", "\x07", "\x1b\\", "\x1b", "\r", "\n", "\t", "\0", "\x1f", "\x7f", " ", "?", "\x1b(B"]), max_size=14).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "\x1b[",
+                "\x1b]",
+                "0;1",
+                "m",
+                "K",
+                "x",
+                "€",
+                "\x07",
+                "\x1b\\",
+                "\x1b",
+                "\r",
+                "\n",
+                "\t",
+                "\0",
+                "\x1f",
+                "\x7f",
+                " ",
+                "?",
+                "\x1b(B",
+            ]
+        ),
+        max_size=14,
+    ).map("".join)
+)
 @settings(max_examples=400)
 @example("\x1b[1;31mred\x1b[0m\r\n")
 @example("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07")
@@ -3401,8 +4473,12 @@ def test_req_bash_021_2_sanitises_to_the_letter(text):
 
 def tail_naively(data, lines, most, rolling):
     """Slow, obvious, independent: drops lines from the front until the rest fits."""
-    kept = data[max(0, len(data) - rolling):]
-    text = bash_tool.sanitise(re.sub(rb"\A[\x80-\xbf]{1,3}", b"", kept).decode("utf-8", "replace") if len(kept) < len(data) else kept.decode("utf-8", "replace"))
+    kept = data[max(0, len(data) - rolling) :]
+    text = bash_tool.sanitise(
+        re.sub(rb"\A[\x80-\xbf]{1,3}", b"", kept).decode("utf-8", "replace")
+        if len(kept) < len(data)
+        else kept.decode("utf-8", "replace")
+    )
     if text.endswith("\n"):
         text = text[:-1]
     elif not text:
@@ -3419,57 +4495,98 @@ def tail_naively(data, lines, most, rolling):
     return text, cut
 
 
-@clause("021.3", saboteur=("del lines[:1]           # its", "pass            # its"))
+@clause("021.3", saboteur=("del lines[:1]  # its", "pass  # its"))
 def test_req_bash_021_3_the_last_whole_lines():
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
-    assert bash_tool.keep_tail(bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65), narrow).text == "y" * 61    # no part of what was split
+    assert (
+        bash_tool.keep_tail(bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65), narrow).text == "y" * 61
+    )  # no part of what was split
     reached = set()
 
-    @given(st.lists(st.sampled_from(["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]), max_size=40).map(
-        lambda parts: "".join(parts).encode("utf-8", "surrogateescape")), st.sampled_from([1, 3, 50]), st.sampled_from([3, 10, 20]))
+    @given(
+        st.lists(
+            st.sampled_from(["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]),
+            max_size=40,
+        ).map(lambda parts: "".join(parts).encode("utf-8", "surrogateescape")),
+        st.sampled_from([1, 3, 50]),
+        st.sampled_from([3, 10, 20]),
+    )
     @settings(max_examples=400)
     @example(b"\x80whole", 50, 10)
-    @example(b"xa\n" + b"\x1b[31m" * 3 + b"bcd", 50, 10)        # what is left of the line that was cut would fit
+    @example(b"xa\n" + b"\x1b[31m" * 3 + b"bcd", 50, 10)  # what is left of the line that was cut would fit
     def agrees_with_the_naive_twin(data, lines, most):
         rolling = 2 * most
         profile = dataclasses.replace(JOBS, max_output_lines=lines, max_output_bytes=most, rolling_bytes=rolling)
         buffer = bash_tool.OutputBuffer(0, rolling, True)
         for n in range(0, len(data), 5):
-            buffer.add(data[n:n + 5])
+            buffer.add(data[n : n + 5])
         fitted = bash_tool.keep_tail(buffer.captured(), profile)
         record = fitted.record
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
         assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
-        assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode()) and record.truncated == fitted.cut
+        assert (
+            record.total_bytes == len(data)
+            and record.output_bytes == len(fitted.text.encode())
+            and record.truncated == fitted.cut
+        )
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
-        assert abs(record.total_lines - exact) <= (len(data) > rolling)      # of a sequence that lost its beginning, nobody knows
+        assert abs(record.total_lines - exact) <= (
+            len(data) > rolling
+        )  # of a sequence that lost its beginning, nobody knows
         assert type(record.output_lines) is int
         assert record.output_lines == fitted.text.count("\n") + 1 or (not fitted.text and record.output_lines == 0)
         reached.add((record.limit, record.last_line_partial, len(data) > rolling))
 
     agrees_with_the_naive_twin()
-    assert {(None, False, False), ("lines", False, False), ("bytes", False, False), ("bytes", True, False), ("bytes", True, True), ("bytes", False, True),
-            ("lines", False, True)} <= reached
+    assert {
+        (None, False, False),
+        ("lines", False, False),
+        ("bytes", False, False),
+        ("bytes", True, False),
+        ("bytes", True, True),
+        ("bytes", False, True),
+        ("lines", False, True),
+    } <= reached
 
 
 @clause("021.4", saboteur=("partly if saved.reason else whole", "partly if saved.reason else ''"))
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
-        (path,) = re.findall(r"^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$", result.text, re.MULTILINE)
-        assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"] and stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        (path,) = re.findall(
+            r"^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$",
+            result.text,
+            re.MULTILINE,
+        )
+        assert (
+            result.output_file == path
+            and os.path.dirname(path) == os.environ["TMPDIR"]
+            and stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        )
         numbers = "".join("%04d\n" % n for n in range(1, 9001))
-        assert Path(path).read_text().replace("on\n", "", 1) == 2 * numbers      # wherever it came in between, in the middle of a line too
+        assert (
+            Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
+        )  # wherever it came in between, in the middle of a line too
         result = tool.run("seq 3000")
         assert "[stdout: Showing last 2000 of 3000 lines.]\n" in result.text and result.output_file is None
         result = tool.run("head -c 60000 /dev/zero | tr '\\0' x; echo; echo y; head -c 60000 /dev/zero | tr '\\0' x")
         assert re.search(r"\[stdout: Showing last 51200 bytes of line 3\. Full output: /[^\]]+\]", result.text)
-        assert result.details["stdout"] == {"total_lines": 3, "total_bytes": 120003, "output_lines": 1, "output_bytes": 51200,
-                                            "truncated": True, "limit": "bytes", "last_line_partial": True}
+        assert result.details["stdout"] == {
+            "total_lines": 3,
+            "total_bytes": 120003,
+            "output_lines": 1,
+            "output_bytes": 51200,
+            "truncated": True,
+            "limit": "bytes",
+            "last_line_partial": True,
+        }
         result = tool.run("head -c 200000 /dev/zero | tr '\\0' x; echo; echo ok")
-        assert re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text) and not result.details["stdout"]["last_line_partial"]
+        assert (
+            re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
+            and not result.details["stdout"]["last_line_partial"]
+        )
         result = tool.run("seq 8500; printf '\\033[0m'")
         assert "[stdout: Showing last 2000 of 8500 lines.]" in result.text
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
@@ -3479,15 +4596,26 @@ def test_req_bash_021_4_a_notice_and_a_file():
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "small"], check=True)
         try:
             with BashTool(profile=JOBS, state_dir="small") as tool:
-                assert re.search(r"\[stdout: Showing last 2000 of 20000 lines\. Full output file may be incomplete: /.*/pipe-bash-\w+\.log \(No space left on device\)\]",
-                                 tool.run("seq -w 20000").text)
+                assert re.search(
+                    r"\[stdout: Showing last 2000 of 20000 lines\. Full output file may be incomplete: /.*/pipe-bash-\w+\.log \(No space left on device\)\]",
+                    tool.run("seq -w 20000").text,
+                )
         finally:
             subprocess.run(["umount", "small"], check=True)
 
 
-@clause("021.5", saboteur=("return \"%d (%s)\" % (outcome.exit_code, name) if name else str(outcome.exit_code)",
-                          "return str(outcome.exit_code)"))
-@given(st.sampled_from(["", "out\n", "a\n\nb", "\n"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 3, 143, 250]))
+@clause(
+    "021.5",
+    saboteur=(
+        "return \"%d (%s)\" % (outcome.exit_code, name) if name else str(outcome.exit_code)",
+        "return str(outcome.exit_code)",
+    ),
+)
+@given(
+    st.sampled_from(["", "out\n", "a\n\nb", "\n"]),
+    st.sampled_from(["", "err\n", "x"]),
+    st.sampled_from([0, 3, 143, 250]),
+)
 @few
 def test_req_bash_021_5_sections(out, err, code):
     with BashTool(profile=JOBS) as tool:
@@ -3505,36 +4633,60 @@ def test_req_bash_021_6_goes_to_the_background():
         result = tool.run("echo $$ > me; seq 2100; seq 101 >&2; sleep 600")
         pid = number_in("me")
         pieces = result.text.split("\n")
-        assert pieces[:4] == ["[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid, "", "stdout (last 500 lines):", "1601"]
+        assert pieces[:4] == [
+            "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
+            "",
+            "stdout (last 500 lines):",
+            "1601",
+        ]
         assert pieces[502:506] == ["2100", "", "stderr (last 100 lines):", "2"] and pieces[604:] == [
-            "101", "", "Full output: " + result.output_file, "Use check_pid or kill_pid to manage.]"]
-        assert (result.status, result.is_error, result.pid, result.exit_code) == ("running", False, pid, None) and alive(pid)
+            "101",
+            "",
+            "Full output: " + result.output_file,
+            "Use check_pid or kill_pid to manage.]",
+        ]
+        assert (result.status, result.is_error, result.pid, result.exit_code) == (
+            "running",
+            False,
+            pid,
+            None,
+        ) and alive(pid)
         assert re.search(r"/pipe-bash-[0-9a-f]+\.log$", result.output_file)
-    assert eventually(lambda: not alive(pid))       # it belongs to the conversation
+    assert eventually(lambda: not alive(pid))  # it belongs to the conversation
 
 
 @clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
 @needs_proc
 def test_req_bash_021_7_only_what_is_new():
     with BashTool(profile=keeping()) as tool:
-        result = tool.run("echo first; echo out; sleep 1.5; for i in 1 2 3 4 5 6; do echo line $i; echo err $i >&2; sleep 0.1; done; echo end; sleep 600")
+        result = tool.run(
+            "echo first; echo out; sleep 1.5; for i in 1 2 3 4 5 6; do echo line $i; echo err $i >&2; sleep 0.1; done; echo end; sleep 600"
+        )
         seen = re.search(r"stdout:\n(.*?)\n\nstderr", result.text, re.DOTALL).group(1).split("\n")
 
         def check():
             text = tool.call({"check_pid": result.pid}).text
-            match = re.fullmatch(r"\[Process %d still running\.\n\nNew output since last check \((\d+) lines\):\n(.*)\n\nFull output: %s\]" % (
-                result.pid, re.escape(result.output_file)), text, re.DOTALL)
+            match = re.fullmatch(
+                r"\[Process %d still running\.\n\nNew output since last check \((\d+) lines\):\n(.*)\n\nFull output: %s\]"
+                % (result.pid, re.escape(result.output_file)),
+                text,
+                re.DOTALL,
+            )
             lines = match.group(2).split("\n") if match.group(2) else []
             assert int(match.group(1)) == len(lines)
             seen.extend(lines)
             return "end" in seen
 
         assert eventually(check)
-        assert sorted(seen) == sorted(["first", "out", "end"] + ["line %d" % n for n in range(1, 7)] + ["err %d" % n for n in range(1, 7)])
+        assert sorted(seen) == sorted(
+            ["first", "out", "end"] + ["line %d" % n for n in range(1, 7)] + ["err %d" % n for n in range(1, 7)]
+        )
 
 
-@clause("021.8", saboteur=("return final.outcome._replace(streams=streams, pid",
-                           "return final.outcome._replace(streams=(), pid"))
+@clause(
+    "021.8",
+    saboteur=("return final.outcome._replace(streams=streams, pid", "return final.outcome._replace(streams=(), pid"),
+)
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     with BashTool(profile=keeping()) as tool:
@@ -3543,14 +4695,21 @@ def test_req_bash_021_8_the_last_answer():
         assert job.wait(10)
         for _ in range(2):
             last = tool.call({"check_pid": result.pid})
-            assert last.text == "[Process %d exited with code 7.\n\nstdout (last 2000 lines):\n%s\n\nstderr:\nerr\n\nFull output: %s]" % (
-                result.pid, "\n".join(map(str, range(1001, 3001))), result.output_file)
+            assert (
+                last.text
+                == "[Process %d exited with code 7.\n\nstdout (last 2000 lines):\n%s\n\nstderr:\nerr\n\nFull output: %s]"
+                % (result.pid, "\n".join(map(str, range(1001, 3001))), result.output_file)
+            )
             assert (last.is_error, last.exit_code, last.status, last.pid) == (False, 7, "exited", result.pid)
         result = tool.run("trap 'echo bye; exit 0' TERM; echo $$ > me; while :; do sleep 0.05; done")
         last = tool.call({"kill_pid": result.pid})
-        assert last.text.startswith("[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid) and not alive(result.pid)
+        assert last.text.startswith(
+            "[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid
+        ) and not alive(result.pid)
         result = tool.run("sleep 600")
-        assert tool.call({"kill_pid": result.pid}).text.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
+        assert tool.call({"kill_pid": result.pid}).text.startswith(
+            "[Process %d exited with code 143 (SIGTERM).\n" % result.pid
+        )
 
 
 @clause("021.9", saboteur=("named = _job_names(live[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
@@ -3560,7 +4719,12 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
         stranger = subprocess.Popen(["sleep", "600"])
         try:
             pid = tool.run("sleep 601").pid
-            for arguments in ({"check_pid": stranger.pid}, {"kill_pid": stranger.pid}, {"kill_pid": -1}, {"kill_pid": 0}):
+            for arguments in (
+                {"check_pid": stranger.pid},
+                {"kill_pid": stranger.pid},
+                {"kill_pid": -1},
+                {"kill_pid": 0},
+            ):
                 result = tool.call(arguments)
                 assert (result.status, result.error, result.is_error) == ("rejected", "no_such_job", True)
                 assert result.text.endswith('; running: %d "sleep 601"]' % pid) and stranger.poll() is None
@@ -3569,12 +4733,24 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-@clause("021.10", saboteur=("\"minimum\" not in schema or schema[\"minimum\"] <= value",
-                           "\"minimum\" not in schema or -1 <= value"))
-@given(st.one_of(st.integers(-5, 5), st.sampled_from([86_400_000, 86_400_001, 10 ** 30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])))
+@clause(
+    "021.10",
+    saboteur=("\"minimum\" not in schema or schema[\"minimum\"] <= value", "\"minimum\" not in schema or -1 <= value"),
+)
+@given(
+    st.one_of(
+        st.integers(-5, 5),
+        st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}]),
+    )
+)
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
-    if not isinstance(value, (bool, str, list, dict)) and value == value and value == int(value) and 1 <= value <= 86_400_000:
+    if (
+        not isinstance(value, (bool, str, list, dict))
+        and value == value
+        and value == int(value)
+        and 1 <= value <= 86_400_000
+    ):
         assert parsed.timeout_s == value / 1000
     else:
         assert parsed.error == "invalid_arguments" and '"timeout" must be' in parsed.reason
@@ -3585,14 +4761,20 @@ def test_req_bash_021_10_milliseconds(value):
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
     """Who asks about a job that another tool started reads its limit; a number is that of the latest job which has
     it."""
-    with BashTool(state_dir="state", profile=tiny(grace=0.3)) as other, BashTool(state_dir="state", profile=keeping(0.2)) as tool:
+    with (
+        BashTool(state_dir="state", profile=tiny(grace=0.3)) as other,
+        BashTool(state_dir="state", profile=keeping(0.2)) as tool,
+    ):
         over = other.run("sleep 600", mode="background", timeout_s=0.8).pid
-        assert other.job(over).wait(10) and "ended, exit code none (timed out after 0.8s)" in tool.call({"check_pid": over}).text
+        assert (
+            other.job(over).wait(10)
+            and "ended, exit code none (timed out after 0.8s)" in tool.call({"check_pid": over}).text
+        )
         old = tool.run("echo old; sleep 0.5; exit 7").pid
         assert tool.job(old).wait(10)
         new = other.run("echo new; sleep 600", mode="background")
         with contextlib.closing(bash_tool.Record.open(new.output_file)) as record:
-            record.add(pid=old)         # as if the kernel had given it again
+            record.add(pid=old)  # as if the kernel had given it again
         try:
             text, note, _ = tool.call({"check_pid": old}).text.partition("[background process %d failed" % old)
             assert "still running" in text and "new" in text and "old" not in text and note
@@ -3602,8 +4784,8 @@ def test_another_tools_job_at_its_limit_and_a_number_given_again():
 
 # ---- 022 Streams as data --------------------------------------------------------------------------------------------
 
-@clause("022.1", saboteur=('fields["exitCode"] = outcome.exit_code',
-                           'fields["exitCode"] = outcome.exit_code or None'))
+
+@clause("022.1", saboteur=('fields["exitCode"] = outcome.exit_code', 'fields["exitCode"] = outcome.exit_code or None'))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err"]), st.integers(0, 255))
 @few
 def test_req_bash_022_1_an_object(out, err, code):
@@ -3613,20 +4795,29 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause("022.2", saboteur=("text[:profile.max_output_chars], HEAD_CHARS_CUT",
-                           "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT"))
+@clause(
+    "022.2",
+    saboteur=(
+        "text[: profile.max_output_chars], HEAD_CHARS_CUT",
+        "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT",
+    ),
+)
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
 
-    @given(st.lists(st.sampled_from(["a", "é", "€", "😀", "\0", "\n", "\udcff", "\udce2\udc82"]), max_size=30).map(
-        lambda parts: "".join(parts).encode("utf-8", "surrogateescape")), st.sampled_from([1, 5, 12]))
+    @given(
+        st.lists(st.sampled_from(["a", "é", "€", "😀", "\0", "\n", "\udcff", "\udce2\udc82"]), max_size=30).map(
+            lambda parts: "".join(parts).encode("utf-8", "surrogateescape")
+        ),
+        st.sampled_from([1, 5, 12]),
+    )
     @settings(max_examples=300)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
         buffer = bash_tool.OutputBuffer(*profile.truncation.kept(profile), False)
         for n in range(0, len(data), 3):
-            buffer.add(data[n:n + 3])
+            buffer.add(data[n : n + 3])
         fitted = profile.truncation.fit(buffer.captured(), profile)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         assert fitted.text == (text if len(text) <= most else "".join([text[n] for n in range(most)]) + "\n[truncated]")
@@ -3637,7 +4828,11 @@ def test_req_bash_022_2_a_head_of_characters():
     assert {(False, False, False), (False, True, False), (True, False, False), (True, False, True)} <= reached
     with BashTool(profile=STREAMS) as tool:
         result = tool.run("yes | head -c 30000; yes | head -c 30001 >&2")
-        assert json.loads(result.text) == {"stdout": "y\n" * 15000, "stderr": "y\n" * 15000 + "\n[truncated]", "exitCode": 0}
+        assert json.loads(result.text) == {
+            "stdout": "y\n" * 15000,
+            "stderr": "y\n" * 15000 + "\n[truncated]",
+            "exitCode": 0,
+        }
         assert result.truncated and result.total_bytes == 60001 and result.output_file is None
 
 
@@ -3646,11 +4841,29 @@ def test_req_bash_022_3_errors_are_not_the_commands():
     profile = dataclasses.replace(STREAMS, timeouts_s={"default": 1.0}, grace_s=0.3)
     long = "touch begun; sleep 600 # " + "x" * 100
     with BashTool(profile=profile, deny="forbidden") as tool:
-        cases = [(tool.run("echo so far; echo warn >&2; sleep 600"), {"stdout": "so far\n", "stderr": "warn\n"}, "timed out after 1s"),
-                 (tool.run(long, cancel=cancelled_when("begun")), {"stdout": "", "stderr": ""}, "bash '%s': cancelled" % long[:80]),
-                 (BashTool(profile=profile, shell="no-such-shell").run("ls"), {}, "bash 'ls': the shell no-such-shell was not found"),
-                 (tool.call({"command": "forbidden"}), {}, "Command blocked by safety policy: contains 'forbidden'"),
-                 (BashTool(profile=profile, confirm=lambda command: False).run("ls"), {}, "Command was not confirmed by the user.")]
+        cases = [
+            (
+                tool.run("echo so far; echo warn >&2; sleep 600"),
+                {"stdout": "so far\n", "stderr": "warn\n"},
+                "timed out after 1s",
+            ),
+            (
+                tool.run(long, cancel=cancelled_when("begun")),
+                {"stdout": "", "stderr": ""},
+                "bash '%s': cancelled" % long[:80],
+            ),
+            (
+                BashTool(profile=profile, shell="no-such-shell").run("ls"),
+                {},
+                "bash 'ls': the shell no-such-shell was not found",
+            ),
+            (tool.call({"command": "forbidden"}), {}, "Command blocked by safety policy: contains 'forbidden'"),
+            (
+                BashTool(profile=profile, confirm=lambda command: False).run("ls"),
+                {},
+                "Command was not confirmed by the user.",
+            ),
+        ]
     for result, streams, error in cases:
         fields = json.loads(result.text)
         assert result.is_error and fields.pop("error").endswith(error) and fields == streams and result.details["error"]
@@ -3658,13 +4871,16 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 
 # ---- 023 Labels --------------------------------------------------------------------------------------------------------
 
+
 @clause("023.1", saboteur=("    if outcome.stderr.text:\n        body", "    if outcome.stdout.text:\n        body"))
 @given(st.sampled_from(["", "out\n", "€"]), st.sampled_from(["", "err\n", "x"]), st.sampled_from([0, 1, 143]))
 @few
 def test_req_bash_023_1_labels(out, err, code):
     with BashTool(profile=GUARDED) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
-        assert result.text == ("Exit code: %d\nSTDOUT:\n%s\nSTDERR:\n%s" % (code, out, err) if err else "Exit code: %d\n%s" % (code, out))
+        assert result.text == (
+            "Exit code: %d\nSTDOUT:\n%s\nSTDERR:\n%s" % (code, out, err) if err else "Exit code: %d\n%s" % (code, out)
+        )
         assert not result.is_error
         if code == 143:
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
@@ -3675,14 +4891,18 @@ def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
 
-    @given(st.lists(st.sampled_from(["a", "é", "€", "😀", "\0", "\udcff"]), max_size=20).map(
-        lambda parts: "".join(parts).encode("utf-8", "surrogateescape")), st.sampled_from([1, 5, 12]))
+    @given(
+        st.lists(st.sampled_from(["a", "é", "€", "😀", "\0", "\udcff"]), max_size=20).map(
+            lambda parts: "".join(parts).encode("utf-8", "surrogateescape")
+        ),
+        st.sampled_from([1, 5, 12]),
+    )
     @settings(max_examples=300)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
         buffer = bash_tool.OutputBuffer(*profile.truncation.kept(profile), False)
         for n in range(0, len(data), 3):
-            buffer.add(data[n:n + 3])
+            buffer.add(data[n : n + 3])
         fitted = profile.truncation.fit(buffer.captured(), profile)
         text = expected = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text.encode()) > most:
@@ -3706,20 +4926,35 @@ def test_req_bash_023_3_first_lines():
         return {"yes": True, "raise": 1}[command.split()[-1]] and (command.split()[-1] != "raise" or 1 / 0)
 
     with BashTool(profile=profile, deny=["rm -rf", "mkfs"], confirm=confirm) as tool:
-        cases = [(tool.run("echo so far; sleep 600; : yes"), "Command timed out after 1s\nso far\n"),
-                 (tool.run("echo out; echo err >&2; sleep 600; : yes"), "Command timed out after 1s\nSTDOUT:\nout\n\nSTDERR:\nerr\n"),
-                 (tool.run("sleep 600; : yes", cancel=cancelled_when(".")), "Cancelled"),
-                 (tool.call({"command": "rm -rf / no"}), "Command blocked by safety policy: contains 'rm -rf'"),
-                 (tool.call({"command": "echo no"}), "Command was not confirmed by the user."),
-                 (tool.call({"command": "echo raise"}), "Command was not confirmed by the user."),
-                 (BashTool(profile=profile, shell="no-such-shell").run("ls"), "Failed to execute: the shell no-such-shell was not found")]
+        cases = [
+            (tool.run("echo so far; sleep 600; : yes"), "Command timed out after 1s\nso far\n"),
+            (
+                tool.run("echo out; echo err >&2; sleep 600; : yes"),
+                "Command timed out after 1s\nSTDOUT:\nout\n\nSTDERR:\nerr\n",
+            ),
+            (tool.run("sleep 600; : yes", cancel=cancelled_when(".")), "Cancelled"),
+            (tool.call({"command": "rm -rf / no"}), "Command blocked by safety policy: contains 'rm -rf'"),
+            (tool.call({"command": "echo no"}), "Command was not confirmed by the user."),
+            (tool.call({"command": "echo raise"}), "Command was not confirmed by the user."),
+            (
+                BashTool(profile=profile, shell="no-such-shell").run("ls"),
+                "Failed to execute: the shell no-such-shell was not found",
+            ),
+        ]
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
-        assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 5
+        assert (
+            "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 5
+        )
 
 
-@clause("023.4", saboteur=("return -1 if outcome.exit_code is None or outcome.signal else",
-                           "return -1 if outcome.exit_code is None else"))
+@clause(
+    "023.4",
+    saboteur=(
+        "return -1 if outcome.exit_code is None or outcome.signal else",
+        "return -1 if outcome.exit_code is None else",
+    ),
+)
 @given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
 @few
 def test_req_bash_023_4_details(case):
@@ -3732,6 +4967,7 @@ def test_req_bash_023_4_details(case):
 
 
 # ---- 024 What holds in every profile ----------------------------------------------------------------------------------
+
 
 @clause("024.1", saboteur=("self.pipes[reader] = stream\n", "self.pipes[reader] = 0\n"))
 def test_req_bash_024_1_streams_apart():
@@ -3757,14 +4993,19 @@ def test_req_bash_024_2_bounded_and_encodable(name):
             assert (result.status, result.exit_code, result.total_bytes) == ("exited", 3, os.path.getsize("data"))
             assert len(result.text.encode("utf-8")) < 600_000 and "\0" not in result.text
             assert json.loads(json.dumps(result.to_dict()))["text"] == result.text
+
     holds()
 
 
-@clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"      # CSI',
-                           r'[^\n]*?(?:\x07|\x1b\\)"      # CSI'))
+@clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI', r'[^\n]*?(?:\x07|\x1b\\)"  # CSI'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
-    wide = {"max_output_bytes": 8 << 20, "rolling_bytes": 8 << 20, "max_output_chars": 8 << 20, "max_output_lines": 10 ** 7}
+    wide = {
+        "max_output_bytes": 8 << 20,
+        "rolling_bytes": 8 << 20,
+        "max_output_chars": 8 << 20,
+        "max_output_lines": 10**7,
+    }
     used = PROFILES[name].truncation.limits
     profile = dataclasses.replace(PROFILES[name], **{limit: most for limit, most in wide.items() if limit in used})
 
@@ -3775,7 +5016,22 @@ def test_req_bash_024_3_linear_time(name):
 
     size = 1 << 20
     plain = max(min(seconds(b"a" * size) for _ in range(3)), 0.005)
-    for worst in (b"\x1b]", b"\x1b[", b"\x1b[0", b"\x1b", b"\r", b"\xff", b"\n", b"\x1b]0;\x1b", b"a\r", b"\x9b0", b"\x1b[1;", b" \r\n", b"\0", b"\xe2\x82"):
+    for worst in (
+        b"\x1b]",
+        b"\x1b[",
+        b"\x1b[0",
+        b"\x1b",
+        b"\r",
+        b"\xff",
+        b"\n",
+        b"\x1b]0;\x1b",
+        b"a\r",
+        b"\x9b0",
+        b"\x1b[1;",
+        b" \r\n",
+        b"\0",
+        b"\xe2\x82",
+    ):
         assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
@@ -3786,7 +5042,9 @@ def test_odd_rows():
     row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
     with BashTool(profile=row) as tool:
         job = tool.job(tool.run("echo out; sleep 0.8; echo err >&2; sleep 600", mode="background").pid)
-        assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(lambda: job.status != "running", 0.3)
+        assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(
+            lambda: job.status != "running", 0.3
+        )
         assert repr(job) == "<Job %d running: echo out; sleep 0.8; echo err >&2; sleep 600>" % job.pid and job.kill()
     short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
     with BashTool(profile=short) as tool:
@@ -3795,7 +5053,9 @@ def test_odd_rows():
         assert result.stdout == "ab" and result.total_bytes == 3
     for row in (JOBS, STREAMS, GUARDED):
         with pytest.raises(ValueError):
-            dataclasses.replace(row, timeouts_s={"default": 1.0, "background": 1.0}, on_timeout=bash_tool.OnTimeout.KILL)
+            dataclasses.replace(
+                row, timeouts_s={"default": 1.0, "background": 1.0}, on_timeout=bash_tool.OnTimeout.KILL
+            )
 
 
 @needs_files
@@ -3813,10 +5073,13 @@ def test_a_cancelled_start_shows_the_commands_own_output():
 def test_a_host_that_dies_as_its_command_ends():
     """A leftover of a command that ended normally lives on, at whatever moment the host dies after that."""
     place = "        answer = self._last = _answer(event)\n"
-    dying_host("""
+    dying_host(
+        """
         from bash_tool import BashTool
         BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
-    """, module=variant((place, "        " + DIE + place)))
+    """,
+        module=variant((place, "        " + DIE + place)),
+    )
     assert not eventually(lambda: not alive(number_in("server")), 1.0)
     (job,) = BashTool(state_dir="state", profile=tiny(grace=0.3)).jobs()
     assert job.pid == number_in("server") and job.read()[0] == "now\n" and job.kill()
@@ -3828,7 +5091,9 @@ def test_what_a_check_must_not_do():
     """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a
     second stop."""
     with BashTool(profile=keeping()) as tool:
-        result = tool.run("printf 'a\\342\\202'; sleep 1.6; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600")
+        result = tool.run(
+            "printf 'a\\342\\202'; sleep 1.6; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"
+        )
         told, job = "", tool.job(result.pid)
 
         def check():
@@ -3852,7 +5117,7 @@ def test_what_a_check_must_not_do():
         os.unlink(job.output_file)
         assert "still running" in tool.call({"check_pid": result.pid}).text
         assert "exited with code 143" in tool.call({"kill_pid": result.pid}).text
-        for number in (10 ** 5000, -10 ** 5000, 2 ** 31):
+        for number in (10**5000, -(10**5000), 2**31):
             for key in ("check_pid", "kill_pid", "timeout"):
                 answer = tool.call({key: number, **({"command": "x"} if key == "timeout" else {})})
                 assert answer.status == "rejected" and len(answer.text) < 300
@@ -3875,7 +5140,9 @@ def test_what_a_failed_call_still_says():
     """What the shell of a sandbox wrote before it failed is shown; a format that cannot name a job keeps none; the
     command line keeps none either."""
     result = BashTool(profile=JOBS, shell=("env", "--no-such-option", "bash")).run("echo x")
-    assert result.error == "spawn_failed" and result.text.startswith("[system error: ") and "no-such-option" in result.text
+    assert (
+        result.error == "spawn_failed" and result.text.startswith("[system error: ") and "no-such-option" in result.text
+    )
     for row in (STREAMS, GUARDED):
         with pytest.raises(ValueError):
             dataclasses.replace(row, on_timeout=bash_tool.OnTimeout.KEEP)
@@ -3892,31 +5159,60 @@ def test_what_every_profile_promises(name, monkeypatch):
     row."""
     monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
     row = PROFILES[name]
-    killing = dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=1.0), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL)
+    killing = dataclasses.replace(
+        row, timeouts_s=dict(row.timeouts_s, default=1.0), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL
+    )
     with BashTool(profile=killing, deny="forbidden") as tool:
         result = tool.run("(: </dev/tty) 2>&1; cat; env | grep -c hunter2; exit 0")
-        assert "hunter2" not in result.text and "0" in result.stdout and "/dev/tty" in result.stdout and result.status == "exited"
-        assert result.total_bytes == len(result.stdout.encode()) + (name == "jobs")     # a section loses its last newline
+        assert (
+            "hunter2" not in result.text
+            and "0" in result.stdout
+            and "/dev/tty" in result.stdout
+            and result.status == "exited"
+        )
+        assert result.total_bytes == len(result.stdout.encode()) + (name == "jobs")  # a section loses its last newline
         result = tool.run("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done")
-        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == ("timed_out", None, True, "partial")
+        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
+            "timed_out",
+            None,
+            True,
+            "partial",
+        )
         assert not alive(number_in("me")) and "1s" in result.text
         os.unlink("me")
         result = tool.run("echo partial; echo $$ > me; sleep 600", cancel=cancelled_when("me"))
-        assert (result.status, result.exit_code, result.is_error) == ("cancelled", None, True) and "cancelled" in result.text.lower()
+        assert (result.status, result.exit_code, result.is_error) == (
+            "cancelled",
+            None,
+            True,
+        ) and "cancelled" in result.text.lower()
         assert tool.run("echo forbidden").error == "denied" and tool.call({"nonsense": 1}).error == "invalid_arguments"
         result = tool.run("sleep 600 >&2 & echo started")
-        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == ("exited", 0, False, "started")
+        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
+            "exited",
+            0,
+            False,
+            "started",
+        )
         (note,) = result.notes
         assert re.match(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /', note)
         assert note in result.text or note in json.loads(result.text)["notes"]
         (job,) = [job for job in tool.jobs() if job.status == "running"]
         assert job.command.startswith("sleep 600 >&2") and job.kill() and not alive(job.pid)
         pieces = []
-        result = tool.run("for c in 342 202 254; do printf \\\\$c; printf \\\\$c >&2; sleep 0.15; done", on_output=pieces.append)
-        assert sorted("".join(pieces)) == ["€"] * (1 if row.streams is bash_tool.Streams.MERGED else 2) or row.streams is bash_tool.Streams.MERGED
+        result = tool.run(
+            "for c in 342 202 254; do printf \\\\$c; printf \\\\$c >&2; sleep 0.15; done", on_output=pieces.append
+        )
+        assert (
+            sorted("".join(pieces)) == ["€"] * (1 if row.streams is bash_tool.Streams.MERGED else 2)
+            or row.streams is bash_tool.Streams.MERGED
+        )
         one = tool.definition()
         assert json.dumps(one) == json.dumps(BashTool(profile=killing).definition()) and one["name"] == "bash"
-        assert set(one["input_schema"]["properties"]) == set(row.parameters) and one["input_schema"]["additionalProperties"] is False
+        assert (
+            set(one["input_schema"]["properties"]) == set(row.parameters)
+            and one["input_schema"]["additionalProperties"] is False
+        )
 
 
 BLANKS = [b"", b" ", b"\n", b" \n\t\n ", b"\0", b"\x1b[2J\x1b[H", b"\r", "\u00a0\u2003\u2028\u3000".encode()]
@@ -3958,53 +5254,92 @@ def peak_bytes(pid):
     return 1024 * int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/%d/status" % pid).read_text()).group(1))
 
 
-@clause("025.1", saboteur=('"resultType": "complete", **result', "**result"))
+@clause("025.1", saboteur=('"resultType": "complete",', ""))
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping", "tools/call"])
 def test_req_bash_025_1_both_eras(method):
     params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
     for version in ("2026-07-28", None):
-        answer = bash_tool.handle(request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION)
+        answer = bash_tool.handle(
+            request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION
+        )
         if method == "tools/call":
             assert answer == ("i", {"command": "x"}, None, version is not None)
             answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"))
-        stateless = version is not None or method == "server/discover"      # which a handshake does not know
+        stateless = version is not None or method == "server/discover"  # which a handshake does not know
         assert answer["jsonrpc"] == "2.0" and answer["id"] == "i"
         assert (answer["result"].get("resultType") == "complete") == stateless == ("_meta" in answer["result"])
         if stateless:
-            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == {"name": "bash_tool", "version": bash_tool.__version__}
+            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == {
+                "name": "bash_tool",
+                "version": bash_tool.__version__,
+            }
         if method == "tools/list":
             assert answer["result"]["tools"] == [DEFINITION]
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
 @clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
-@given(st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]), st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]))
+@given(
+    st.text(max_size=12) | st.sampled_from(["2025-11-25", "2026-07-29"]),
+    st.sampled_from(["tools/list", "ping", "tools/call", "server/discover", "x"]),
+)
 def test_req_bash_025_2_unknown_versions(version, method):
     error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
-    assert error["code"] == -32022 and error["message"] and error["data"] == {
-        "requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
+    assert (
+        error["code"] == -32022
+        and error["message"]
+        and error["data"]
+        == {"requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
+    )
 
 
-@clause("025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
-@given(st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []]) | st.text(max_size=12), st.booleans())
+@clause(
+    "025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]")
+)
+@given(
+    st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []])
+    | st.text(max_size=12),
+    st.booleans(),
+)
 def test_req_bash_025_3_handshake(version, enveloped):
     meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
     known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)["result"] == {
-        "protocolVersion": version if known else "2025-11-25", "capabilities": {"logging": {}, "tools": {}},
-        "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__}}
+    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)[
+        "result"
+    ] == {
+        "protocolVersion": version if known else "2025-11-25",
+        "capabilities": {"logging": {}, "tools": {}},
+        "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__},
+    }
 
 
-@clause("025.4", saboteur=('"isError": result.is_error}', '"isError": False}'))
+@clause("025.4", saboteur=('"isError": result.is_error,', '"isError": False,'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_025_4_the_same_text(name):
     limit = {"default": 0.7, "grace_s": 0.3}
-    row = tiny(0.7, 0.3) if name == "modes" else dataclasses.replace(PROFILES[name], timeouts_s={"default": 0.7}, grace_s=0.3)
-    with Client("--deny", "forbidden", profile=name, timeouts=limit) as client, BashTool(profile=row, deny="forbidden") as tool:
+    row = (
+        tiny(0.7, 0.3)
+        if name == "modes"
+        else dataclasses.replace(PROFILES[name], timeouts_s={"default": 0.7}, grace_s=0.3)
+    )
+    with (
+        Client("--deny", "forbidden", profile=name, timeouts=limit) as client,
+        BashTool(profile=row, deny="forbidden") as tool,
+    ):
         marks = set()
-        for arguments in ({"command": "echo out; echo é >&2"}, {"command": "exit 3"}, {"command": "printf '\\377\\0'"}, {"command": "no-such-command"},
-                          {"command": 7}, {}, {"cmd": "ls"}, {"command": "echo forbidden"}, {"command": "x\0"}, {"command": "x\ud800"},
-                          *([{"command": "echo on; exec sleep 600"}] if name != "jobs" else [{"check_pid": 4}])):
+        for arguments in (
+            {"command": "echo out; echo é >&2"},
+            {"command": "exit 3"},
+            {"command": "printf '\\377\\0'"},
+            {"command": "no-such-command"},
+            {"command": 7},
+            {},
+            {"cmd": "ls"},
+            {"command": "echo forbidden"},
+            {"command": "x\0"},
+            {"command": "x\ud800"},
+            *([{"command": "echo on; exec sleep 600"}] if name != "jobs" else [{"check_pid": 4}]),
+        ):
             got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
             assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
             marks.add(here.is_error)
@@ -4022,11 +5357,18 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
     assert code(request(word)) == (None if word in known else -32601)
     assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
     assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
-    assert code(request("tools/call", name="bash", arguments=value)) == (None if value is None or isinstance(value, dict) else -32602)
+    assert code(request("tools/call", name="bash", arguments=value)) == (
+        None if value is None or isinstance(value, dict) else -32602
+    )
     assert code({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": value}) == (
-        None if value is None or isinstance(value, dict) and value.get("_meta") is None else -32602)
-    token = isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
-    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == (None if value is None or token else -32602)
+        None if value is None or isinstance(value, dict) and value.get("_meta") is None else -32602
+    )
+    token = (
+        isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+    )
+    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == (
+        None if value is None or token else -32602
+    )
     assert code(request("ping", _meta={VERSION: 20260728})) == -32602
 
 
@@ -4037,8 +5379,14 @@ def test_req_bash_025_6_structured_content(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
         schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
         pids = []
-        for arguments in ({"command": "echo hi"}, {"command": "kill -9 $$"}, {"command": "seq 100000"},
-                          {"command": "sleep 600"}, {"command": 1}, *background):
+        for arguments in (
+            {"command": "echo hi"},
+            {"command": "kill -9 $$"},
+            {"command": "seq 100000"},
+            {"command": "sleep 600"},
+            {"command": 1},
+            *background,
+        ):
             result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
             content = result["structuredContent"]
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
@@ -4046,21 +5394,34 @@ def test_req_bash_025_6_structured_content(name):
             pids += [content["pid"]] if content["pid"] else []
         if name == "jobs":
             for verb in ("check_pid", "kill_pid"):
-                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"]["structuredContent"]
+                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"][
+                    "structuredContent"
+                ]
                 assert fits(content, schema) and content["pid"] == pids[0]
-        assert seen == {"exited", "rejected", *(["running"] if name == "jobs" else ["timed_out"]), *(["running"] if background else [])}
+        assert seen == {
+            "exited",
+            "rejected",
+            *(["running"] if name == "jobs" else ["timed_out"]),
+            *(["running"] if background else []),
+        }
     for pid in pids if background else ():
         os.killpg(pid, signal.SIGKILL)
 
 
-@clause("025.7", saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()",
-                           "self._work(underway)"))
+@clause(
+    "025.7",
+    saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)"),
+)
 def test_req_bash_025_7_calls_run_concurrently():
     with Client(timeouts={"default": 8}) as client:
-        calls = {client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)}
+        calls = {
+            client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)
+        }
         client.ask("ping")
         last = client.begin("touch c49; echo last")
-        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in range(50))}
+        answers = {
+            answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in range(50))
+        }
         assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
 
 
@@ -4075,19 +5436,26 @@ def test_req_bash_025_8_a_withdrawn_call():
 
     with Client(timeouts={"grace_s": 0.5}) as client:
         kept = client.begin("echo $$ > kept; until [ -e go ]; do sleep 0.1; done; echo kept")
-        calls = {n: client.begin("echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done" % n, token=n) for n in range(3)}
+        calls = {
+            n: client.begin("echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done" % n, token=n)
+            for n in range(3)
+        }
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
             client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-            assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept"))) and all(alive(pids[m]) for m in pids if m > n)
-            until(client.request("ping"))       # what was on its way
+            assert (
+                eventually(lambda: not alive(pids[n]))
+                and alive(number_in(Path("kept")))
+                and all(alive(pids[m]) for m in pids if m > n)
+            )
+            until(client.request("ping"))  # what was on its way
             told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
             assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}})
         Path("go").touch()
         answer = client.receive()
         assert answer["id"] == kept and answer["result"]["content"][0]["text"] == "kept\n"
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})      # too late
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})  # too late
         client.ask("ping")
 
 
@@ -4101,7 +5469,7 @@ def test_req_bash_025_9_goodbye(goodbye):
             client.begin("echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600" % n)
         client.begin("echo $$ > deaf; trap '' TERM; while :; do sleep 0.1; done")
         pids, deaf = [number_in(Path("c%d" % n)) for n in range(3)], number_in(Path("deaf"))
-        if goodbye == "close":          # both ends, as when the client dies
+        if goodbye == "close":  # both ends, as when the client dies
             client.process.stdin.close()
             client.process.stdout.close()
         elif goodbye == "EOF":
@@ -4110,14 +5478,22 @@ def test_req_bash_025_9_goodbye(goodbye):
             client.process.send_signal(getattr(signal, "SIG" + goodbye))
         assert eventually(lambda: not any(map(alive, pids)))
         assert alive(deaf)
-        client.process.send_signal(signal.SIGTERM)          # the grace would be a minute
+        client.process.send_signal(signal.SIGTERM)  # the grace would be a minute
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s"))
-@given(st.lists(st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])), min_size=2, max_size=4))
+@clause(
+    "025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s")
+)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])),
+        min_size=2,
+        max_size=4,
+    )
+)
 @fewer
 def test_req_bash_025_10_live_output(writes):
     command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
@@ -4129,20 +5505,26 @@ def test_req_bash_025_10_live_output(writes):
                 assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
                 told.append(message["params"])
                 message = client.receive()
-            assert message["id"] == id_ and [note["progress"] for note in told] == sorted({note["progress"] for note in told})
-            assert "".join(note["message"] for note in told) == ("" if token is None else "".join(text for text, _ in writes))
+            assert message["id"] == id_ and [note["progress"] for note in told] == sorted(
+                {note["progress"] for note in told}
+            )
+            assert "".join(note["message"] for note in told) == (
+                "" if token is None else "".join(text for text, _ in writes)
+            )
 
 
 @clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
 def test_req_bash_025_11_heartbeat():
     assert bash_tool.HEARTBEAT_S == 10
-    with Client(module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}) as client:
+    with Client(
+        module=variant(("HEARTBEAT_S = 10.0", "HEARTBEAT_S = 0.6")) / "bash_tool.py", timeouts={"grace_s": 3}
+    ) as client:
         begun = time.monotonic()
         client.begin("sleep 2.1", token="t")
         notes = []
         while "id" not in (message := client.receive()):
             notes.append((message["params"]["progress"], message["params"]["message"]))
-        most = (time.monotonic() - begun) / 0.6     # a busy machine takes longer, and hears more of it
+        most = (time.monotonic() - begun) / 0.6  # a busy machine takes longer, and hears more of it
         assert 2 <= len(notes) <= most and [n for n, _ in notes] == list(range(1, len(notes) + 1))
         assert all(re.fullmatch(r"\[still running after [0-9]+s\]", text) for _, text in notes)
         client.begin("for i in 1 2 3 4 5 6 7 8; do echo x; sleep 0.1; done", token="t")
@@ -4153,40 +5535,68 @@ def test_req_bash_025_11_heartbeat():
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
         client.request("ping")
         while "id" not in client.receive():
-            pass                # what was on its way
-        assert client.call("sleep 1.5")["isError"] is False and alive(number_in(Path("deaf")))      # ... and not a word of it any more
-        assert client.call("sleep 1")["isError"] is False          # nobody asked: the answer is the next message
+            pass  # what was on its way
+        assert client.call("sleep 1.5")["isError"] is False and alive(
+            number_in(Path("deaf"))
+        )  # ... and not a word of it any more
+        assert client.call("sleep 1")["isError"] is False  # nobody asked: the answer is the next message
 
 
 def hostile_messages():
     """Requests, and what is nearly one."""
     junk = json_values().filter(lambda value: not re.search("NaN|Infinity", json.dumps(value)))
-    keys = {"jsonrpc": st.sampled_from(["2.0"] * 6 + ["1.0", 2, None]), "id": st.integers() | st.text(max_size=4) | junk,
-            "method": st.sampled_from(["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]) | junk,
-            "params": st.fixed_dictionaries({}, optional={"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}) | junk,
-            "result": junk}
-    return st.fixed_dictionaries({}, optional=keys) | st.fixed_dictionaries({key: keys[key] for key in ("jsonrpc", "id", "method")}, optional={"params": keys["params"]}) | (
-        st.fixed_dictionaries({"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]})) | junk
+    keys = {
+        "jsonrpc": st.sampled_from(["2.0"] * 6 + ["1.0", 2, None]),
+        "id": st.integers() | st.text(max_size=4) | junk,
+        "method": st.sampled_from(
+            ["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]
+        )
+        | junk,
+        "params": st.fixed_dictionaries(
+            {}, optional={"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}
+        )
+        | junk,
+        "result": junk,
+    }
+    return (
+        st.fixed_dictionaries({}, optional=keys)
+        | st.fixed_dictionaries(
+            {key: keys[key] for key in ("jsonrpc", "id", "method")}, optional={"params": keys["params"]}
+        )
+        | (
+            st.fixed_dictionaries(
+                {"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]}
+            )
+        )
+        | junk
+    )
 
 
 def test_no_message_is_lost_at_the_end_of_input():
     """A client that has written all its requests into a pipe and closed it gets each answer, however late it reads."""
     messages = b"".join(b'{"jsonrpc": "2.0", "id": %d, "method": "ping"}\n' % n for n in range(5000))
-    with subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with subprocess.Popen(
+        [sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         writer = threading.Thread(target=lambda: (server.stdin.write(messages), server.stdin.close()))
         writer.start()
-        writer.join(1)      # the server has no room for more answers by then
+        writer.join(1)  # the server has no room for more answers by then
         answers = [json.loads(line)["id"] for line in server.stdout]
         writer.join()
     assert answers == list(range(5000))
 
 
-@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0" or ', ""))
+@clause("025.12", saboteur=('message.get("jsonrpc") != "2.0"\n', "False\n"))
 def test_req_bash_025_12_no_request():
     reached = set()
 
     def is_id(value):
-        return isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+        return (
+            isinstance(value, (str, int))
+            and not isinstance(value, bool)
+            or isinstance(value, float)
+            and value.is_integer()
+        )
 
     @given(hostile_messages())
     @settings(max_examples=300)
@@ -4195,11 +5605,21 @@ def test_req_bash_025_12_no_request():
         id_ = message["id"] if isinstance(message, dict) and is_id(message.get("id")) else None
         if isinstance(message, dict) and "method" not in message and "result" in message:
             kind, holds = "answer", answer is None
-        elif (not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str)
-                or "id" in message and id_ is None):
+        elif (
+            not isinstance(message, dict)
+            or message.get("jsonrpc") != "2.0"
+            or not isinstance(message.get("method"), str)
+            or "id" in message
+            and id_ is None
+        ):
             kind, holds = "none", isinstance(answer, dict) and answer["error"]["code"] == -32600 and answer["id"] == id_
         elif "id" in message:
-            kind, holds = "request", answer["id"] == id_ and ("result" in answer) != ("error" in answer) and answer.get("error", {}).get("code") != -32600
+            kind, holds = (
+                "request",
+                answer["id"] == id_
+                and ("result" in answer) != ("error" in answer)
+                and answer.get("error", {}).get("code") != -32600,
+            )
         else:
             kind, holds = "notification", answer is None or isinstance(answer, bash_tool.Withdrawal)
         assert holds, (kind, message, answer)
@@ -4208,14 +5628,27 @@ def test_req_bash_025_12_no_request():
 
     answers()
     assert reached == {"answer", "none", "request", "notification"}
-    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b'{"jsonrpc": "2.0", "id": 1, "method": "ping"',
-               b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'{"a": Infinity}', b"'ping'", b"\0"]
+    garbage = [
+        b"{nope",
+        b"\xff\xfe",
+        b"[" * 100000,
+        b'{"id": ' + b"9" * 5000 + b"}",
+        b"NaN",
+        b'{"jsonrpc": "2.0", "id": 1, "method": "ping"',
+        b"\xef\xbb\xbf{}",
+        "{}".encode("utf-16"),
+        b'{"a": Infinity}',
+        b"'ping'",
+        b"\0",
+    ]
     with Client(stderr=subprocess.PIPE) as client:
         for line in garbage:
             client.send(line)
             answer = client.receive()
-            assert (answer["error"]["code"], answer["id"]) == (-32700, None) and answer["error"]["message"].isprintable(), (line, answer)
-        client.send(b"", b"  \r")       # are nothing
+            assert (answer["error"]["code"], answer["id"]) == (-32700, None) and answer["error"][
+                "message"
+            ].isprintable(), (line, answer)
+        client.send(b"", b"  \r")  # are nothing
         client.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r')
         assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
         assert client.call("printf '\\303\\251\\342\\200\\250'")["content"][0]["text"] == "é\u2028"
@@ -4228,34 +5661,40 @@ def test_req_bash_025_12_no_request():
 @given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
-    alone = [answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)]
+    alone = [
+        answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)
+    ]
     with Client() as client:
         client.send(messages)
         tools = [answer for answer in alone if "tools" in answer.get("result", ())]
         for expected in alone:
             got = client.receive()
-            assert got == json.loads(json.dumps(expected)) or (got["id"] == expected["id"] and expected in tools)     # another directory
+            assert got == json.loads(json.dumps(expected)) or (
+                got["id"] == expected["id"] and expected in tools
+            )  # another directory
         client.send([])
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("self._line += first[:MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
+@clause("025.14", saboteur=("self._line += first[: MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
     assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
     with Client() as client:
-        room = bash_tool.MAX_MESSAGE_BYTES - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
-        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))     # just fits
+        room = bash_tool.MAX_MESSAGE_BYTES - len(
+            json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1))
+        )
+        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
         assert client.receive()["result"]["isError"] is False
         before = peak_bytes(client.process.pid)
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * (room + 1)}))
         answer = client.receive()
         assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "4MB" in answer["error"]["message"]
         for _ in range(64):
-            client.process.stdin.write(b"x" * 2 ** 20)
+            client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
         assert client.receive()["error"]["code"] == -32600 and client.ask("ping")
-        assert peak_bytes(client.process.pid) - before < 8 * 2 ** 20
+        assert peak_bytes(client.process.pid) - before < 8 * 2**20
 
 
 @clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
@@ -4267,19 +5706,18 @@ def test_req_bash_025_15_a_client_that_stops_reading():
         assert eventually(lambda: not any(map(alive, pids)))
         stdin, sent, line = client.process.stdin.fileno(), 0, json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
         os.set_blocking(stdin, False)
-        while sent < 32 * 2 ** 20 and select.select([], [stdin], [], 2.0)[1]:
-            sent += os.write(stdin, (line * 16)[sent % len(line):])
-        assert sent < 2 ** 20, "it went on reading"
+        while sent < 32 * 2**20 and select.select([], [stdin], [], 2.0)[1]:
+            sent += os.write(stdin, (line * 16)[sent % len(line) :])
+        assert sent < 2**20, "it went on reading"
         assert client.end() == 0
-    with Client() as client:                # not even the end of its input is seen here, but that nobody will ever read
+    with Client() as client:  # not even the end of its input is seen here, but that nobody will ever read
         client.begin("echo $$ > shell; yes", token=1)
         pid = number_in(Path("shell"))
         client.process.stdout.close()
         assert eventually(lambda: not alive(pid)) and client.process.wait(timeout=20) == 0
 
 
-@clause("025.16", saboteur=("stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr",
-                            "stdin=subprocess.DEVNULL, stderr"))
+@clause("025.16", saboteur=("        stdout=subprocess.DEVNULL,\n", ""))
 @needs_proc
 @needs_files
 def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
@@ -4289,15 +5727,21 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
         client.call("sleep 600 & disown; echo left")
         client.begin("echo $$ > shell; sleep 600")
         number_in(Path("shell"))
-        started = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in (os.getpid(), client.process.pid)]
+        started = [
+            pid
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+            if pid not in (os.getpid(), client.process.pid)
+        ]
         holders = []
         for pid in started:
             with contextlib.suppress(OSError):
-                holders += [pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire]
+                holders += [
+                    pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire
+                ]
         assert len(wire) == 2 and not holders, [command_line(pid) for pid in holders]
         client.process.stdin.close()
         while client.receive():
-            pass                # ends although the job lives on
+            pass  # ends although the job lives on
         assert all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
@@ -4306,40 +5750,75 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
 @clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
 def test_req_bash_025_17_an_id_in_use():
     with Client() as client:
-        for id_ in (5, "5"):            # these are two
-            client.send(request("tools/call", id_, name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"}))
+        for id_ in (5, "5"):  # these are two
+            client.send(
+                request(
+                    "tools/call",
+                    id_,
+                    name="bash",
+                    arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"},
+                )
+            )
         for id_ in (5, "5", 5.0):
             client.send(request("tools/call", id_, name="bash", arguments={"command": "echo second"}))
             answer = client.receive()
             assert (answer["id"], answer["error"]["code"]) == (id_, -32600)
         Path("go").touch()
-        assert {(a["id"], a["result"]["content"][0]["text"]) for a in (client.receive(), client.receive())} == {(5, "first\n"), ("5", "first\n")}
+        assert {(a["id"], a["result"]["content"][0]["text"]) for a in (client.receive(), client.receive())} == {
+            (5, "first\n"),
+            ("5", "first\n"),
+        }
         client.send(request("tools/call", 5, name="bash", arguments={"command": "echo again"}))
         assert client.receive()["result"]["content"][0]["text"] == "again\n"
 
 
-@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:",
-                            "if len(self._calls) > MAX_CALLS:"))
+@clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"))
 def test_req_bash_025_18_too_many_calls():
     assert bash_tool.MAX_CALLS == 64
-    with Client(module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}) as client:
+    with Client(
+        module=variant(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")) / "bash_tool.py", timeouts={"grace_s": 0.3}
+    ) as client:
         calls = [client.begin("sleep 600") for _ in range(3)]
         refused = client.call("echo fourth")
         assert refused["isError"]
-        assert refused["content"][0]["text"] == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+        assert (
+            refused["content"][0]["text"]
+            == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+        )
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
         assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
 
 
-COMMANDS = ["echo hi", ":", "exit 3", "seq 3000", "printf 'a\\377'", "kill -9 $$", "sleep 0.05; echo late", "exec sleep 600", "yes", "sleep 0.2 & echo left"]
+COMMANDS = [
+    "echo hi",
+    ":",
+    "exit 3",
+    "seq 3000",
+    "printf 'a\\377'",
+    "kill -9 $$",
+    "sleep 0.05; echo late",
+    "exec sleep 600",
+    "yes",
+    "sleep 0.2 & echo left",
+]
 
 
 def traffic():
     """Messages of a client: most are calls and their withdrawals, some are nonsense."""
     call = st.tuples(st.just("call"), st.sampled_from(COMMANDS) | st.integers(), st.booleans())
-    return st.lists(st.one_of(call, call, call, st.tuples(st.just("withdraw"), st.integers(1, 8)), st.tuples(st.just("method"), st.sampled_from(
-        ["ping", "tools/list", "server/discover", "x"])), st.tuples(st.just("hostile"), hostile_messages()), st.tuples(st.just("bytes"), st.binary(
-            max_size=30).filter(lambda line: line.strip() and b"\n" not in line))), min_size=1, max_size=25)
+    return st.lists(
+        st.one_of(
+            call,
+            call,
+            call,
+            st.tuples(st.just("withdraw"), st.integers(1, 8)),
+            st.tuples(st.just("method"), st.sampled_from(["ping", "tools/list", "server/discover", "x"])),
+            st.tuples(st.just("hostile"), hostile_messages()),
+            st.tuples(st.just("bytes"), st.binary(max_size=30).filter(lambda line: line.strip() and b"\n" not in line)),
+        ),
+        min_size=1,
+        max_size=25,
+    )
 
 
 @pytest.mark.soak
@@ -4356,13 +5835,18 @@ def test_protocol_soak():
 
     def resources():
         status = Path("/proc/%d/status" % client.process.pid).read_text()
-        return (int(re.search(r"VmRSS:\s+(\d+)", status).group(1)), int(re.search(r"Threads:\s+(\d+)", status).group(1)),
-                len(os.listdir("/proc/%d/fd" % client.process.pid)))
+        return (
+            int(re.search(r"VmRSS:\s+(\d+)", status).group(1)),
+            int(re.search(r"Threads:\s+(\d+)", status).group(1)),
+            len(os.listdir("/proc/%d/fd" % client.process.pid)),
+        )
 
     def key(id_):
         return json.dumps(id_)
 
-    with Client(timeouts={"default": 0.2, "grace_s": 0.2, "drain_idle_s": 0.05, "drain_total_s": 0.2}, stderr=subprocess.PIPE) as client:
+    with Client(
+        timeouts={"default": 0.2, "grace_s": 0.2, "drain_idle_s": 0.05, "drain_total_s": 0.2}, stderr=subprocess.PIPE
+    ) as client:
 
         @given(traffic())
         @settings(max_examples=40, database=None, phases=[Phase.generate])
@@ -4405,11 +5889,11 @@ def test_protocol_soak():
             assert len(set(may) & set(got)) == len([id_ for id_ in got if id_ in may])
 
         while time.monotonic() < end - max(seconds / 2, seconds - 60):
-            converse()              # until the arenas of what runs side by side have been made
+            converse()  # until the arenas of what runs side by side have been made
         before = resources()
         while goes_on():
             converse()
-        most = before[2] + bash_tool.IDLE_MOST      # a line to each idle supervisor
+        most = before[2] + bash_tool.IDLE_MOST  # a line to each idle supervisor
         assert eventually(lambda: resources()[1] <= 2 and resources()[2] <= most), (before, resources())
         grown = resources()[0] - before[0]
         assert client.end() == 0 and client.process.stderr.read() == b""
@@ -4423,13 +5907,27 @@ def test_protocol_soak():
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
-        for arguments in ({"command": "echo hi"}, {"command": "exit 3"}, {"command": "echo on; exec sleep 600"}, {"command": 1}):
+        for arguments in (
+            {"command": "echo hi"},
+            {"command": "exit 3"},
+            {"command": "echo on; exec sleep 600"},
+            {"command": 1},
+        ):
             assert set(client.ask("tools/call", name="bash", arguments=arguments)["result"]) == {"content", "isError"}
-    for words, value, on in ((["--structured"], None, True), (["--structured"], "0", True), ([], "1", True), ([], "", False)):
+    for words, value, on in (
+        (["--structured"], None, True),
+        (["--structured"], "0", True),
+        ([], "1", True),
+        ([], "", False),
+    ):
         env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
         with Client(*words, env=env) as client:
             assert ("structuredContent" in client.call(":")) == on
-    assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == cli("--structured", ":").returncode == 125
+    assert (
+        cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode
+        == cli("--structured", ":").returncode
+        == 125
+    )
 
 
 @given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
@@ -4444,14 +5942,18 @@ def test_req_bash_025_20_a_glimpse(count, character):
             text = message["params"]["message"]
             assert len(text.encode()) <= 8192 and "\ufffd" not in text
             told += text
-        skipped = sum(float(size) * {"KB": 1024, "B": 1}[unit] for size, unit in
-                      re.findall(r"\n\[live output skipped: at least ([\d.]+)(KB|B)\]\n", told))
+        skipped = sum(
+            float(size) * {"KB": 1024, "B": 1}[unit]
+            for size, unit in re.findall(r"\n\[live output skipped: at least ([\d.]+)(KB|B)\]\n", told)
+        )
         size = len(character.encode())
         assert abs(told.count(character) * size + skipped - count * size) <= 64 * (1 + told.count("skipped"))
         assert skipped or count * size <= 8192
 
 
-@pytest.mark.parametrize("level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)])
+@pytest.mark.parametrize(
+    "level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)]
+)
 @clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
 def test_req_bash_025_21_the_log(level, told):
     with Client() as client:
@@ -4463,17 +5965,22 @@ def test_req_bash_025_21_the_log(level, told):
             if told:
                 message = client.receive()
                 assert message["method"] == "notifications/message" and (
-                    message["params"]["level"], message["params"]["logger"]) == ("info", "bash_tool")
+                    message["params"]["level"],
+                    message["params"]["logger"],
+                ) == ("info", "bash_tool")
                 assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
             note = "[background process %d %s after " % (pid, how)
-            assert eventually(lambda: note in client.call("sleep 0.1")["content"][0]["text"])     # the model is told all the same
+            assert eventually(
+                lambda: note in client.call("sleep 0.1")["content"][0]["text"]
+            )  # the model is told all the same
             Path("go").unlink()
-        assert client.ask("ping")["result"] == {}       # and nothing comes twice
+        assert client.ask("ping")["result"] == {}  # and nothing comes twice
 
 
 @needs_proc
 def test_what_is_said_of_a_job():
     """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
+
     def record_of(job):
         with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
             return record.read()
@@ -4483,14 +5990,20 @@ def test_what_is_said_of_a_job():
         job = background(tool, "sleep 600 # what")
         known = record_of(job)
         assert before - 1 <= known.created <= time.time() + 1 and known.boot == bash_tool._boot() and not known.leftover
-        assert (known.command, known.pid, known.start) == ("sleep 600 # what", job.pid, bash_tool._member(job.pid).start)
+        assert (known.command, known.pid, known.start) == (
+            "sleep 600 # what",
+            job.pid,
+            bash_tool._member(job.pid).start,
+        )
         assert known.supervisor == [supervisor_of(job), bash_tool._member(supervisor_of(job)).start]
-        (note,) = tool.run("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done").notes
+        (note,) = tool.run(
+            "setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done"
+        ).notes
         assert ' "sh -c echo > begun; sleep 600; : toX"' in note
         (leftover,) = [one for one in tool.jobs() if one.pid != job.pid]
         assert record_of(leftover).leftover and leftover.kill()
         tool.run("env -i setsid sleep 600.5 & echo $! > one; env -i setsid sleep 600.5 & echo $! > two; sleep 0.3")
-        both = number_in("one"), number_in("two")           # the leftovers of one command are one job
+        both = number_in("one"), number_in("two")  # the leftovers of one command are one job
         (left,) = [one for one in tool.jobs() if one.status == "running" and one.pid != job.pid]
         assert left.pid == min(both) and all(map(alive, both)) and left.kill() and not any(map(alive, both))
         other = background(tool, "env -i setsid sleep 600.25 & echo $! > left; sleep 0.8")
@@ -4501,15 +6014,22 @@ def test_what_is_said_of_a_job():
         told = [bash_tool.ShownJob(job, n)._shown_bytes for n in range(7)]
         assert told == [0, 1, 2, 3, 3, 5, 6]
         captured = [bash_tool.ShownJob(job, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
-        assert captured == [bash_tool.Captured(b"", "é\n".encode(), 6, 2), bash_tool.Captured(b"", "é\n".encode(), 3, 1)]
+        assert captured == [
+            bash_tool.Captured(b"", "é\n".encode(), 6, 2),
+            bash_tool.Captured(b"", "é\n".encode(), 3, 1),
+        ]
         assert job.kill() and (record_of(job).at, record_of(job).noted) == (6, True)
         job = background(tool, "sleep 600")
         os.unlink(job.output_file[:-4] + ".job")
-        assert job.status == "running" and alive(job.pid)       # the processes are left to ask
+        assert job.status == "running" and alive(job.pid)  # the processes are left to ask
         os.killpg(job.pid, signal.SIGKILL)
         assert eventually(lambda: job.status != "running")
         failed = BashTool(shell="no-such-shell")
-        assert failed.run("x", mode="background").text == failed.run("x").text == "[system error: the shell no-such-shell was not found]"
+        assert (
+            failed.run("x", mode="background").text
+            == failed.run("x").text
+            == "[system error: the shell no-such-shell was not found]"
+        )
     os.mkdir("gone")
     with BashTool("gone", profile=keeping(0.5)) as tool:
         os.rmdir("gone")
@@ -4522,15 +6042,19 @@ def test_files_that_are_not_to_be_had(monkeypatch):
     as noted."""
     nowhere = bash_tool.StateDir.choose("/proc/none", "output-", False)
     assert bash_tool.Spool(nowhere).spill() == bash_tool.Saved(None, "No such file or directory", False)
-    scratch = nowhere.scratch()         # in memory, where no disk can be written to
+    scratch = nowhere.scratch()  # in memory, where no disk can be written to
     assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
     os.rmdir(scratch)
     with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
         notes = tool.run("sleep 600").notes
-        assert [note for note in notes if note.startswith("ended at its timeout, because it could not be recorded as a job (")]
+        assert [
+            note
+            for note in notes
+            if note.startswith("ended at its timeout, because it could not be recorded as a job (")
+        ]
     output = os.path.abspath("output-0123456789ab.log")
     with contextlib.closing(bash_tool.Record.create(output, {"pid": 77})) as record:
-        record.settle(bash_tool.Outcome("exited", 0), "")       # its output is no file
+        record.settle(bash_tool.Outcome("exited", 0), "")  # its output is no file
         assert record.read().noted and record.read().at == -1 and record.read().exit_code == 0
         really = bash_tool._open_own
 
@@ -4559,19 +6083,23 @@ def test_the_shell_is_looked_for_along_the_path():
     tool = found(third, first, second)
     assert tool.run("echo $FOUND").stdout == "first\n"
     os.unlink("first/sh-here")
-    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run("echo $FOUND", mode="background").stdout.startswith("second\n")
+    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run(
+        "echo $FOUND", mode="background"
+    ).stdout.startswith("second\n")
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
-    refused = "[system error: the shell sh-here could not be started: Permission denied]"       # third's is a folder
+    refused = "[system error: the shell sh-here could not be started: Permission denied]"  # third's is a folder
     assert tool.run(":").text == refused
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
 
 
 def test_an_interpreter_that_was_slow_is_tried_again_later():
     """One that has failed is not; one that brought no supervisor in time is, after SLOW_PYTHON_S seconds."""
+
     class Server:
         """A fork server that never brought a supervisor."""
+
         proved, identity, python, inherited = False, None, "/a/python", "everything"
         close = staticmethod(lambda: None)
 
@@ -4603,9 +6131,15 @@ def test_the_clock_of_a_run_starts_with_its_shell():
     assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
 
 
-@pytest.mark.parametrize("place", [
-    "            self._spawn()\n", "        action, until = next_action(", "                Run(self, run_id, plan, source, False).run()\n"],
-    ids=["before the spawn", "in the loop", "before the run"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "            self._spawn()\n",
+        "        action, until = next_action(",
+        "                Run(self, run_id, plan, source, False).run()\n",
+    ],
+    ids=["before the spawn", "in the loop", "before the run"],
+)
 def test_a_bug_is_told_as_one(place):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
     blank = len(place) - len(place.lstrip())
@@ -4656,11 +6190,15 @@ def test_a_cancel_among_many_calls():
             kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
             for id_ in cancelled:
                 client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-            answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)}
+            answers = {
+                answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)
+            }
             assert answers == dict.fromkeys(kept, "ok\n")
 
 
-@pytest.mark.parametrize("numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join)
+@pytest.mark.parametrize(
+    "numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
+)
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
     for full in (False, True):
@@ -4668,7 +6206,7 @@ def test_signals_of_a_busy_server(numbers):
             client.ask("ping")
             stdin, line = client.process.stdin.fileno(), json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
             os.set_blocking(stdin, False)
-            while full and select.select([], [stdin], [], 1.0)[1]:      # until it reads no more
+            while full and select.select([], [stdin], [], 1.0)[1]:  # until it reads no more
                 os.write(stdin, line)
             for number in numbers:
                 client.process.send_signal(getattr(signal, "SIG" + number))
@@ -4684,7 +6222,9 @@ def test_a_sink_that_does_not_block():
         theirs.setblocking(False)
         server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=theirs)
         for id_ in (1, 2):
-            server.stdin.write(json.dumps(request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})).encode() + b"\n")
+            server.stdin.write(
+                json.dumps(request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})).encode() + b"\n"
+            )
         server.stdin.flush()
         theirs.close()
         with ours.makefile("rb") as lines:
@@ -4694,19 +6234,22 @@ def test_a_sink_that_does_not_block():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)
-        shell = subprocess.Popen([sys.executable, str(TOOL), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs)
+        shell = subprocess.Popen(
+            [sys.executable, str(TOOL), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs
+        )
         theirs.close()
-        with ours.makefile("rb") as lines:      # the command line too
+        with ours.makefile("rb") as lines:  # the command line too
             assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3
     with open("/dev/full", "wb") as full:
         server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=full)
     server.stdin.write(json.dumps(request("ping")).encode() + b"\n")
     server.stdin.flush()
-    assert server.wait(timeout=20) == 0         # though its input is still open
+    assert server.wait(timeout=20) == 0  # though its input is still open
     server.stdin.close()
 
 
 # ---- 026 The library ---------------------------------------------------------------------------------------------------
+
 
 @clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
@@ -4720,8 +6263,10 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     for value in (-1, True, "3", 1.5):
         with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
             BashTool(max_jobs=value)
-    with pytest.raises(ValueError, match=re.escape(
-            'profile takes a row or one of "modes", "jobs", "streams", "guarded", got ') + "'Modes'"):
+    with pytest.raises(
+        ValueError,
+        match=re.escape('profile takes a row or one of "modes", "jobs", "streams", "guarded", got ') + "'Modes'",
+    ):
         BashTool(profile="Modes")
     with pytest.raises(ValueError, match="profile takes a row of PROFILES or its name, got None"):
         BashTool(profile=None)
@@ -4754,8 +6299,13 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
 
 
 @clause("026.3", saboteur=("env = {**env, **_encoded(request.env)}", "env = {**_encoded(request.env), **env}"))
-@given(st.sampled_from(["default", "background"]), st.dictionaries(
-    st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2ff))))
+@given(
+    st.sampled_from(["default", "background"]),
+    st.dictionaries(
+        st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]),
+        st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF)),
+    ),
+)
 @few
 def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     Path("sub").mkdir(exist_ok=True)
@@ -4768,7 +6318,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
             assert result.stdout.startswith("%s\n" % here) and result.exit_code == 0, result
             has = {"PAGER": "cat", "LANG": "C.UTF-8", "MY_TOKEN": "the tool's", "EMPTY": "unset", **own}
             assert (here / "told").read_bytes().decode().split("\0")[:4] == [has[name] for name in names.split()]
-    with pytest.MonkeyPatch.context() as patch:      # a variable of the call is passed: no note says that it is not
+    with pytest.MonkeyPatch.context() as patch:  # a variable of the call is passed: no note says that it is not
         patch.setenv("AN_API_KEY", "withheld")
         with BashTool() as tool:
             assert tool.run("echo $AN_API_KEY", env={"AN_API_KEY": "mine"}).text == "mine\n"
@@ -4783,12 +6333,20 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
 def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered():
     Path("file").write_text("")
     with BashTool() as tool:
-        for name, why in (("no such", "No such file or directory"), ("file", "Not a directory"),
-                          ("/proc/self/nothing", "No such file or directory"), ("x" * 300, "File name too long")):
+        for name, why in (
+            ("no such", "No such file or directory"),
+            ("file", "Not a directory"),
+            ("/proc/self/nothing", "No such file or directory"),
+            ("x" * 300, "File name too long"),
+        ):
             for mode in ("default", "background"):
                 result = tool.run("touch ran", mode=mode, cwd=name)
                 told = "the working directory %s cannot be entered (%s)" % (os.path.abspath(name), why)
-                assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]" % told)
+                assert (result.status, result.error, result.text) == (
+                    "failed",
+                    "cwd_missing",
+                    "[system error: %s]" % told,
+                )
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not os.path.exists("ran")
 
 
@@ -4804,8 +6362,11 @@ def test_input_that_is_no_text_costs_no_descriptor():
 
 
 @clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
-@given(st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
-       st.sampled_from(["bash", ["env", "bash"]]), st.sampled_from(["default", "background"]))
+@given(
+    st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
+    st.sampled_from(["bash", ["env", "bash"]]),
+    st.sampled_from(["default", "background"]),
+)
 @few
 def test_req_bash_026_5_standard_input(data, shell, mode):
     data = "ab" if isinstance(data, str) and re.search("[\ud800-\udfff]", data) else data
@@ -4813,10 +6374,13 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
     with BashTool(shell=shell) as tool:
         result = tool.run("cat >copy; ls /proc/self/fd | wc -l", mode=mode, stdin=data)
         assert eventually(lambda: os.path.getsize("copy") == len(sent))
-        assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result      # ls itself opens one
-        assert tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data).exit_code == 0 and shell != "bash" \
+        assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result  # ls itself opens one
+        assert (
+            tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data).exit_code == 0
+            and shell != "bash"
             or Path("copy").read_bytes() == sent
-        if shell == "bash":     # what opens its input anew, or reads it from its end, finds nothing else
+        )
+        if shell == "bash":  # what opens its input anew, or reads it from its end, finds nothing else
             assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
             assert Path("copy").read_bytes() == sent
 
@@ -4826,7 +6390,8 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
 def test_a_large_standard_input(shell):
     """64 MiB arrive, with no second copy in the host, in no argument and no file with a name; a command that does not read
     them is not held up, nor is a leftover that holds them."""
-    printed = in_host("""
+    printed = in_host(
+        """
         import hashlib, json, os, sys, threading, time
         from bash_tool import BashTool
         def peak():
@@ -4848,7 +6413,9 @@ def test_a_large_standard_input(shell):
         result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
                           stdin=(os.urandom(16).hex() + chr(10)) * 100000)
         print(json.dumps([*told, result.stdout]))
-    """, shell)
+    """,
+        shell,
+    )
     *large, (output, took_s), (seen) = json.loads(printed)
     assert all(right and more < 8 for right, more in large), large
     assert output == "no\n" and took_s < 20 and seen == "0\n0\n", printed
@@ -4856,15 +6423,20 @@ def test_a_large_standard_input(shell):
 
 # ---- 027 Jobs that tell ------------------------------------------------------------------------------------------------
 
-NEWS = re.compile(r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
-                  r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]")
+NEWS = re.compile(
+    r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
+    r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]"
+)
 
 
 def told_in(text):
     """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
-    return [(int(pid), how, json.loads(command), json.loads(last or "null")) for pid, how, command, last, _ in NEWS.findall(text)]
+    return [
+        (int(pid), how, json.loads(command), json.loads(last or "null"))
+        for pid, how, command, last, _ in NEWS.findall(text)
+    ]
 
 
 def in_profile(name, **changes):
@@ -4873,19 +6445,31 @@ def in_profile(name, **changes):
     return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
 
 
-@clause("027.1", saboteur=("        notes = (*self._jobs.told(draft), *outcome.notes)\n",
-                           "        notes = (*self._jobs.told(draft)[:1], *outcome.notes)\n"))
+@clause(
+    "027.1",
+    saboteur=(
+        "        notes = (*self._jobs.told(draft), *outcome.notes)\n",
+        "        notes = (*self._jobs.told(draft)[:1], *outcome.notes)\n",
+    ),
+)
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
-    cases = [("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
-             ("sleep 1.2", "completed", None), ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
-             ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
-             ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost")]
+    cases = [
+        ("echo out; sleep 1.2; echo 'last ]\"'; exit 3", "failed: exit status 3", 'last ]"'),
+        ("sleep 1.2", "completed", None),
+        ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
+        ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
+        ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost"),
+    ]
     with BashTool(profile=in_profile(name)) as tool:
         mode = {"mode": "background"} if name == "modes" else {}
-        for next_call, marks in (({"command": "false"}, "exit code"), ({"command": "true"}, ""), ({"nonsense": 1}, "nonsense"),
-                                 ({"command": "kill -9 $PPID"}, "")):
+        for next_call, marks in (
+            ({"command": "false"}, "exit code"),
+            ({"command": "true"}, ""),
+            ({"nonsense": 1}, "nonsense"),
+            ({"command": "kill -9 $PPID"}, ""),
+        ):
             with ThreadPoolExecutor(len(cases)) as pool:
                 started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
             assert not any(told_in(result.text) for result in started), started
@@ -4898,7 +6482,9 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             lines = result.text.splitlines()
             places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
             first = int(name == "modes" and lines[0].startswith(("[command ", "[system error")))
-            assert places == (list(range(first, first + 5)) if name == "modes" else list(range(len(lines) - 5, len(lines)))), lines
+            assert places == (
+                list(range(first, first + 5)) if name == "modes" else list(range(len(lines) - 5, len(lines)))
+            ), lines
             assert all(note[0] != "[" for note in result.notes) and len(result.notes) >= 5
             assert not told_in(tool.call({"command": "true"}).text)
 
@@ -4915,7 +6501,7 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
                 assert tool.call({"kill_pid": job.pid}).status == "exited"
             assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
         assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
-        assert "still running" in modes.run("sleep 0.6 >/dev/null 2>&1 &").text       # leftovers are not told
+        assert "still running" in modes.run("sleep 0.6 >/dev/null 2>&1 &").text  # leftovers are not told
         assert eventually(lambda: all(job.status != "running" for job in modes.jobs()))
         assert told_in(modes.run("true").text) == []
 
@@ -4954,7 +6540,11 @@ def test_twenty_jobs_end_while_four_threads_call(name):
             caller.join()
         told = [(when, *one) for when, text in texts for one in told_in(text)]
         told += [(time.monotonic(), *one) for one in told_in(tool.call({"command": "true"}).text)]
-        assert sorted(pid for _, pid, *_ in told) == sorted(pid for pid, _, _ in started) == sorted(job.pid for job in ended)
+        assert (
+            sorted(pid for _, pid, *_ in told)
+            == sorted(pid for pid, _, _ in started)
+            == sorted(job.pid for job in ended)
+        )
         for when, pid, how, command, last in told:
             ((_, text, due),) = [one for one in started if one[0] == pid]
             code = int(text.rpartition(" ")[2])
@@ -4962,25 +6552,42 @@ def test_twenty_jobs_end_while_four_threads_call(name):
             assert how == ("failed: exit status 1" if code else "completed")
 
 
-@clause("027.3", saboteur=("        if on_end is not None:\n            on_end(self) ", "        if False:\n            on_end(self) "))
+@clause(
+    "027.3",
+    saboteur=(
+        "        if on_end is not None:\n            on_end(self) ",
+        "        if False:\n            on_end(self) ",
+    ),
+)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @needs_proc
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
     seen = []
 
     def ends(job):
-        seen.append((job.pid, job.status, job.exit_code, job.read()[0], threading.current_thread() is not threading.main_thread()))
+        seen.append(
+            (
+                job.pid,
+                job.status,
+                job.exit_code,
+                job.read()[0],
+                threading.current_thread() is not threading.main_thread(),
+            )
+        )
         raise RuntimeError("of the host")
 
     with BashTool(on_job_end=ends) as tool:
         started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
         pids = [result.pid for result in started]
-        results = [tool.run("exit 1", mode="background"),       # it was over before the answer
-                   tool.run("sleep 0.4 >/dev/null 2>&1 &")]     # leftovers
+        results = [
+            tool.run("exit 1", mode="background"),  # it was over before the answer
+            tool.run("sleep 0.4 >/dev/null 2>&1 &"),
+        ]  # leftovers
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
-            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)]
+            (pid, "exited", n, "%d\n\n\n[background process %s]\n" % (n, note(n)), True) for n, pid in enumerate(pids)
+        ]
         told = [one for result in (*started, *results, tool.run("true")) for one in told_in(result.text)]
         assert sorted(one[0] for one in told) == sorted(pids) and tool.run("echo hi").text == "hi\n"
     assert not eventually(lambda: len(seen) > 3, 0.3)
@@ -4997,12 +6604,12 @@ def test_req_bash_027_4_waiting_for_jobs():
         assert tool.wait(timeout_s=0) == [] and tool.wait(jobs[:1], timeout_s=0.1) == []
         assert tool.wait(jobs, any=True, timeout_s=20) == jobs[1:2] and tool.wait(jobs[1:], timeout_s=20) == jobs[1:]
         assert time.monotonic() - begun < 10 and tool.wait(any=True, timeout_s=0.1) == []
-        others = BashTool(state_dir="state").jobs()         # the same jobs, of another tool: by their records
+        others = BashTool(state_dir="state").jobs()  # the same jobs, of another tool: by their records
         assert {job.pid for job in tool.wait(others, any=True, timeout_s=20)} == {job.pid for job in jobs[1:]}
         threading.Timer(0.3, jobs[0].kill).start()
         assert tool.wait(timeout_s=20) == jobs[:1] and tool.wait() == []
         assert tool.wait([]) == [] and tool.wait([], any=True) == []
-        assert len(told_in(tool.run("true").text)) == 3     # to wait is not to be told
+        assert len(told_in(tool.run("true").text)) == 3  # to wait is not to be told
 
 
 @clause("027.5", saboteur=("complete = len(part) if ended and not data else", "complete = len(part) if not data else"))
@@ -5014,22 +6621,34 @@ def test_req_bash_027_5_waiting_for_a_line():
             if job.status == "running" and not Path("later").exists():
                 assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
                 Path("later").write_text("")
-            assert job.wait(20, until="first") == "first" and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            assert (
+                job.wait(20, until="first") == "first"
+                and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
+            )
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
-            assert job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"   # the note is no output
+            assert (
+                job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"
+            )  # the note is no output
             assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
         running = background(tool, "seq 30000; echo x; sleep 600")
         assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
         assert running.kill() and running.wait(20, until="x") == "x"
 
 
-@clause("027.6", saboteur=("            if underway is not None:\n                del self._calls[underway.call.id]\n",
-                           "            if underway is not None:\n                del self._calls[underway.call.id]\n"
-                           "                message = self._final_message(underway, message)\n"))
+@clause(
+    "027.6",
+    saboteur=(
+        "            if underway is not None:\n                del self._calls[underway.call.id]\n",
+        "            if underway is not None:\n                del self._calls[underway.call.id]\n"
+        "                message = self._final_message(underway, message)\n",
+    ),
+)
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
-    with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:      # a job ends while a call runs that is then withdrawn
+    with Client(
+        timeouts={"default": 60, "grace_s": 0.5}
+    ) as client:  # a job ends while a call runs that is then withdrawn
         client.ask("logging/setLevel", level="info")
         pid = client.start("until [ -e go ]; do sleep 0.05; done")
         number = client.begin("touch go; echo $$ > withdrawn; sleep 50")
@@ -5047,7 +6666,7 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
             pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
             told += told_in(text)
         for _ in range(60):
-            if name == "modes":     # withdrawn: its answer is never sent
+            if name == "modes":  # withdrawn: its answer is never sent
                 number = client.begin("sleep 0.2")
                 client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
             told += told_in(client.call("true")["content"][0]["text"])
@@ -5066,8 +6685,11 @@ def test_a_server_is_started_asked_and_stopped():
         job = tool.job(tool.run(server, mode="background").pid)
         line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
         port = re.search(r"port (\d+)", line).group(1)
-        asked = tool.run("%s -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).status)' http://127.0.0.1:%s/" % (
-            shlex.quote(sys.executable), port), env={"no_proxy": "*"})
+        asked = tool.run(
+            "%s -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).status)' http://127.0.0.1:%s/"
+            % (shlex.quote(sys.executable), port),
+            env={"no_proxy": "*"},
+        )
         assert asked.stdout == "200\n" and not asked.notes, asked
         assert job.wait(5, until="GET / HTTP") and tool.run("kill -9 -%d; sleep 0.5" % job.pid).exit_code == 0
         assert job.wait(20)
@@ -5077,9 +6699,15 @@ def test_a_server_is_started_asked_and_stopped():
 
 def test_help_is_short_enough_to_read():
     """What `help` prints holds no row of data; each option, field and method has its words."""
-    text = subprocess.run([sys.executable, "-c", "import bash_tool; help(bash_tool)"], stdout=subprocess.PIPE, timeout=60,
-                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")).stdout.decode()
-    assert text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
+    text = subprocess.run(
+        [sys.executable, "-c", "import bash_tool; help(bash_tool)"],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat"),
+    ).stdout.decode()
+    assert (
+        text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
+    )
     for field in dataclasses.fields(bash_tool.Profile):
         assert re.search(r"^ +%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
     for option in list(inspect.signature(BashTool).parameters):
@@ -5088,14 +6716,30 @@ def test_help_is_short_enough_to_read():
         for name, member in vars(owner).items():
             if not name.startswith("_") and (callable(member) or isinstance(member, property)):
                 assert member.__doc__, name
-    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {"pid", "command", "output_file", "created"}
-    assert public == {"pid", "command", "output_file", "created", "duration_s", "total_bytes", "status", "exit_code",
-                      "read", "wait", "kill"}
+    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {
+        "pid",
+        "command",
+        "output_file",
+        "created",
+    }
+    assert public == {
+        "pid",
+        "command",
+        "output_file",
+        "created",
+        "duration_s",
+        "total_bytes",
+        "status",
+        "exit_code",
+        "read",
+        "wait",
+        "kill",
+    }
 
 
 # ---- Jobs as a whole: random acts on real jobs, and what a simple model says of them ---------------------------------
 
-TRAPS = {"": 143, "trap '' TERM; ": 137, "trap 'echo bye; exit 5' TERM; ": 5}      # how a shell ends that the tool kills
+TRAPS = {"": 143, "trap '' TERM; ": 137, "trap 'echo bye; exit 5' TERM; ": 5}  # how a shell ends that the tool kills
 NO_CHILD, IN_GROUP, ESCAPED = "", "sleep 600 & child=$!; ", "setsid sleep 600 >/dev/null 2>&1 & child=$!; "
 SPOKEN = "é€\n".encode()
 DYING_AGENT = """
@@ -5124,7 +6768,7 @@ def birth(pid):
 
 def record_beside(output):
     """The path of the record of the job with this output file."""
-    return output[:-len(".log")] + ".job"
+    return output[: -len(".log")] + ".job"
 
 
 def holders(folder):
@@ -5179,7 +6823,9 @@ class Puppet:
     def meet(self, path):
         """Finds out who it is, once it says so."""
         self.path = path
-        assert eventually(lambda: Path(self.fifo + ".pid").exists() and Path(self.fifo + ".pid").read_text().endswith("\n"))
+        assert eventually(
+            lambda: Path(self.fifo + ".pid").exists() and Path(self.fifo + ".pid").read_text().endswith("\n")
+        )
         pid, child = map(int, Path(self.fifo + ".pid").read_text().split())
         self.pid, self.live["shell"] = pid, (pid, birth(pid))
         if child:
@@ -5201,11 +6847,16 @@ class Puppet:
     def end(self, code, status="exited", how=""):
         """Its shell has ended, or who ran it: what is known of it does not change any more."""
         if self.status != "running" or self.kind == "leftover" and status == "exited" and self.live:
-            return self             # all that a command left is one job
+            return self  # all that a command left is one job
         if self.kind == "leftover" and status == "exited":
             code, how = None, "error: exit status unknown"
-        how = how or ("failed: signal: %d (%s)" % (code - 128, signal.Signals(code - 128).name) if code > 128 else
-                      "failed: exit status: %d" % code if code else "completed")
+        how = how or (
+            "failed: signal: %d (%s)" % (code - 128, signal.Signals(code - 128).name)
+            if code > 128
+            else "failed: exit status: %d" % code
+            if code
+            else "completed"
+        )
         if status == "exited" and "child" in self.live:
             how += '; still running: %d "sleep 600"' % self.live["child"][0]
             self.lingers = True
@@ -5234,12 +6885,15 @@ class Puppet:
 
 def step(**draws):
     """A rule; the state is sound again once the invariant has been looked at."""
+
     def deco(act):
         @functools.wraps(act)
         def acted(self, **given):
             self.sound = False
             return act(self, **given)
+
         return rule(**draws)(acted)
+
     return deco
 
 
@@ -5282,12 +6936,25 @@ class JobsMachine(RuleBasedStateMachine):
         assert eventually(lambda: tasks() == 1)
         self.before = len(descriptors()), tasks(), children()
         self.folder = tempfile.mkdtemp(dir=os.getcwd())
-        self.state, self.puppets, self.count, self.spoilt, self.sound = self.folder + "/state", [], itertools.count(), None, True
+        self.state, self.puppets, self.count, self.spoilt, self.sound = (
+            self.folder + "/state",
+            [],
+            itertools.count(),
+            None,
+            True,
+        )
         os.mkfifo(self.folder + "/stranger")
-        self.stranger = subprocess.Popen(        # it writes down each signal that it gets
-            ["bash", "-c", "trap 'echo > said' TERM CONT HUP INT QUIT; exec 3<>stranger; echo > up; "
-             "while :; do read -r x <&3; done"],
-            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.stranger = subprocess.Popen(  # it writes down each signal that it gets
+            [
+                "bash",
+                "-c",
+                "trap 'echo > said' TERM CONT HUP INT QUIT; exec 3<>stranger; echo > up; "
+                "while :; do read -r x <&3; done",
+            ],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
         self.tools = [self.tool(0), self.tool(1)]
         assert eventually(lambda: os.path.exists(self.folder + "/up"))
 
@@ -5297,7 +6964,7 @@ class JobsMachine(RuleBasedStateMachine):
         return Hearing(self.folder, state_dir=self.state, profile=dataclasses.replace(profile, grace_s=0.3), max_jobs=2)
 
     def puppet(self, kind, trap, child, owner=None):
-        child = ESCAPED if kind == "leftover" and child == IN_GROUP else child   # who held the output would be the job
+        child = ESCAPED if kind == "leftover" and child == IN_GROUP else child  # who held the output would be the job
         return Puppet("%s/%d" % (self.folder, next(self.count)), kind, trap, child, owner)
 
     def some(self, which, *conditions):
@@ -5310,11 +6977,13 @@ class JobsMachine(RuleBasedStateMachine):
 
     def start(self, command, look_s, **options):
         """A background start with a look of its own length, and the jobs that count against the bound on them."""
-        counted = [puppet for puppet in self.puppets if puppet.started_by is self.tools[0] and puppet.status == "running"]
+        counted = [
+            puppet for puppet in self.puppets if puppet.started_by is self.tools[0] and puppet.status == "running"
+        ]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bash_tool, "LOOK_S", look_s)
             result = self.tools[0].run(command, mode="background", **options)
-            end = time.monotonic() + 10     # a tool hears of an end a moment after the record says it
+            end = time.monotonic() + 10  # a tool hears of an end a moment after the record says it
             while len(counted) < self.tools[0].max_jobs and result.error == "too_many_jobs" and time.monotonic() < end:
                 time.sleep(0.01)
                 result = self.tools[0].run(command, mode="background", **options)
@@ -5331,7 +7000,9 @@ class JobsMachine(RuleBasedStateMachine):
         """Something is there from the start: it is jobs that this is about."""
         self.sound = False
         self.start_in_background(trap=trap, child=child, limited=False)
-        self.leave_behind(n=n, trap="", child=child) if kind == "left" else self.keep_after_its_timeout(n=n, trap="", child=child)
+        self.leave_behind(n=n, trap="", child=child) if kind == "left" else self.keep_after_its_timeout(
+            n=n, trap="", child=child
+        )
         self.as_the_model_says()
 
     @step(limited=st.sampled_from([False, False, False, True]), **PUPPETS)
@@ -5364,7 +7035,9 @@ class JobsMachine(RuleBasedStateMachine):
     def keep_after_its_timeout(self, n, trap, child):
         puppet = self.puppet("attached", trap, child, self.tools[n])
         tool = self.tools[n]
-        result = tool.call({"command": puppet.command, "timeout": 100}) if n else tool.run(puppet.command, timeout_s=0.1)
+        result = (
+            tool.call({"command": puppet.command, "timeout": 100}) if n else tool.run(puppet.command, timeout_s=0.1)
+        )
         assert (result.status, result.is_error) == ("running", False), result
         self.puppets.append(puppet.meet(result.output_file))
         puppet.told = result.total_bytes if n else 0
@@ -5384,13 +7057,15 @@ class JobsMachine(RuleBasedStateMachine):
     def an_agent_dies(self, kind, trap, child):
         puppet = self.puppet(kind, trap, child)
         mode, timeout_s = "background" if kind == "detached" else "default", 0.1 if kind == "attached" else 20
-        path = dying_host(DYING_AGENT, json.dumps([self.state, puppet.fifo + ".pid", puppet.command, mode, timeout_s])).strip()
-        if kind == "leftover":      # a short output names no file of its own: the job does
+        path = dying_host(
+            DYING_AGENT, json.dumps([self.state, puppet.fifo + ".pid", puppet.command, mode, timeout_s])
+        ).strip()
+        if kind == "leftover":  # a short output names no file of its own: the job does
             pid = int(Path(puppet.fifo + ".pid").read_text().split()[0])
             path = BashTool(state_dir=self.state).job(pid).output_file
         self.puppets.append(puppet.meet(path))
         puppet.hosted = False
-        if kind == "attached":      # its supervisor ends it, and says so
+        if kind == "attached":  # its supervisor ends it, and says so
             puppet.be_killed(status="cancelled", how="failed: cancelled")
             puppet.exit_code = None
 
@@ -5398,9 +7073,13 @@ class JobsMachine(RuleBasedStateMachine):
     def cancel_in_the_middle(self, start, n, trap, child):
         puppet = self.puppet("detached", trap, child)
         cancel = cancelled_when(puppet.fifo + ".pid")
-        result = self.start(puppet.command, 5.0, cancel=cancel) if start else self.tools[n].run(puppet.command, cancel=cancel)
+        result = (
+            self.start(puppet.command, 5.0, cancel=cancel)
+            if start
+            else self.tools[n].run(puppet.command, cancel=cancel)
+        )
         if result is None:
-            Path(puppet.fifo + ".pid").touch()      # for who waits to cancel it
+            Path(puppet.fifo + ".pid").touch()  # for who waits to cancel it
             return
         shown = "up\nbye\n" if "bye" in trap else "up\n"
         assert (result.status, result.exit_code, result.pid) == ("cancelled", None, None), result
@@ -5408,7 +7087,7 @@ class JobsMachine(RuleBasedStateMachine):
         puppet.meet(None).be_killed(status="cancelled", how="failed: cancelled")
         puppet.exit_code = None
         assert not self.survivors(puppet)
-        if start:                   # it did begin: it is listed as what it became
+        if start:  # it did begin: it is listed as what it became
             puppet.path = BashTool(state_dir=self.state).job(puppet.pid).output_file
             self.puppets.append(puppet)
 
@@ -5419,14 +7098,17 @@ class JobsMachine(RuleBasedStateMachine):
     def speak(self, which, cut, between):
         """A character or two and the end of a line, in two pieces; who looks in between sees no half of one."""
         puppet = self.some(which, stands)
-        if puppet.status == "lost":         # nothing reads it any more
+        if puppet.status == "lost":  # nothing reads it any more
             puppet.obey("echo x; echo y")
             puppet.die("shell")
             return
         for piece in (SPOKEN[:cut], SPOKEN[cut:]):
             puppet.obey("printf '%s'" % "".join("\\%03o" % byte for byte in piece))
             puppet.said += piece
-            assert eventually(lambda: Path(puppet.path).read_bytes() == puppet.said, PATIENCE_S), (puppet.path, puppet.said)
+            assert eventually(lambda: Path(puppet.path).read_bytes() == puppet.said, PATIENCE_S), (
+                puppet.path,
+                puppet.said,
+            )
             if between != "nobody":
                 self.look(which=self.puppets[::-1].index(puppet), how=between)
 
@@ -5440,7 +7122,10 @@ class JobsMachine(RuleBasedStateMachine):
             assert (text, following) == job.read(puppet.offset) and following >= puppet.offset
             assert job.wait(0) is (puppet.status != "running"), puppet.path
             puppet.pieces, puppet.offset = [*puppet.pieces, text], following
-            assert puppet.whole().decode("utf-8", "replace").startswith("".join(puppet.pieces)), (puppet.pieces, puppet.whole())
+            assert puppet.whole().decode("utf-8", "replace").startswith("".join(puppet.pieces)), (
+                puppet.pieces,
+                puppet.whole(),
+            )
         else:
             answer = self.tools[1].call({"check_pid": puppet.pid})
             self.told(puppet, answer)
@@ -5450,15 +7135,21 @@ class JobsMachine(RuleBasedStateMachine):
         is_ = answer.is_error, answer.status, answer.exit_code, answer.pid
         assert is_ == (False, puppet.status, puppet.exit_code, puppet.pid), answer
         if puppet.status == "running":
-            text = puppet.said[puppet.told:].decode("utf-8", "ignore")      # a half character is for the next time
+            text = puppet.said[puppet.told :].decode("utf-8", "ignore")  # a half character is for the next time
             puppet.told += len(text.encode())
             count = text.count("\n") + (text[-1:] not in ("", "\n"))
             text = text[:-1] if text.endswith("\n") else text
             told = "[Process %d still running.\n\nNew output since last check (%d lines):\n%s\n\nFull output: %s]"
             assert answer.text.startswith(told % (puppet.pid, count, text, puppet.path)), answer
         else:
-            how = "exited with code %d" % puppet.exit_code if puppet.exit_code is not None else "ended, exit code " + {
-                "cancelled": "none (cancelled)", "timed_out": "none (timed out after 0.8s)"}.get(puppet.status, "unknown")
+            how = (
+                "exited with code %d" % puppet.exit_code
+                if puppet.exit_code is not None
+                else "ended, exit code "
+                + {"cancelled": "none (cancelled)", "timed_out": "none (timed out after 0.8s)"}.get(
+                    puppet.status, "unknown"
+                )
+            )
             said = puppet.text()
             assert answer.text.startswith("[Process %d %s" % (puppet.pid, how)), answer
             assert "ut:\n%s\n\n" % (said[:-1] if said.endswith("\n") else said) in answer.text, answer
@@ -5501,7 +7192,7 @@ class JobsMachine(RuleBasedStateMachine):
     def kill_from_a_shell(self, which):
         puppet = self.some(which, stands)
         assert self.tools[0].run("kill -9 -%d" % puppet.group).stdout == ""
-        puppet.die("shell", *(["child"] if puppet.kind != "leftover" else []))      # with a job's shell goes the rest
+        puppet.die("shell", *(["child"] if puppet.kind != "leftover" else []))  # with a job's shell goes the rest
         puppet.end(137)
 
     @precondition(lambda self: self.takes())
@@ -5547,7 +7238,9 @@ class JobsMachine(RuleBasedStateMachine):
     def differences(self):
         """What is not as the model says."""
         found, held = [], holders(self.state)
-        listings = [{job.output_file: job for job in tool.jobs()} for tool in (*self.tools, BashTool(state_dir=self.state))]
+        listings = [
+            {job.output_file: job for job in tool.jobs()} for tool in (*self.tools, BashTool(state_dir=self.state))
+        ]
         if any(sorted(listing) != sorted(puppet.path for puppet in self.puppets) for listing in listings):
             found.append(("listed", listings))
         for n, puppet in enumerate(self.puppets):
@@ -5582,7 +7275,10 @@ class JobsMachine(RuleBasedStateMachine):
             if self.sound:
                 for puppet in self.puppets:
                     text, _ = bash_tool.Job(puppet.path).read(puppet.offset)
-                    assert "".join(puppet.pieces) + text == puppet.whole().decode("utf-8", "replace"), (puppet.pieces, text)
+                    assert "".join(puppet.pieces) + text == puppet.whole().decode("utf-8", "replace"), (
+                        puppet.pieces,
+                        text,
+                    )
                 for n in (0, 1):
                     self.restart(n=n)
                 self.as_the_model_says()
@@ -5596,56 +7292,94 @@ class JobsMachine(RuleBasedStateMachine):
                     os.kill(pid, signal.SIGKILL)
         if self.sound:
             left = self.before, descriptors(), tasks(), children()
-            assert eventually(lambda: len(descriptors()) <= self.before[0] and (tasks(), children()) == self.before[1:]), left
+            assert eventually(
+                lambda: len(descriptors()) <= self.before[0] and (tasks(), children()) == self.before[1:]
+            ), left
 
 
 WALKS = settings(max_examples=40 if THOROUGH else 3, stateful_step_count=10, database=None, phases=[Phase.generate])
-NEWEST = 720720         # of however many up to 16, when `which` chooses among all
-TOUR = [    # once everything, so that no luck is needed
+NEWEST = 720720  # of however many up to 16, when `which` chooses among all
+TOUR = [  # once everything, so that no luck is needed
     ("begins", dict(kind="kept", n=1, trap="", child=ESCAPED)),
     ("start_in_background", dict(trap="trap '' TERM; ", child=IN_GROUP, limited=False)),
-    ("fail_within_the_look", dict(case=("echo up; exit 3", 3))), ("speak", dict(which=0, cut=1, between="reads")),
-    ("speak", dict(which=1, cut=4, between="checks")), ("kill_the_supervisor", dict(which=0)),
-    ("fail_within_the_look", dict(case=("echo up; exit 3", 3))), ("ask_about_a_stranger", dict(verb="kill_pid")),
+    ("fail_within_the_look", dict(case=("echo up; exit 3", 3))),
+    ("speak", dict(which=0, cut=1, between="reads")),
+    ("speak", dict(which=1, cut=4, between="checks")),
+    ("kill_the_supervisor", dict(which=0)),
+    ("fail_within_the_look", dict(case=("echo up; exit 3", 3))),
+    ("ask_about_a_stranger", dict(verb="kill_pid")),
     ("start_in_background", dict(trap="trap 'echo bye; exit 5' TERM; ", child=NO_CHILD, limited=False)),
-    ("kill", dict(which=1, how="tool")), ("an_agent_dies", dict(kind="attached", trap="", child=IN_GROUP)),
-    ("an_agent_dies", dict(kind="detached", trap="", child=NO_CHILD)), ("leave_behind", dict(n=1, trap="", child=ESCAPED)),
-    ("kill_from_a_shell", dict(which=0)), ("exit", dict(which=0, code=0)), ("exit", dict(which=2, code=3)),
-    ("give_its_number_again", dict(which=0, reboot=True)), ("kill", dict(which=9, how="pid")), ("restart", dict(n=1)),
-    ("kill", dict(which=2, how="file")), ("cancel_in_the_middle", dict(start=True, n=0, trap="", child=ESCAPED)),
-    ("an_agent_dies", dict(kind="detached", trap="", child=IN_GROUP)), ("kill_the_supervisor", dict(which=0)),
-    ("kill", dict(which=0, how="file")), ("give_its_number_again", dict(which=0, reboot=True)),
-    ("kill", dict(which=NEWEST, how="pid")), ("keep_after_its_timeout", dict(n=0, trap="", child=IN_GROUP)),
-    ("restart", dict(n=0)), ("start_in_background", dict(trap="", child=ESCAPED, limited=False)),
-    ("exit", dict(which=0, code=0)), ("kill", dict(which=NEWEST, how="file"))]
+    ("kill", dict(which=1, how="tool")),
+    ("an_agent_dies", dict(kind="attached", trap="", child=IN_GROUP)),
+    ("an_agent_dies", dict(kind="detached", trap="", child=NO_CHILD)),
+    ("leave_behind", dict(n=1, trap="", child=ESCAPED)),
+    ("kill_from_a_shell", dict(which=0)),
+    ("exit", dict(which=0, code=0)),
+    ("exit", dict(which=2, code=3)),
+    ("give_its_number_again", dict(which=0, reboot=True)),
+    ("kill", dict(which=9, how="pid")),
+    ("restart", dict(n=1)),
+    ("kill", dict(which=2, how="file")),
+    ("cancel_in_the_middle", dict(start=True, n=0, trap="", child=ESCAPED)),
+    ("an_agent_dies", dict(kind="detached", trap="", child=IN_GROUP)),
+    ("kill_the_supervisor", dict(which=0)),
+    ("kill", dict(which=0, how="file")),
+    ("give_its_number_again", dict(which=0, reboot=True)),
+    ("kill", dict(which=NEWEST, how="pid")),
+    ("keep_after_its_timeout", dict(n=0, trap="", child=IN_GROUP)),
+    ("restart", dict(n=0)),
+    ("start_in_background", dict(trap="", child=ESCAPED, limited=False)),
+    ("exit", dict(which=0, code=0)),
+    ("kill", dict(which=NEWEST, how="file")),
+]
 
 
-@fault("jobs_machine-5", saboteur=("            if job.pid:\n",
-                                   '            if job.pid and job.status != "lost":\n'))
-@fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)",
-                                   "return text, len(data)"))
-@fault("jobs_machine-1", saboteur=("_write_all(fd, text[len(there):] if text.startswith(there) else text)",
-                                   "_write_all(fd, text + text)"))
-@fault("jobs_machine-10", saboteur=("        while self._is_supervised():\n            passed_s",
-                                    "        while self.status == \"running\" and self._is_supervised():\n"
-                                    "            passed_s"))
-@fault("jobs_machine-9", saboteur=("        if self.plan.background:\n            self.detach()\n",
-                                   "        self.detach()\n        if self.plan.background:\n            pass\n"))
-@fault("jobs_machine-8", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
-                                   "if PROC is None or known.pid < 2:\n        return []"))
+@fault("jobs_machine-5", saboteur=("            if job.pid:\n", '            if job.pid and job.status != "lost":\n'))
+@fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)", "return text, len(data)"))
+@fault(
+    "jobs_machine-1",
+    saboteur=("_write_all(fd, text[len(there) :] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
+)
+@fault(
+    "jobs_machine-10",
+    saboteur=(
+        "        while self._is_supervised():\n            passed_s",
+        "        while self.status == \"running\" and self._is_supervised():\n            passed_s",
+    ),
+)
+@fault(
+    "jobs_machine-9",
+    saboteur=(
+        "        if self.plan.background:\n            self.detach()\n",
+        "        self.detach()\n        if self.plan.background:\n            pass\n",
+    ),
+)
+@fault(
+    "jobs_machine-8",
+    saboteur=(
+        "if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
+        "if PROC is None or known.pid < 2:\n        return []",
+    ),
+)
 @fault("jobs_machine-7", saboteur=("self._shown_bytes = self._shown_up_to(shown_bytes)", "self._shown_bytes = 0"))
 @fault("jobs_machine-6", saboteur=("if other < place]", "if other < place and job is None]"))
-@fault("jobs_machine-4", saboteur=("            self._attached.add(exchange)\n",
-                                   "            self._attached.discard(exchange)\n"))
-@fault("jobs_machine-2", saboteur=("if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
-                                   "if PROC is None or known.boot != _boot() or known.status == \"lost\":\n"
-                                   "        return []"))
+@fault(
+    "jobs_machine-4",
+    saboteur=("            self._attached.add(exchange)\n", "            self._attached.discard(exchange)\n"),
+)
+@fault(
+    "jobs_machine-2",
+    saboteur=(
+        "if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
+        "if PROC is None or known.boot != _boot() or known.status == \"lost\":\n        return []",
+    ),
+)
 @needs_files
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
     """Whatever happens to jobs, in whatever order: each is listed as what it is, has one note of its end, tells all that it said
     and nothing twice, lives exactly as long as it should, and no stranger is signalled."""
-    BashTool().run(":")         # what is made once for all is there
+    BashTool().run(":")  # what is made once for all is there
     machine = JobsMachine()
     try:
         for name, given in TOUR:
@@ -5671,6 +7405,7 @@ def test_jobs_machine_soak():
 
 # ---- Reports from other tools that no single clause says --------------------------------------------------------------
 
+
 @needs_proc
 def test_a_timeout_with_an_unreachable_holder():
     """A holder of the output that nothing else tells of is found by that; a forked copy of the host, which holds the
@@ -5689,14 +7424,18 @@ def test_only_the_monotonic_clock_decides():
     """Wall-clock time is written down for people; no deadline is made of it."""
     lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
     assert len(lines) == 3 and '"created": time.time()' in lines[0]
-    assert lines[1:] == ["return max(0.0, time.time() - known.created)",
-                         "record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)"]
+    assert lines[1:] == [
+        "return max(0.0, time.time() - known.created)",
+        "record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)",
+    ]
 
 
 def test_git_leaves_no_lock():
     """git, interrupted while it holds index.lock, takes it away."""
     with BashTool(profile=tiny(default=60, grace=15)) as tool:
-        tool.run("git init -q r && cd r && git config user.name a && git config user.email b && echo x > f && git add f")
+        tool.run(
+            "git init -q r && cd r && git config user.name a && git config user.email b && echo x > f && git add f"
+        )
         hook = "cd r && printf '#!/bin/sh\\ntouch ../begun; sleep 600\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -qam m"
         result = tool.run(hook, cancel=cancelled_when("begun"))
         assert result.status == "cancelled" and not Path("r/.git/index.lock").exists()
@@ -5714,8 +7453,9 @@ def test_an_editor_by_accident(nothing_is_left):
 def test_reopened_output_keeps_what_was_written():
     """A command that opens /dev/stderr again truncates nothing."""
     with BashTool() as tool:
-        assert tool.run("echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr").text == (
-            "one\ntwo\nthree\nfour\nfour\n")
+        assert tool.run(
+            "echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr"
+        ).text == ("one\ntwo\nthree\nfour\nfour\n")
 
 
 def test_a_leading_dash_is_no_option():
@@ -5748,7 +7488,16 @@ def test_a_thousand_calls():
             cancel = Cancel()
             threading.Timer(0.01, cancel.cancel).start()
             tool.run("sleep 600", timeout_s=60, cancel=cancel)
-            for command in (":", "exit 3", "sleep 600", "seq 30000", "kill -9 $$", "sleep 0.1 &", "no-such-command", "printf '\\377'"):
+            for command in (
+                ":",
+                "exit 3",
+                "sleep 600",
+                "seq 30000",
+                "kill -9 $$",
+                "sleep 0.1 &",
+                "no-such-command",
+                "printf '\\377'",
+            ):
                 tool.run(command)
             tool.call({"command": 7})
 
@@ -5782,7 +7531,7 @@ SPY = """
         if not hasattr(getattr(os, name), "spies"):
             setattr(os, name, spy)
 """
-IN_A_SUPERVISOR = "    IS_SUBREAPER = _become_subreaper()\n"       # here it begins; the fork server has been here before it
+IN_A_SUPERVISOR = "    IS_SUBREAPER = _become_subreaper()\n"  # here it begins; the fork server has been here before it
 
 
 def spying_module(path="signals"):
@@ -5793,10 +7542,14 @@ def spying_module(path="signals"):
     def signals():
         lines = [line.split() for line in Path(path).read_text().splitlines()]
         return [(name, int(pid), int(number)) for name, pid, number in lines]
+
     return module, signals
 
 
-@fault("t01", saboteur=("        if self.returncode is not None and IS_SUBREAPER and PROC is not None:\n", "        if False:\n"))
+@fault(
+    "t01",
+    saboteur=("        if self.returncode is not None and IS_SUBREAPER and PROC is not None:\n", "        if False:\n"),
+)
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
     """After the reap of a process its number is never used, neither for it nor for its group."""
@@ -5805,8 +7558,11 @@ def test_t01_nothing_is_signalled_after_the_reap():
         cancel = module.Cancel()
         thread = threading.Thread(target=lambda: eventually(lambda: Path("begun").exists()) and cancel.cancel())
         thread.start()
-        result = tool.run("setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
-                          "(sleep 0.5; touch begun; exec sleep 600) &", cancel=cancel)
+        result = tool.run(
+            "setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
+            "(sleep 0.5; touch begun; exec sleep 600) &",
+            cancel=cancel,
+        )
         thread.join()
     assert result.status == "cancelled" and not alive(number_in("child"))
     calls, reaped = signals(), set()
@@ -5815,11 +7571,15 @@ def test_t01_nothing_is_signalled_after_the_reap():
             reaped.add(pid)
         else:
             assert pid not in reaped or number == 0, (name, pid, number, calls)
-    assert number_in("shell") in reaped and any(name == "kill" and number == signal.SIGTERM for name, _, number in calls)
+    assert number_in("shell") in reaped and any(
+        name == "kill" and number == signal.SIGTERM for name, _, number in calls
+    )
 
 
 @fault("t04", saboteur=("ended, self.alone = _reap()", "ended, _ = _reap()"))
-@pytest.mark.skipif(os.getuid() != 0 or WITHOUT != "", reason="making a process namespace takes root; the fallbacks have no say in it")
+@pytest.mark.skipif(
+    os.getuid() != 0 or WITHOUT != "", reason="making a process namespace takes root; the fallbacks have no say in it"
+)
 def test_t04_zombies_are_not_waited_for():
     """Members that are dead but unreaped, because process 1 reaps nobody, keep nothing waiting."""
     program = textwrap.dedent("""
@@ -5829,12 +7589,27 @@ def test_t04_zombies_are_not_waited_for():
         result = BashTool().run("sleep 600 & sleep 600 & sleep 600", timeout_s=0.3)
         open("answer", "w").write("%s %s %d" % (result.text.strip(), result.notes, time.monotonic() - begun))
     """)
-    namespace = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", "%s -c %s & exec sleep 60" % (
-        sys.executable, shlex.quote(program))], env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+    namespace = subprocess.Popen(
+        [
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--kill-child",
+            "sh",
+            "-c",
+            "%s -c %s & exec sleep 60" % (sys.executable, shlex.quote(program)),
+        ],
+        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+    )
     try:
         assert eventually(lambda: Path("answer").exists() and Path("answer").read_text(), 20)
         text, _, seconds = Path("answer").read_text().rpartition(" ")
-        assert text == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"] ()" and int(seconds) < 4
+        assert (
+            text
+            == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"] ()"
+            and int(seconds) < 4
+        )
     finally:
         namespace.kill()
         namespace.wait()
@@ -5850,17 +7625,19 @@ def test_t05_a_group_that_cannot_be_signalled(problem):
     with module.BashTool(profile=tiny(module=module)) as tool:
         result = tool.run("trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done")
     assert (result.status, result.notes) == ("timed_out", ()) and not alive(number_in("child"))
-    assert Path("heard").exists()       # the TERM, not only the KILL
+    assert Path("heard").exists()  # the TERM, not only the KILL
 
 
 @fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
-    spare = ("    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
-             "        if b'600.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
-             "            real(pid, number)\n"
-             "    os.kill = kill\n")
+    spare = (
+        "    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+        "        if b'600.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
+        "            real(pid, number)\n"
+        "    os.kill = kill\n"
+    )
     module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
     with module.BashTool(profile=tiny(module=module)) as tool:
         begun = time.monotonic()
@@ -5868,7 +7645,7 @@ def test_t06_what_survives_kill_is_named():
         pid = number_in("child")
         assert result.notes == ('could not be killed: pid %d "sleep 600.0625"' % pid,)
         assert alive(pid) and time.monotonic() - begun < 20
-        assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)       # not the supervisor that stays with it
+        assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)  # not the supervisor that stays with it
     supervisor = parent_of(pid)
     os.kill(pid, signal.SIGKILL)
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
@@ -5887,6 +7664,7 @@ def test_t07_all_exit_codes():
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
+
     def used_s(pid):
         fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -5895,23 +7673,30 @@ def test_t08_no_busy_waiting():
         for command, limit_s in (("exec >&- 2>&-; sleep 1.5", None), ("trap '' TERM; while :; do sleep 1; done", 0.2)):
             tool.run(":")
             begun, used = time.process_time(), []
-            thread = threading.Thread(target=tool.run, args=("echo $PPID > supervisor; " + command,),
-                                      kwargs={"timeout_s": limit_s})
+            thread = threading.Thread(
+                target=tool.run, args=("echo $PPID > supervisor; " + command,), kwargs={"timeout_s": limit_s}
+            )
             thread.start()
             supervisor = number_in("supervisor")
             while thread.is_alive():
                 used.append(used_s(supervisor))
                 thread.join(0.1)
             os.unlink("supervisor")
-            assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used      # a busy loop takes a second
+            assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used  # a busy loop takes a second
 
 
-@fault("t09", saboteur=("return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except OSError:",
-                        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except KeyError:"))
+@fault(
+    "t09",
+    saboteur=(
+        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except OSError:",
+        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except KeyError:",
+    ),
+)
 @pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
 def test_t09_without_a_pidfd(number):
     """A pidfd that is refused changes nothing; the end of the host is noticed without it."""
-    printed = in_host("""
+    printed = in_host(
+        """
         import errno, os, sys, threading, time
         def refuse(*_):
             raise OSError(getattr(errno, sys.argv[1]), sys.argv[1])
@@ -5927,7 +7712,9 @@ def test_t09_without_a_pidfd(number):
         while not os.path.exists("last") and time.monotonic() < end:
             time.sleep(0.01)
         os._exit(0)
-    """, number)
+    """,
+        number,
+    )
     notes = (bash_tool.NOTE_BLIND,) if WITHOUT == "proc" else ()
     assert printed == "[command failed: exit code 3]\nhi\ntimed_out %s\n" % (notes,)
     assert WITHOUT in ("proc", "subreaper") or not alive(number_in("escaped"))
@@ -5936,7 +7723,8 @@ def test_t09_without_a_pidfd(number):
 
 def test_t10_interrupted_system_calls():
     """A host whose timer fires every 5 ms gets the same answers."""
-    assert in_host("""
+    assert (
+        in_host("""
         import signal
         from bash_tool import BashTool
         signal.signal(signal.SIGALRM, lambda *_: None)
@@ -5947,13 +7735,20 @@ def test_t10_interrupted_system_calls():
             assert result.text == "[command failed: exit code 3]\\na\\n30000\\n", result
         print(tool.run("sleep 600", timeout_s=0.3).text, end="")
         signal.setitimer(signal.ITIMER_REAL, 0)
-    """) == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+    """)
+        == "[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+    )
 
 
-@fault("t13", saboteur=("            self.shell.terminate()\n",
-                        "            self.shell.terminate()\n"
-                        "            for member in descendants(self.supervisor.host.pid):\n"
-                        "                _signal(member.pid, signal.SIGTERM)\n"))
+@fault(
+    "t13",
+    saboteur=(
+        "            self.shell.terminate()\n",
+        "            self.shell.terminate()\n"
+        "            for member in descendants(self.supervisor.host.pid):\n"
+        "                _signal(member.pid, signal.SIGTERM)\n",
+    ),
+)
 @needs_proc
 def test_t13_strangers_are_spared():
     """Processes of the host, and processes younger than a command, live through its end."""
@@ -5961,8 +7756,10 @@ def test_t13_strangers_are_spared():
 
     def begin():
         assert eventually(lambda: Path("begun").exists())
-        strangers.extend(subprocess.Popen(["sleep", "600"], start_new_session=new, env=env) for new, env in (
-            (False, None), (True, None), (True, {"PATH": os.environ["PATH"]})))
+        strangers.extend(
+            subprocess.Popen(["sleep", "600"], start_new_session=new, env=env)
+            for new, env in ((False, None), (True, None), (True, {"PATH": os.environ["PATH"]}))
+        )
         cancel.cancel()
 
     cancel = Cancel()
@@ -5970,7 +7767,10 @@ def test_t13_strangers_are_spared():
     thread.start()
     try:
         with BashTool(profile=tiny(default=60, grace=0.3)) as tool:
-            assert tool.run("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600", cancel=cancel).status == "cancelled"
+            assert (
+                tool.run("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600", cancel=cancel).status
+                == "cancelled"
+            )
         assert len(strangers) == 3 and all(stranger.poll() is None for stranger in strangers)
     finally:
         thread.join()
@@ -5979,16 +7779,23 @@ def test_t13_strangers_are_spared():
             stranger.wait()
 
 
-@fault("t14", saboteur=("        if pid == 0:\n            return ended, False", "        if pid == 0:\n            return ended, True"))
+@fault(
+    "t14",
+    saboteur=(
+        "        if pid == 0:\n            return ended, False",
+        "        if pid == 0:\n            return ended, True",
+    ),
+)
 @needs_proc
 def test_t14_what_proves_that_nobody_lives():
     """A command has ended when its supervisor has no child left, whatever hides, and then the supervisor runs the
     next."""
     hidden = "(env -i setsid sh -c 'trap \"\" TERM; echo $$ > deep%d; while :; do sleep 0.1; done' <&- >&- 2>&- &)"
     with BashTool(profile=tiny(default=0.5, grace=0.2)) as tool:
-        for begin in (0, 4, 8):         # a supervisor that believes it too early may still be right by chance
-            result = tool.run("; ".join(hidden % n for n in range(begin, begin + 4))
-                              + "; trap '' TERM; while :; do sleep 0.1; done")
+        for begin in (0, 4, 8):  # a supervisor that believes it too early may still be right by chance
+            result = tool.run(
+                "; ".join(hidden % n for n in range(begin, begin + 4)) + "; trap '' TERM; while :; do sleep 0.1; done"
+            )
             assert (result.status, result.notes) == ("timed_out", ())
             deep = ["deep%d" % n for n in range(begin, begin + 4)]
             assert not [file for file in deep if Path(file).exists() and alive(number_in(file))]
@@ -6001,11 +7808,16 @@ def test_t14_what_proves_that_nobody_lives():
             "echo $PPID")))
     """).split()
     first, second, third, fourth, fifth = supervisors
-    assert first == second != third == fourth != fifth != first      # the second and the fourth left something behind
+    assert first == second != third == fourth != fifth != first  # the second and the fourth left something behind
 
 
-@fault("t14_who", saboteur=("        for task in os.listdir(\"%s/%d/task\" % (PROC, pid)):\n",
-                            "        for task in os.listdir(\"%s/%d/task\" % (PROC, pid))[:1]:\n"))
+@fault(
+    "t14_who",
+    saboteur=(
+        "        for task in os.listdir(\"%s/%d/task\" % (PROC, pid)):\n",
+        "        for task in os.listdir(\"%s/%d/task\" % (PROC, pid))[:1]:\n",
+    ),
+)
 @needs_proc
 def test_t14_who_was_born_by_a_thread():
     """The descendants of a process are those of all its threads, the dead included, parents first."""
@@ -6024,7 +7836,9 @@ def test_t14_who_was_born_by_a_thread():
         assert pids.index(born[0].pid) < pids.index(grandchild.pid)
         assert born[0].pid not in [one.pid for one in bash_tool.descendants(os.getpid(), [born[0].pid])]
         os.killpg(born[0].pid, signal.SIGKILL)
-        assert eventually(lambda: [one.dead for one in bash_tool.descendants(os.getpid()) if one.pid == born[0].pid] == [True])
+        assert eventually(
+            lambda: [one.dead for one in bash_tool.descendants(os.getpid()) if one.pid == born[0].pid] == [True]
+        )
     finally:
         os.killpg(born[0].pid, signal.SIGKILL)
         born[0].wait()
@@ -6055,12 +7869,17 @@ def test_t14_hoppers(nothing_is_left, new_session):
         result = tool.run(("%s hopper.py %s & " % (sys.executable, "x" if new_session else "")) * 6 + "sleep 600")
     assert result.status == "timed_out" and result.notes == () and not carriers(nothing_is_left)
     beats = Path("beat").stat().st_size
-    time.sleep(0.5)     # a scan sees a hopper as seldom as the sweep does, so its heart must have stopped
+    time.sleep(0.5)  # a scan sees a hopper as seldom as the sweep does, so its heart must have stopped
     assert Path("beat").stat().st_size == beats > 10
 
 
-@fault("t15", saboteur=("    if now is not None and now.start == member.start:\n        if fd is None:",
-                        "    if now is not None:\n        if fd is None:"))
+@fault(
+    "t15",
+    saboteur=(
+        "    if now is not None and now.start == member.start:\n        if fd is None:",
+        "    if now is not None:\n        if fd is None:",
+    ),
+)
 @needs_proc
 def test_t15_a_reused_number_is_spared():
     """A process that has the number of another, but another start time, is not signalled."""
@@ -6068,7 +7887,7 @@ def test_t15_a_reused_number_is_spared():
     try:
         member = bash_tool._member(stranger.pid)
         bash_tool._signal_checked(member._replace(start=member.start - 1), signal.SIGKILL)
-        time.sleep(0.1)     # the signal would have arrived; there is nothing to poll for
+        time.sleep(0.1)  # the signal would have arrived; there is nothing to poll for
         assert stranger.poll() is None
         bash_tool._signal_checked(member, signal.SIGKILL)
         assert stranger.wait(10) == -9
@@ -6080,14 +7899,19 @@ def test_t15_a_reused_number_is_spared():
 @fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
 def test_t31_what_execve_cannot_carry():
     """An environment that is too large is named as the culprit; the command is not."""
-    for environment in (dict(os.environ, X="x" * 140000), {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}}):
+    for environment in (
+        dict(os.environ, X="x" * 140000),
+        {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}},
+    ):
         result = BashTool(env=environment).run("echo hi")
         assert result.error == "spawn_failed" and "environment is too large" in result.text
     no_leak(lambda: BashTool(env=environment).run("echo hi"))
 
 
-@fault("t32", saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:",
-                        "except KeyError as failed:"))
+@fault(
+    "t32",
+    saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:", "except KeyError as failed:"),
+)
 def test_t32_no_descriptor_no_process(tmp_path):
     """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is
     room."""
@@ -6145,7 +7969,11 @@ def test_t35_the_stopped_hear_the_term():
     with BashTool(profile=tiny(grace=20)) as tool:
         begun = time.monotonic()
         result = tool.run("trap 'echo cleaned; exit' TERM; sleep 600 & kill -STOP 0; wait")
-        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ncleaned\n" and time.monotonic() - begun < 15
+        assert (
+            result.text
+            == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ncleaned\n"
+            and time.monotonic() - begun < 15
+        )
 
 
 @fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
@@ -6154,29 +7982,47 @@ def test_t36_order_of_signals():
     """TERM, then CONT, then KILL; no CONT before TERM."""
     module, signals = spying_module()
     with module.BashTool(profile=tiny(grace=0.3, module=module)) as tool:
-        tool.run("echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1; done' & "
-                 "while :; do sleep 1; done")
+        tool.run(
+            "echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1; done' & "
+            "while :; do sleep 1; done"
+        )
     for pid in (number_in("me"), number_in("other")):
         numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
         assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
 
 
-@fault("t37", saboteur=("if state.exited_s is not None and state.alone:\n        return",
-                        "if state.kill_s and state.alone:\n        return"))
+@fault(
+    "t37",
+    saboteur=(
+        "if state.exited_s is not None and state.alone:\n        return",
+        "if state.kill_s and state.alone:\n        return",
+    ),
+)
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
     """A clean-up of 0.3 s is waited for and no longer; who ignores TERM is killed at its end."""
     with BashTool(profile=tiny(grace=30)) as tool:
         begun = time.monotonic()
         result = tool.run("trap 'sleep 0.3; echo cleaned; exit 7' TERM; echo on; sleep 600 & wait")
-        assert result.text == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\ncleaned\n" and 1.2 < time.monotonic() - begun < 15
+        assert (
+            result.text
+            == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\ncleaned\n"
+            and 1.2 < time.monotonic() - begun < 15
+        )
     with BashTool(profile=tiny(grace=0.5)) as tool:
         begun = time.monotonic()
-        assert tool.run("trap '' TERM; while :; do sleep 1; done").status == "timed_out" and time.monotonic() - begun > 1.4
+        assert (
+            tool.run("trap '' TERM; while :; do sleep 1; done").status == "timed_out" and time.monotonic() - begun > 1.4
+        )
 
 
-@fault("t43", saboteur=("until = max(state.output_s, state.exited_s) + LEAVING_S",
-                        "until = max(state.output_s, state.exited_s) + 1"))
+@fault(
+    "t43",
+    saboteur=(
+        "until = max(state.output_s, state.exited_s) + LEAVING_S",
+        "until = max(state.output_s, state.exited_s) + 1",
+    ),
+)
 def test_t43_a_quiet_daemon_costs_nothing():
     """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
     with BashTool() as tool:
@@ -6185,13 +8031,15 @@ def test_t43_a_quiet_daemon_costs_nothing():
     daemon = number_in("daemon")
     assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
     assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
-        r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n' % daemon, result.text)
+        r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n' % daemon, result.text
+    )
 
 
 @fault("t44", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
 def test_t44_a_storm_of_interrupts(nothing_is_left):
     """Two hundred Ctrl-C at random moments: nothing leaks, nothing hangs, nothing survives."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os, random, signal, subprocess, threading, time
         from bash_tool import BashTool
         random.seed(44)
@@ -6234,13 +8082,20 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
         print(state()[0] <= before[0] + 3 and state()[1] == 1 or (before, state()), interrupts > 50, answers > 0)
         left = subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=subprocess.PIPE).stdout.decode().split()
         print(len(left) <= 1)       # pgrep itself
-    """) == "True True True\nTrue\n"
+    """)
+        == "True True True\nTrue\n"
+    )
     assert eventually(lambda: not carriers(nothing_is_left))
 
 
-@fault("t46", saboteur=("        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
-                        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
-                        "            self.is_attached = False\n"))
+@fault(
+    "t46",
+    saboteur=(
+        "        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
+        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
+        "            self.is_attached = False\n",
+    ),
+)
 def test_t46_a_host_that_dies_among_many_calls():
     """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none
     lives."""
@@ -6262,15 +8117,20 @@ def test_t46_a_host_that_dies_among_many_calls():
     assert all(Path("bye%d" % n).exists() for n in range(6))
 
 
-@fault("t47", saboteur=[
-    ("        if server is not None and server.is_usable():", "        if server is not None:"),
-    ("            if self._servers.get(server.inherited) is server:\n", "            if False:\n")])
+@fault(
+    "t47",
+    saboteur=[
+        ("        if server is not None and server.is_usable():", "        if server is not None:"),
+        ("            if self._servers.get(server.inherited) is server:\n", "            if False:\n"),
+    ],
+)
 @needs_proc
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_t47_the_fork_server_is_replaced(number):
     """A fork server that was killed or stopped is replaced when one is needed, and what it brought still ends with the
     host."""
-    in_host("""
+    in_host(
+        """
         import os, signal, subprocess, sys, threading, time
         from bash_tool import BashTool
 
@@ -6295,7 +8155,9 @@ def test_t47_the_fork_server_is_replaced(number):
         with open("server", "w") as file:
             file.write("%d\\n" % server)
         os._exit(0)
-    """, number)
+    """,
+        number,
+    )
     try:
         assert eventually(lambda: not alive(number_in("first")), 3)
     finally:
@@ -6303,15 +8165,21 @@ def test_t47_the_fork_server_is_replaced(number):
             os.kill(number_in("server"), signal.SIGKILL)
 
 
-@fault("t48", saboteur=("            self._attached.add(exchange)\n",
-                        "            [other.cancel() for other in list(self._attached)]\n"
-                        "            self._attached.add(exchange)\n"))
+@fault(
+    "t48",
+    saboteur=(
+        "            self._attached.add(exchange)\n",
+        "            [other.cancel() for other in list(self._attached)]\n            self._attached.add(exchange)\n",
+    ),
+)
 def test_t48_threads():
     """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their
     answers."""
     tool = BashTool()
     with ThreadPoolExecutor(50) as pool:
-        assert [result.text for result in pool.map(lambda n: tool.run("sleep 0.1; echo %d" % n), range(50))] == ["%d\n" % n for n in range(50)]
+        assert [result.text for result in pool.map(lambda n: tool.run("sleep 0.1; echo %d" % n), range(50))] == [
+            "%d\n" % n for n in range(50)
+        ]
     threads = [threading.Thread(target=tool.run, args=("sleep 0.2; echo done > t%d" % n,)) for n in range(5)]
     for thread in threads:
         thread.start()
@@ -6320,11 +8188,17 @@ def test_t48_threads():
     assert all(Path("t%d" % n).read_text() == "done\n" for n in range(5))
 
 
-@fault("t49", saboteur=("signal.pthread_sigmask(signal.SIG_SETMASK, ())",
-                        "signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGPIPE])"))
+@fault(
+    "t49",
+    saboteur=(
+        "signal.pthread_sigmask(signal.SIG_SETMASK, ())",
+        "signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGPIPE])",
+    ),
+)
 def test_t49_signals_of_the_host():
     """A host that ignores or blocks signals: a pipeline ends as it should, and every command can be ended."""
-    assert in_host("""
+    assert (
+        in_host("""
         import signal, time
         from bash_tool import BashTool, MODES
         import dataclasses
@@ -6336,11 +8210,15 @@ def test_t49_signals_of_the_host():
         begun = time.monotonic()
         print(tool.run("sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
         print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGTERM, signal.SIGALRM})
-    """) == "['y', '141']\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n True\nTrue\n"
+    """)
+        == "['y', '141']\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n True\nTrue\n"
+    )
 
 
-@fault("t50", saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))",
-                        "select.select([first.fileno()], [], [], 1.0)"))
+@fault(
+    "t50",
+    saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))", "select.select([first.fileno()], [], [], 1.0)"),
+)
 def test_t50_few_and_many_descriptors():
     """A host with its standard descriptors closed, and one with 1,100 open."""
     program = """
@@ -6358,27 +8236,39 @@ def test_t50_few_and_many_descriptors():
         os.write(out, text.encode())
     """
     for host in ("closed", "many"):
-        assert in_host(program, host) == "out\nerr\n4\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+        assert (
+            in_host(program, host)
+            == "out\nerr\n4\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+        )
 
 
-@fault("t52", saboteur=("        if now >= until:\n"
-                        "            return Action.TERM, now\n"
-                        "        if limits.answer",
-                        "        if now >= max(until, state.output_s + 0.5):\n"
-                        "            return Action.TERM, now\n"
-                        "        if limits.answer"))
+@fault(
+    "t52",
+    saboteur=(
+        "        if now >= until:\n            return Action.TERM, now\n        if limits.answer",
+        "        if now >= max(until, state.output_s + 0.5):\n"
+        "            return Action.TERM, now\n"
+        "        if limits.answer",
+    ),
+)
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
     with BashTool(profile=tiny(default=0.7)) as tool:
         begun = time.monotonic()
         result = tool.run("yes")
-        assert time.monotonic() - begun < 8 and result.status == "timed_out" and result.truncated and result.stdout.endswith("y\n")
+        assert (
+            time.monotonic() - begun < 8
+            and result.status == "timed_out"
+            and result.truncated
+            and result.stdout.endswith("y\n")
+        )
 
 
 def test_a_fork_of_the_host():
     """A child that the host forks in the middle of a call neither ends that call nor is ended, and may call on its
     own."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os, sys, threading, time
         from bash_tool import BashTool
         tool = BashTool()
@@ -6393,12 +8283,15 @@ def test_a_fork_of_the_host():
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         thread.join()
         print(results[0].text, end="")
-    """) == "7\nparent\n"
+    """)
+        == "7\nparent\n"
+    )
 
 
 def test_the_last_descriptor_goes_in_the_middle():
     """A host that takes every descriptor while a command runs still gets the command ended at its timeout."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os, resource, threading
         from bash_tool import BashTool
         tool = BashTool()
@@ -6420,7 +8313,9 @@ def test_the_last_descriptor_goes_in_the_middle():
             os.close(fd)
         print(results[0].text, end="")
         print(open("/proc/%s/stat" % open("child").read().strip()).read().split()[2] if os.path.exists("/proc/" + open("child").read().strip()) else "Z")
-    """) == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nhi\nZ\n"
+    """)
+        == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\nhi\nZ\n"
+    )
 
 
 def test_two_interrupts_in_a_hurry(nothing_is_left):
@@ -6481,21 +8376,35 @@ def test_two_interrupts_in_a_hurry(nothing_is_left):
 @pytest.mark.skipif(os.getuid() != 0, reason="making a process namespace takes root")
 def test_the_proc_of_another_namespace():
     """Where /proc lists the processes of another namespace, their numbers are not used."""
-    program = ("import bash_tool; print(bash_tool.PROC, bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
-               ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')")
-    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60,
-                          env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-    assert done.stdout == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+    program = (
+        "import bash_tool; print(bash_tool.PROC, bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
+        ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')"
+    )
+    done = subprocess.run(
+        ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+    )
+    assert (
+        done.stdout
+        == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+    )
 
 
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files", "memfd and room"])
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
-    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[lacking]
+    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[
+        lacking
+    ]
     module = variant_module(('for folder in ("", *_temporary_folders()):', "for folder in (%s,):" % folders))
     tool = module.BashTool(profile=tiny(default=20, module=module))
     for size in (0, 10, 70000, 2000000):
-        assert tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text == "[command failed: exit code 3]\n%d\n" % size
+        assert (
+            tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text
+            == "[command failed: exit code 3]\n%d\n" % size
+        )
     silent = module.BashTool(shell="true")
     assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
     warm_up(module)
@@ -6513,7 +8422,8 @@ def test_close_is_final(monkeypatch):
 
 def test_a_host_without_a_directory():
     """A host whose own directory is gone gets its commands run in an empty folder, not somewhere else."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os
         from bash_tool import BashTool
         os.mkdir("gone")
@@ -6523,13 +8433,16 @@ def test_a_host_without_a_directory():
             result = tool.run("ls -A; pwd")
             print(result.error, "scratch-" in result.stdout)
         print(BashTool("/").run("pwd").text, end="")
-    """) == "cwd_missing True\ncwd_missing True\n/\n"
+    """)
+        == "cwd_missing True\ncwd_missing True\n/\n"
+    )
 
 
 def test_a_forked_copy_of_a_tool():
     """A forked child's copies of a tool and of a token are its own: what it does with them does not reach the
     parent."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os, threading, time
         from bash_tool import BashTool, Cancel
         tool, cancel = BashTool(), Cancel()
@@ -6550,7 +8463,9 @@ def test_a_forked_copy_of_a_tool():
         cancel.cancel()
         thread.join()
         print(results[0].status, time.monotonic() - begun < 3, os.path.exists(results[0].output_file))
-    """) == "0\ncancelled True True\n"
+    """)
+        == "0\ncancelled True True\n"
+    )
 
 
 def test_a_cleaner_of_temporary_files():
@@ -6579,7 +8494,8 @@ def test_threads_that_never_stop_calling(nothing_is_left):
 def test_a_finalizer_that_calls():
     """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks
     nothing."""
-    assert in_host("""
+    assert (
+        in_host("""
         import gc, os, threading, time
         from bash_tool import BashTool
         tool = BashTool()
@@ -6599,18 +8515,22 @@ def test_a_finalizer_that_calls():
         gc.collect()
         print(set(answers))
         last = Cycle()
-    """) == "{'exited'}\n"
+    """)
+        == "{'exited'}\n"
+    )
 
 
 @needs_proc
 def test_a_sweep_that_cannot_look_says_so():
     """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something
     lives."""
-    blind = ("    def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
-             "        if str(path).startswith('/proc'):\n"
-             "            raise OSError(24, 'Too many open files')\n"
-             "        return real(path)\n"
-             "    os.listdir = listdir\n")
+    blind = (
+        "    def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
+        "        if str(path).startswith('/proc'):\n"
+        "            raise OSError(24, 'Too many open files')\n"
+        "        return real(path)\n"
+        "    os.listdir = listdir\n"
+    )
     module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + blind), UNKILLABLE_S="0.3")
     with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
         result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600")
@@ -6619,7 +8539,8 @@ def test_a_sweep_that_cannot_look_says_so():
 
 def test_a_handler_that_closes():
     """A signal handler that closes the tool, while it is closed or calls, hangs nothing."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os, random, signal, threading, time
         from bash_tool import BashTool
         random.seed(5)
@@ -6633,7 +8554,9 @@ def test_a_handler_that_closes():
             tool.close()
             time.sleep(0.06)
         print("done")
-    """) == "done\n"
+    """)
+        == "done\n"
+    )
 
 
 @needs_proc
@@ -6657,7 +8580,8 @@ def test_a_host_without_a_path(path):
 
 def test_a_token_from_before_a_fork():
     """A token that was made, and listened to, before a fork works in the child."""
-    assert in_host("""
+    assert (
+        in_host("""
         import os, sys, threading, time
         from bash_tool import BashTool, Cancel
         cancel = Cancel()
@@ -6669,12 +8593,15 @@ def test_a_token_from_before_a_fork():
             status = BashTool().run("sleep 600", timeout_s=30, cancel=cancel).status
             sys.exit(status == "cancelled" and time.monotonic() - begun < 10)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    """) == "1\n"
+    """)
+        == "1\n"
+    )
 
 
 def test_a_host_that_may_write_no_file():
     """A host whose files may have no size still gets its commands run."""
-    assert in_host("""
+    assert (
+        in_host("""
         import resource
         from bash_tool import BashTool
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -6684,14 +8611,20 @@ def test_a_host_that_may_write_no_file():
         assert result.truncated and result.exit_code == 0
         assert result.text.endswith("[full output was not saved: File too large]"), result.text[-200:]
         print("ok")
-    """) == "ok\n"
+    """)
+        == "ok\n"
+    )
 
 
 def test_a_command_line_without_streams():
     """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
     for redirection, code in ((">&-", 125), (">/dev/full", 125), ("2>&-", 3), ("<&-", 3), ("<&- 2>&-", 3)):
-        done = subprocess.run(["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, str(TOOL)],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(
+            ["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, str(TOOL)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
         assert done.returncode == code and b"Traceback" not in done.stderr, (redirection, done)
         assert done.stdout == (b"[command failed: exit code 3]\nhi\n" if code == 3 else b"")
 
@@ -6725,9 +8658,13 @@ def test_the_interpreter_ends_in_the_middle(nothing_is_left):
 
 # ---- Soak ------------------------------------------------------------------------------------------------------------
 
-SOAK = [    # command, timeout in seconds, what a consistent answer looks like
+SOAK = [  # command, timeout in seconds, what a consistent answer looks like
     ("echo out; echo err >&2; exit 3", 5, lambda r: (r.status, r.exit_code, r.stdout) == ("exited", 3, "out\nerr\n")),
-    ("seq 30000", 5, lambda r: r.exit_code == 0 and r.truncated and r.stdout.endswith("\n30000\n") and r.total_bytes == 168894),
+    (
+        "seq 30000",
+        5,
+        lambda r: r.exit_code == 0 and r.truncated and r.stdout.endswith("\n30000\n") and r.total_bytes == 168894,
+    ),
     ("no-such-command", 5, lambda r: r.exit_code == 127),
     ("kill -9 $$", 5, lambda r: r.signal == "SIGKILL"),
     ("exec >&- 2>&-; sleep 0.05; exit 4", 5, lambda r: r.exit_code == 4),
@@ -6735,8 +8672,16 @@ SOAK = [    # command, timeout in seconds, what a consistent answer looks like
     ("sleep 0.3 & echo hi", 5, lambda r: r.exit_code == 0 and r.stdout == "hi\n"),
     ("sleep 600", 0.1, lambda r: r.status == "timed_out" and r.exit_code is None),
     ("yes", 0.2, lambda r: r.status == "timed_out" and r.truncated),
-    ("setsid sleep 600 & (setsid sleep 600 &) ; echo on; sleep 600", 0.3, lambda r: r.status == "timed_out" and r.stdout == "on\n"),
-    ("trap '' TERM; echo deaf; sleep 600 & while :; do sleep 1; done", 0.2, lambda r: r.status == "timed_out" and r.stdout == "deaf\n"),
+    (
+        "setsid sleep 600 & (setsid sleep 600 &) ; echo on; sleep 600",
+        0.3,
+        lambda r: r.status == "timed_out" and r.stdout == "on\n",
+    ),
+    (
+        "trap '' TERM; echo deaf; sleep 600 & while :; do sleep 1; done",
+        0.2,
+        lambda r: r.status == "timed_out" and r.stdout == "deaf\n",
+    ),
     ("trap 'echo bye; exit' TERM; sleep 600 & wait", 0.2, lambda r: r.status == "timed_out"),
     ("nohup sleep 600 >/dev/null 2>&1 & sleep 600", 0.2, lambda r: r.status == "timed_out"),
 ]
@@ -6765,8 +8710,12 @@ def test_soak(nothing_is_left):
             counts[result.status] = counts.get(result.status, 0) + 1
             interfered = result.status in ("timed_out", "cancelled") and result.exit_code is None
             if result.status == "exited":
-                named.update(pid for note in result.notes if note.startswith("still running: ")
-                             for pid in re.findall(r'\bpid (\d+) "', note))
+                named.update(
+                    pid
+                    for note in result.notes
+                    if note.startswith("still running: ")
+                    for pid in re.findall(r'\bpid (\d+) "', note)
+                )
             if not (consistent(result) or interfered) or result.error:
                 wrong.append((command, result))
             if timer:
@@ -6795,8 +8744,11 @@ def test_soak(nothing_is_left):
     for thread in threads:
         thread.join()
     assert not wrong, wrong[0]
-    leftovers = [pid for pid in carriers(nothing_is_left)      # but those of normal ends, stopped before their exec too
-                 if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named]
+    leftovers = [
+        pid
+        for pid in carriers(nothing_is_left)  # but those of normal ends, stopped before their exec too
+        if b"sleep\x000.3" not in command_line(pid) and str(pid) not in named
+    ]
     assert not leftovers, [command_line(pid) for pid in leftovers]
     for pid in carriers(nothing_is_left):
         os.kill(pid, signal.SIGKILL)
@@ -6807,38 +8759,91 @@ def test_soak(nothing_is_left):
 
 # ---- The pure functions, to the letter: what no clause says alone -----------------------------------------------------
 
+
 def test_words_for_sizes_and_values():
     """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80
     characters."""
     K = 1024
-    for count, text in ((0, "0B"), (1, "1B"), (1023, "1023B"), (K, "1KB"), (K + 1, "1.0KB"), (3 * K // 2, "1.5KB"), (K * K - 1, "1024.0KB"),
-                        (K * K, "1MB"), (5 * K * K // 2, "2.5MB"), (K ** 3 - K * K, "1023MB"), (K ** 3, "1GB"), (5 * K ** 3 // 2, "2.5GB"), (3 * K ** 4, "3072GB")):
+    for count, text in (
+        (0, "0B"),
+        (1, "1B"),
+        (1023, "1023B"),
+        (K, "1KB"),
+        (K + 1, "1.0KB"),
+        (3 * K // 2, "1.5KB"),
+        (K * K - 1, "1024.0KB"),
+        (K * K, "1MB"),
+        (5 * K * K // 2, "2.5MB"),
+        (K**3 - K * K, "1023MB"),
+        (K**3, "1GB"),
+        (5 * K**3 // 2, "2.5GB"),
+        (3 * K**4, "3072GB"),
+    ):
         assert bash_tool.size_text(count) == text
-    for seconds, text in ((30.0, "30s"), (900.0, "900s"), (0.7, "0.7s"), (1.23456, "1.235s"), (0.0004, "0s"), (999999.0, "999999s"),
-                          (1e6, "1000000s"), (1000000.5, "1000000s"), (86400000.0, "86400000s")):
+    for seconds, text in (
+        (30.0, "30s"),
+        (900.0, "900s"),
+        (0.7, "0.7s"),
+        (1.23456, "1.235s"),
+        (0.0004, "0s"),
+        (999999.0, "999999s"),
+        (1e6, "1000000s"),
+        (1000000.5, "1000000s"),
+        (86400000.0, "86400000s"),
+    ):
         assert bash_tool.seconds_text(seconds) == text
-    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé" and bash_tool.printable(7) == "7" and bash_tool.printable("\0", "?") == "?"
+    assert (
+        bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé"
+        and bash_tool.printable(7) == "7"
+        and bash_tool.printable("\0", "?") == "?"
+    )
     assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
-    assert bash_tool.shown("x" * 80) == "x" * 80 and bash_tool.shown("x" * 81) == "x" * 79 + "…" and bash_tool.shown("x" * 999) == "x" * 79 + "…"
-    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"] and bash_tool.last_bytes("a", 9) == "a"
+    assert (
+        bash_tool.shown("x" * 80) == "x" * 80
+        and bash_tool.shown("x" * 81) == "x" * 79 + "…"
+        and bash_tool.shown("x" * 999) == "x" * 79 + "…"
+    )
+    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == [
+        "",
+        "",
+        "",
+        "€",
+        "€",
+        "é€",
+        "aé€",
+    ] and bash_tool.last_bytes("a", 9) == "a"
     assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
 
 
 def test_quoted_to_the_letter():
     """What is quoted stays one JSON string on one line, whatever it is made of, and no bracket in it ends a note."""
     for value, text in (
-            ("x); to stop: kill -9 -1", '"x); to stop: kill -9 -1"'), ("a]\n[b", r'"a\u005d [b"'),
-            ("]]", r'"\u005d\u005d"'), ('say "hi"', r'"say \"hi\""'), ("a\\b", r'"a\\b"'), ("\\]", r'"\\\u005d"'),
-            ("\\u005d", r'"\\u005d"'), ("'`$(x)", "\"'`$(x)\""),
-            ("a\ud800b\udc80", '"a b "'), ("\t\r\0\x1b\x7f\x9b\u2028\u202e\ufeff", '"         "'),
-            ("é€😀", '"é€😀"'), ("", '""'), (7, '"7"'), (None, '"None"'), ("x" * 80, '"%s"' % ("x" * 80)),
-            ("x" * 81, '"%s…"' % ("x" * 79)),
-            ("]" * 81, '"%s…"' % (r"\u005d" * 79)), ('"' * 80, '"%s"' % (r"\"" * 80))):
+        ("x); to stop: kill -9 -1", '"x); to stop: kill -9 -1"'),
+        ("a]\n[b", r'"a\u005d [b"'),
+        ("]]", r'"\u005d\u005d"'),
+        ('say "hi"', r'"say \"hi\""'),
+        ("a\\b", r'"a\\b"'),
+        ("\\]", r'"\\\u005d"'),
+        ("\\u005d", r'"\\u005d"'),
+        ("'`$(x)", "\"'`$(x)\""),
+        ("a\ud800b\udc80", '"a b "'),
+        ("\t\r\0\x1b\x7f\x9b\u2028\u202e\ufeff", '"         "'),
+        ("é€😀", '"é€😀"'),
+        ("", '""'),
+        (7, '"7"'),
+        (None, '"None"'),
+        ("x" * 80, '"%s"' % ("x" * 80)),
+        ("x" * 81, '"%s…"' % ("x" * 79)),
+        ("]" * 81, '"%s…"' % (r"\u005d" * 79)),
+        ('"' * 80, '"%s"' % (r"\"" * 80)),
+    ):
         assert bash_tool.quoted(value) == text, value
 
 
-@given(st.text(st.characters(), max_size=100)
-       | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join))
+@given(
+    st.text(st.characters(), max_size=100)
+    | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join)
+)
 def test_quoted_comes_back(value):
     """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
     text = bash_tool.quoted(value)
@@ -6846,8 +8851,32 @@ def test_quoted_comes_back(value):
     assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
 
 
-@given(st.lists(st.sampled_from([b"a", b"\n", b"m", "é".encode(), "😀".encode(), b"\xe2\x82", b"\xff", b"\x1b", b"\x1b[3", b"\x1b]0;t", b"\x07", b"\\", b"\r", b"\r\n", b" "]),
-                max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                b"a",
+                b"\n",
+                b"m",
+                "é".encode(),
+                "😀".encode(),
+                b"\xe2\x82",
+                b"\xff",
+                b"\x1b",
+                b"\x1b[3",
+                b"\x1b]0;t",
+                b"\x07",
+                b"\\",
+                b"\r",
+                b"\r\n",
+                b" ",
+            ]
+        ),
+        max_size=8,
+    ).map(b"".join),
+    st.integers(0, 9),
+    st.integers(0, 5),
+)
 @example(b"\x1b[" + b"1;" * 600, 300, 0)
 @example(b"\x1b[" + b"1;" * 400, 300, 0)
 @example(b"\x1b[31", 2, 0)
@@ -6858,21 +8887,28 @@ def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
     for n in range(1, min(len(data), 1024) + 1):
         end = data[-n:]
         lead = end[0]
-        more = {2: 0xc2 <= lead <= 0xdf, 3: 0xe0 <= lead <= 0xef, 4: 0xf0 <= lead <= 0xf4}
-        half = any(fits and n < length and all(0x80 <= byte <= 0xbf for byte in end[1:]) for length, fits in more.items())
+        more = {2: 0xC2 <= lead <= 0xDF, 3: 0xE0 <= lead <= 0xEF, 4: 0xF0 <= lead <= 0xF4}
+        half = any(
+            fits and n < length and all(0x80 <= byte <= 0xBF for byte in end[1:]) for length, fits in more.items()
+        )
         half |= end in (b"\r", b"\x1b", b"\x1b[", b"\x1b]")
         half |= end[:2] == b"\x1b[" and end[2:].lstrip(b"0123456789:;<=>?").lstrip(b" !\"#$%&'()*+,-./") == b""
         half |= end[:2] == b"\x1b]" and not set(end[2:-1]) & set(b"\x07\x1b\n") and end[-1:] not in (b"\x07", b"\n")
         held = n if half else held
     stream = bash_tool.Captured(data[:in_head], data[in_head:], len(data) + 7, newlines)
     left = bash_tool.without_unfinished(stream)
-    kept = data[:len(data) - held]
+    kept = data[: len(data) - held]
     assert left == bash_tool.Captured(kept[:in_head], kept[in_head:], len(data) + 7 - held, newlines)
 
 
 def test_what_is_kept_of_a_stream():
     """Enough of each end, whatever it turns out to be, and no more."""
-    for name, kept in (("MODES", (65536, 65536)), ("JOBS", (0, 102400)), ("STREAMS", (120004, 0)), ("GUARDED", (262148, 0))):
+    for name, kept in (
+        ("MODES", (65536, 65536)),
+        ("JOBS", (0, 102400)),
+        ("STREAMS", (120004, 0)),
+        ("GUARDED", (262148, 0)),
+    ):
         row = getattr(bash_tool, name)
         assert row.truncation.kept(row) == kept
     assert MODES.truncation.kept(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
@@ -6889,20 +8925,44 @@ def test_profiles_that_cannot_be():
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
     timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
     for row, changes, reason in (
-            (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
-            *((MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
-              for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")),
-            *((MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
-              for name in ("grace_s", "drain_idle_s", "drain_total_s")),
-            *((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
-              for row, name in ((GUARDED, "max_output_bytes"), (JOBS, "max_output_lines"), (STREAMS, "max_output_chars"),
-                                (JOBS, "rolling_bytes")) for value in (0, 1.5, True)),
-            (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
-            (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
-            (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}, "an answer in this format cannot say that a command goes on"),
-            (JOBS, timeouts(background=1.0), "an answer in this format cannot say that a command was started in the background"),
-            (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
-            (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes")):
+        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
+        *(
+            (MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
+            for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")
+        ),
+        *(
+            (MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
+            for name in ("grace_s", "drain_idle_s", "drain_total_s")
+        ),
+        *(
+            (row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
+            for row, name in (
+                (GUARDED, "max_output_bytes"),
+                (JOBS, "max_output_lines"),
+                (STREAMS, "max_output_chars"),
+                (JOBS, "rolling_bytes"),
+            )
+            for value in (0, 1.5, True)
+        ),
+        (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
+        (
+            STREAMS,
+            {"on_timeout": bash_tool.OnTimeout.KEEP},
+            "an answer in this format cannot say that a command goes on",
+        ),
+        (
+            GUARDED,
+            {"on_timeout": bash_tool.OnTimeout.KEEP},
+            "an answer in this format cannot say that a command goes on",
+        ),
+        (
+            JOBS,
+            timeouts(background=1.0),
+            "an answer in this format cannot say that a command was started in the background",
+        ),
+        (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
+        (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes"),
+    ):
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
         assert str(refused.value) == reason
@@ -6911,10 +8971,18 @@ def test_profiles_that_cannot_be():
 def answers():
     """Outcomes, and what each profile says of them."""
     fitted, outcome, saved, cut = bash_tool.Fitted, bash_tool.Outcome, bash_tool.Saved, bash_tool.Cut
-    a, e, part, none = fitted("hi\n", 3, False), fitted("err\n", 4, False), fitted("part", 4, False), fitted("", 0, False)
+    a, e, part, none = (
+        fitted("hi\n", 3, False),
+        fitted("err\n", 4, False),
+        fitted("part", 4, False),
+        fitted("", 0, False),
+    )
     whole, partly, lost = saved("/o", "", False), saved("/o\n", "full", False), saved(None, "EROFS", False)
     snipped, long = fitted("a\n\n[snip]\n\nb", 200000, True), "x" * 100
-    lines, bytes_ = fitted("2\n3", 6, True, cut(3, 6, 2, 3, True, "lines", False)), fitted("zz", 9, True, cut(1, 9, 1, 2, True, "bytes", True))
+    lines, bytes_ = (
+        fitted("2\n3", 6, True, cut(3, 6, 2, 3, True, "lines", False)),
+        fitted("zz", 9, True, cut(1, 9, 1, 2, True, "bytes", True)),
+    )
     word = fitted("w", 1, False, cut(1, 1, 1, 1, False, None, False))
     counted = lambda most: fitted("\n".join(map(str, range(most))), 9, False)
     job = {"pid": 7, "saved": whole}
@@ -6922,80 +8990,244 @@ def answers():
     stop = "\n<reminder>To stop: kill -9 -7</reminder>"
     middle = "[output truncated in middle: got 195.3KB, max is 128KB]\n"
     return (
-        (outcome("exited", 0, streams=(a,)), {"modes": "hi\n", "streams": '{"stdout": "hi\\n", "stderr": "", "exitCode": 0}',
-                                               "guarded": "Exit code: 0\nhi\n", "jobs": sections("hi\n", "", 0)}),
-        (outcome("exited", 3, streams=(a, e), notes=("one", "two")), {
-            "modes": "[command failed: exit code 3]\n[one]\n[two]\nhi\n", "jobs": sections("hi\n", "err\n", 3) + "\n[one]\n[two]",
-            "streams": '{"stdout": "hi\\n", "stderr": "err\\n", "exitCode": 3, "notes": ["one", "two"]}',
-            "guarded": "Exit code: 3\nSTDOUT:\nhi\n\nSTDERR:\nerr\n[one]\n[two]"}),
-        (outcome("exited", 3, streams=(part,), notes=("one",)), {"modes": "[command failed: exit code 3]\n[one]\npart", "guarded": "Exit code: 3\npart\n[one]"}),
-        (outcome("exited", 143, "SIGTERM", streams=(part,)), {
-            "modes": "[command failed: exit code 143 (SIGTERM)]\npart", "streams": '{"stdout": "part", "stderr": "", "exitCode": 143}',
-            "guarded": "Exit code: -1\npart", "jobs": sections("part", "", "143 (SIGTERM)")}),
-        (outcome("exited", 137), {
-            "modes": "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n", "streams": '{"exitCode": 137}',
-            "guarded": "Exit code: 137\n", "jobs": sections("", "", "137 (SIGKILL)")}),
-        (outcome("exited", 168, "signal 40"), {"modes": "[command failed: exit code 168 (signal 40)]\n", "jobs": sections("", "", "168 (signal 40)")}),
+        (
+            outcome("exited", 0, streams=(a,)),
+            {
+                "modes": "hi\n",
+                "streams": '{"stdout": "hi\\n", "stderr": "", "exitCode": 0}',
+                "guarded": "Exit code: 0\nhi\n",
+                "jobs": sections("hi\n", "", 0),
+            },
+        ),
+        (
+            outcome("exited", 3, streams=(a, e), notes=("one", "two")),
+            {
+                "modes": "[command failed: exit code 3]\n[one]\n[two]\nhi\n",
+                "jobs": sections("hi\n", "err\n", 3) + "\n[one]\n[two]",
+                "streams": '{"stdout": "hi\\n", "stderr": "err\\n", "exitCode": 3, "notes": ["one", "two"]}',
+                "guarded": "Exit code: 3\nSTDOUT:\nhi\n\nSTDERR:\nerr\n[one]\n[two]",
+            },
+        ),
+        (
+            outcome("exited", 3, streams=(part,), notes=("one",)),
+            {"modes": "[command failed: exit code 3]\n[one]\npart", "guarded": "Exit code: 3\npart\n[one]"},
+        ),
+        (
+            outcome("exited", 143, "SIGTERM", streams=(part,)),
+            {
+                "modes": "[command failed: exit code 143 (SIGTERM)]\npart",
+                "streams": '{"stdout": "part", "stderr": "", "exitCode": 143}',
+                "guarded": "Exit code: -1\npart",
+                "jobs": sections("part", "", "143 (SIGTERM)"),
+            },
+        ),
+        (
+            outcome("exited", 137),
+            {
+                "modes": "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n",
+                "streams": '{"exitCode": 137}',
+                "guarded": "Exit code: 137\n",
+                "jobs": sections("", "", "137 (SIGKILL)"),
+            },
+        ),
+        (
+            outcome("exited", 168, "signal 40"),
+            {"modes": "[command failed: exit code 168 (signal 40)]\n", "jobs": sections("", "", "168 (signal 40)")},
+        ),
         (outcome("exited", 200), {"modes": "[command failed: exit code 200]\n", "jobs": sections("", "", 200)}),
-        (outcome("exited", None), {"modes": "[no output]", "streams": '{"exitCode": null}', "guarded": "Exit code: -1\n", "jobs": sections("", "", "unknown")}),
-        (outcome("timed_out", limit_s=1.5, streams=(part,), command=long), {
-            "modes": "[command timed out after 1.5s]\npart", "guarded": "Command timed out after 1.5s\npart",
-            "streams": '{"stdout": "part", "stderr": "", "error": "bash \'%s\': timed out after 1.5s"}' % long[:80],
-            "jobs": sections("part", "", "none (timed out after 1.5s)")}),
-        (outcome("cancelled", notes=("n",)), {
-            "modes": "[command cancelled]\n[n]\n", "guarded": "Cancelled\n[n]", "streams": '{"error": "bash \'\': cancelled", "notes": ["n"]}',
-            "jobs": sections("", "", "none (cancelled)") + "\n[n]"}),
-        (outcome("failed", reason="no shell", command="ls"), {
-            "modes": "[system error: no shell]", "guarded": "Failed to execute: no shell", "streams": '{"error": "bash \'ls\': no shell"}',
-            "jobs": "[system error: no shell]"}),
-        (outcome("failed", reason="no shell", streams=(part, e), notes=("n",)), {
-            "modes": "[system error: no shell]\n[n]\npart", "guarded": "Failed to execute: no shell\nSTDOUT:\npart\nSTDERR:\nerr\n[n]",
-            "jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\nerr\n\n[n]"}),
-        (outcome("failed", reason="no shell", streams=(none, e)), {"jobs": "[system error: no shell]\n\nstdout:\n\n\nstderr:\nerr\n"}),
-        (outcome("failed", reason="no shell", streams=(part, none)), {"jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\n"}),
-        (outcome("rejected", reason="not so", notes=("n",)), {
-            "modes": "[system error: not so]\n[n]", "guarded": "not so\n[n]", "streams": '{"error": "not so", "notes": ["n"]}', "jobs": "[system error: not so]\n[n]"}),
-        (outcome("lost", reason="gone", streams=(part,)), {
-            "modes": "[system error: gone]\npart", "guarded": "gone\npart", "streams": '{"stdout": "part", "stderr": "", "error": "bash \'\': gone"}',
-            "jobs": sections("part", "", "unknown")}),
-        (outcome("exited", 0, streams=(snipped,), saved=whole), {"modes": middle + "a\n\n[snip]\n\nb\n[full output: /o]"}),
-        (outcome("exited", 0, streams=(snipped._replace(text="b\n"),), saved=partly), {"modes": middle + "b\n[full output may be incomplete: /o\ufffd (full)]"}),
-        (outcome("exited", 1, streams=(snipped,), saved=lost), {
-            "modes": "[command failed: exit code 1]\n" + middle + "a\n\n[snip]\n\nb\n[full output was not saved: EROFS]"}),
+        (
+            outcome("exited", None),
+            {
+                "modes": "[no output]",
+                "streams": '{"exitCode": null}',
+                "guarded": "Exit code: -1\n",
+                "jobs": sections("", "", "unknown"),
+            },
+        ),
+        (
+            outcome("timed_out", limit_s=1.5, streams=(part,), command=long),
+            {
+                "modes": "[command timed out after 1.5s]\npart",
+                "guarded": "Command timed out after 1.5s\npart",
+                "streams": '{"stdout": "part", "stderr": "", "error": "bash \'%s\': timed out after 1.5s"}' % long[:80],
+                "jobs": sections("part", "", "none (timed out after 1.5s)"),
+            },
+        ),
+        (
+            outcome("cancelled", notes=("n",)),
+            {
+                "modes": "[command cancelled]\n[n]\n",
+                "guarded": "Cancelled\n[n]",
+                "streams": '{"error": "bash \'\': cancelled", "notes": ["n"]}',
+                "jobs": sections("", "", "none (cancelled)") + "\n[n]",
+            },
+        ),
+        (
+            outcome("failed", reason="no shell", command="ls"),
+            {
+                "modes": "[system error: no shell]",
+                "guarded": "Failed to execute: no shell",
+                "streams": '{"error": "bash \'ls\': no shell"}',
+                "jobs": "[system error: no shell]",
+            },
+        ),
+        (
+            outcome("failed", reason="no shell", streams=(part, e), notes=("n",)),
+            {
+                "modes": "[system error: no shell]\n[n]\npart",
+                "guarded": "Failed to execute: no shell\nSTDOUT:\npart\nSTDERR:\nerr\n[n]",
+                "jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\nerr\n\n[n]",
+            },
+        ),
+        (
+            outcome("failed", reason="no shell", streams=(none, e)),
+            {"jobs": "[system error: no shell]\n\nstdout:\n\n\nstderr:\nerr\n"},
+        ),
+        (
+            outcome("failed", reason="no shell", streams=(part, none)),
+            {"jobs": "[system error: no shell]\n\nstdout:\npart\n\nstderr:\n"},
+        ),
+        (
+            outcome("rejected", reason="not so", notes=("n",)),
+            {
+                "modes": "[system error: not so]\n[n]",
+                "guarded": "not so\n[n]",
+                "streams": '{"error": "not so", "notes": ["n"]}',
+                "jobs": "[system error: not so]\n[n]",
+            },
+        ),
+        (
+            outcome("lost", reason="gone", streams=(part,)),
+            {
+                "modes": "[system error: gone]\npart",
+                "guarded": "gone\npart",
+                "streams": '{"stdout": "part", "stderr": "", "error": "bash \'\': gone"}',
+                "jobs": sections("part", "", "unknown"),
+            },
+        ),
+        (
+            outcome("exited", 0, streams=(snipped,), saved=whole),
+            {"modes": middle + "a\n\n[snip]\n\nb\n[full output: /o]"},
+        ),
+        (
+            outcome("exited", 0, streams=(snipped._replace(text="b\n"),), saved=partly),
+            {"modes": middle + "b\n[full output may be incomplete: /o\ufffd (full)]"},
+        ),
+        (
+            outcome("exited", 1, streams=(snipped,), saved=lost),
+            {
+                "modes": "[command failed: exit code 1]\n"
+                + middle
+                + "a\n\n[snip]\n\nb\n[full output was not saved: EROFS]"
+            },
+        ),
         (outcome("exited", 0, streams=(snipped,)), {"modes": middle + "a\n\n[snip]\n\nb"}),
         (outcome("exited", 0, streams=(part,), saved=whole), {"modes": "part"}),
-        (outcome("exited", 0, streams=(part,), saved=whole._replace(capped=True), notes=("n",)), {
-            "modes": "[n]\n[the file with the full output ends at 64MB: the rest was read but not saved]\npart"}),
-        (outcome("running", notes=("n",), **job), {
-            "modes": "[n]\n" + told + stop, "jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n\nFull output: /o]\n[n]"}),
-        (outcome("running", limit_s=120.0, streams=(part,), **job), {"modes": "[command still running after 120s, as a job]\n" + told + stop + "\npart"}),
-        (outcome("exited", 3, streams=(a,), **job), {
-            "modes": "[command failed: exit code 3]\n" + told + "\nhi\n", "jobs": "[Process 7 exited with code 3.\n\noutput:\nhi\n\n\nFull output: /o]"}),
-        (outcome("exited", 0, **job), {"modes": told + stop, "jobs": "[Process 7 exited with code 0.\n\nstdout:\n\n\nstderr:\n\n\nFull output: /o]"}),
+        (
+            outcome("exited", 0, streams=(part,), saved=whole._replace(capped=True), notes=("n",)),
+            {"modes": "[n]\n[the file with the full output ends at 64MB: the rest was read but not saved]\npart"},
+        ),
+        (
+            outcome("running", notes=("n",), **job),
+            {
+                "modes": "[n]\n" + told + stop,
+                "jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n\nFull output: /o]\n[n]",
+            },
+        ),
+        (
+            outcome("running", limit_s=120.0, streams=(part,), **job),
+            {"modes": "[command still running after 120s, as a job]\n" + told + stop + "\npart"},
+        ),
+        (
+            outcome("exited", 3, streams=(a,), **job),
+            {
+                "modes": "[command failed: exit code 3]\n" + told + "\nhi\n",
+                "jobs": "[Process 7 exited with code 3.\n\noutput:\nhi\n\n\nFull output: /o]",
+            },
+        ),
+        (
+            outcome("exited", 0, **job),
+            {
+                "modes": told + stop,
+                "jobs": "[Process 7 exited with code 0.\n\nstdout:\n\n\nstderr:\n\n\nFull output: /o]",
+            },
+        ),
         (outcome("lost", error="lost", reason="r", **job), {"modes": "[system error: r]\n" + told + stop}),
-        (outcome("failed", error="x", reason="r", pid=7, saved=partly), {"modes": "[system error: r]\n<pid>7</pid>\n<output_file>/o\ufffd</output_file>"}),
-        (outcome("exited", 0, streams=(lines, bytes_), saved=whole), {
-            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output: /o]", "zz\n[stderr: Showing last 2 bytes of line 1. Full output: /o]", 0)}),
-        (outcome("exited", 0, streams=(lines, word), saved=partly), {
-            "jobs": sections("2\n3\n[stdout: Showing last 2 of 3 lines. Full output file may be incomplete: /o\ufffd (full)]", "w", 0)}),
-        (outcome("exited", 0, streams=(word, lines), saved=lost), {
-            "jobs": sections("w", "2\n3\n[stderr: Showing last 2 of 3 lines. Full output was not saved: EROFS]", 0)}),
-        (outcome("exited", 0, streams=(bytes_,)), {"jobs": sections("zz\n[stdout: Showing last 2 bytes of line 1.]", "", 0)}),
-        (outcome("running", limit_s=2.0, streams=(counted(501), counted(101)), notes=("n",), **job), {
-            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout (last 500 lines):\n%s\n\nstderr (last 100 lines):\n%s\n\n"
-                    "Full output: /o\nUse check_pid or kill_pid to manage.]\n[n]" % ("\n".join(map(str, range(1, 501))), "\n".join(map(str, range(1, 101))))}),
-        (outcome("running", limit_s=2.0, streams=(counted(500), bytes_), pid=7), {
-            "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout:\n%s\n\nstderr (last 1 lines):\nzz\n\n"
-                    "Use check_pid or kill_pid to manage.]" % "\n".join(map(str, range(500)))}),
-        (outcome("running", streams=(lines,), **job), {
-            "jobs": "[Process 7 still running.\n\nNew output since last check (3 lines):\n2\n3\n[output: Showing last 2 of 3 lines.]\n\nFull output: /o]"}),
-        (outcome("running", pid=7), {"jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n]"}),
-        (outcome("exited", 143, "SIGTERM", streams=(lines, word), notes=("n",), **job), {
-            "jobs": "[Process 7 exited with code 143 (SIGTERM).\n\nstdout (last 2 lines):\n2\n3\n\nstderr:\nw\n\nFull output: /o]\n[n]"}),
-        (outcome("exited", 0, streams=(fitted("a b\n\nc", 9, True), none), pid=7), {
-            "jobs": "[Process 7 exited with code 0.\n\nstdout (last 3 lines):\na b\n\nc\n\nstderr:\n\n]"}),
-        (outcome("exited", None, streams=(word, none), pid=7), {"jobs": "[Process 7 ended, exit code unknown.\n\nstdout:\nw\n\nstderr:\n\n]"}),
-        (outcome("timed_out", limit_s=3.0, streams=(word,), pid=7), {"jobs": "[Process 7 ended, exit code none (timed out after 3s).\n\noutput:\nw\n]"}),
+        (
+            outcome("failed", error="x", reason="r", pid=7, saved=partly),
+            {"modes": "[system error: r]\n<pid>7</pid>\n<output_file>/o\ufffd</output_file>"},
+        ),
+        (
+            outcome("exited", 0, streams=(lines, bytes_), saved=whole),
+            {
+                "jobs": sections(
+                    "2\n3\n[stdout: Showing last 2 of 3 lines. Full output: /o]",
+                    "zz\n[stderr: Showing last 2 bytes of line 1. Full output: /o]",
+                    0,
+                )
+            },
+        ),
+        (
+            outcome("exited", 0, streams=(lines, word), saved=partly),
+            {
+                "jobs": sections(
+                    "2\n3\n[stdout: Showing last 2 of 3 lines. Full output file may be incomplete: /o\ufffd (full)]",
+                    "w",
+                    0,
+                )
+            },
+        ),
+        (
+            outcome("exited", 0, streams=(word, lines), saved=lost),
+            {"jobs": sections("w", "2\n3\n[stderr: Showing last 2 of 3 lines. Full output was not saved: EROFS]", 0)},
+        ),
+        (
+            outcome("exited", 0, streams=(bytes_,)),
+            {"jobs": sections("zz\n[stdout: Showing last 2 bytes of line 1.]", "", 0)},
+        ),
+        (
+            outcome("running", limit_s=2.0, streams=(counted(501), counted(101)), notes=("n",), **job),
+            {
+                "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout (last 500 lines):\n%s\n\nstderr (last 100 lines):\n%s\n\n"
+                "Full output: /o\nUse check_pid or kill_pid to manage.]\n[n]"
+                % ("\n".join(map(str, range(1, 501))), "\n".join(map(str, range(1, 101))))
+            },
+        ),
+        (
+            outcome("running", limit_s=2.0, streams=(counted(500), bytes_), pid=7),
+            {
+                "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout:\n%s\n\nstderr (last 1 lines):\nzz\n\n"
+                "Use check_pid or kill_pid to manage.]" % "\n".join(map(str, range(500)))
+            },
+        ),
+        (
+            outcome("running", streams=(lines,), **job),
+            {
+                "jobs": "[Process 7 still running.\n\nNew output since last check (3 lines):\n2\n3\n[output: Showing last 2 of 3 lines.]\n\nFull output: /o]"
+            },
+        ),
+        (
+            outcome("running", pid=7),
+            {"jobs": "[Process 7 still running.\n\nNew output since last check (0 lines):\n\n]"},
+        ),
+        (
+            outcome("exited", 143, "SIGTERM", streams=(lines, word), notes=("n",), **job),
+            {
+                "jobs": "[Process 7 exited with code 143 (SIGTERM).\n\nstdout (last 2 lines):\n2\n3\n\nstderr:\nw\n\nFull output: /o]\n[n]"
+            },
+        ),
+        (
+            outcome("exited", 0, streams=(fitted("a b\n\nc", 9, True), none), pid=7),
+            {"jobs": "[Process 7 exited with code 0.\n\nstdout (last 3 lines):\na b\n\nc\n\nstderr:\n\n]"},
+        ),
+        (
+            outcome("exited", None, streams=(word, none), pid=7),
+            {"jobs": "[Process 7 ended, exit code unknown.\n\nstdout:\nw\n\nstderr:\n\n]"},
+        ),
+        (
+            outcome("timed_out", limit_s=3.0, streams=(word,), pid=7),
+            {"jobs": "[Process 7 ended, exit code none (timed out after 3s).\n\noutput:\nw\n]"},
+        ),
     )
 
 
@@ -7007,15 +9239,46 @@ def test_answers_to_the_letter():
             result = bash_tool.present(outcome, row)
             assert (result.text, str(result)) == (text, text)
             streams = (*outcome.streams, bash_tool.Fitted("", 0, False), bash_tool.Fitted("", 0, False))
-            bad = outcome.status not in ("exited", "running") or name in ("modes", "jobs") and outcome.exit_code not in (0, None)
+            bad = (
+                outcome.status not in ("exited", "running")
+                or name in ("modes", "jobs")
+                and outcome.exit_code not in (0, None)
+            )
             capped = bool(outcome.saved and outcome.saved.capped)
-            notes = (*outcome.notes, "the file with the full output ends at 64MB: the rest was read but not saved") if capped else outcome.notes
-            details = json.loads(text) if name == "streams" else {
-                "exit_code": -1 if outcome.signal or outcome.exit_code is None else outcome.exit_code, "success": outcome.exit_code == 0} if name == "guarded" else {
-                one: stream.record._asdict() for one, stream in zip(("stdout", "stderr"), streams) if stream.record}
-            fields = dict(text=text, is_error=bad, status=outcome.status, exit_code=outcome.exit_code, signal=outcome.signal, stdout=streams[0].text,
-                          stderr=streams[1].text, truncated=streams[0].cut or streams[1].cut, total_bytes=0, pid=outcome.pid,
-                          output_file=outcome.saved.path if outcome.saved else None, duration_s=0.0, error=outcome.error, notes=list(notes), details=details)
+            notes = (
+                (*outcome.notes, "the file with the full output ends at 64MB: the rest was read but not saved")
+                if capped
+                else outcome.notes
+            )
+            details = (
+                json.loads(text)
+                if name == "streams"
+                else {
+                    "exit_code": -1 if outcome.signal or outcome.exit_code is None else outcome.exit_code,
+                    "success": outcome.exit_code == 0,
+                }
+                if name == "guarded"
+                else {
+                    one: stream.record._asdict() for one, stream in zip(("stdout", "stderr"), streams) if stream.record
+                }
+            )
+            fields = dict(
+                text=text,
+                is_error=bad,
+                status=outcome.status,
+                exit_code=outcome.exit_code,
+                signal=outcome.signal,
+                stdout=streams[0].text,
+                stderr=streams[1].text,
+                truncated=streams[0].cut or streams[1].cut,
+                total_bytes=0,
+                pid=outcome.pid,
+                output_file=outcome.saved.path if outcome.saved else None,
+                duration_s=0.0,
+                error=outcome.error,
+                notes=list(notes),
+                details=details,
+            )
             assert result.to_dict() == fields and result.notes == notes and json.dumps(fields)
             assert result.to_dict()["details"] is not result.details
     said = bash_tool.present(bash_tool.Outcome("exited", 0, total_bytes=7, duration_s=2.5), MODES)
@@ -7025,54 +9288,105 @@ def test_answers_to_the_letter():
 def test_completion_notes_to_the_letter():
     """How a job ended, as its output file says it."""
     outcome = bash_tool.Outcome
-    for ended, how in ((outcome("exited", 0), "completed"), (outcome("exited", 3), "failed: exit status: 3"),
-                       (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"), (outcome("exited", 143), "failed: exit status: 143"),
-                       (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"), (outcome("cancelled"), "failed: cancelled"),
-                       (outcome("lost", reason="gone"), "error: gone"), (outcome("exited"), "error: exit status unknown")):
+    for ended, how in (
+        (outcome("exited", 0), "completed"),
+        (outcome("exited", 3), "failed: exit status: 3"),
+        (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"),
+        (outcome("exited", 143), "failed: exit status: 143"),
+        (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
+        (outcome("cancelled"), "failed: cancelled"),
+        (outcome("lost", reason="gone"), "error: gone"),
+        (outcome("exited"), "error: exit status unknown"),
+    ):
         assert bash_tool.completion_note(ended, "") == "\n\n[background process %s]\n" % how
-        assert bash_tool.completion_note(ended, "pid 7 (x)") == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
+        assert (
+            bash_tool.completion_note(ended, "pid 7 (x)")
+            == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
+        )
 
 
 def test_refusals_to_the_letter():
     """What a model reads that sent something wrong, and the edges of what is right."""
     command = "expected a JSON object such as {\"command\": \"ls\"}, got "
     for arguments, reason in (
-            ("{", "not a JSON object (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
-            ("[" * 100000, "not a JSON object (too deeply nested)"), ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
-            ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"), ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
-            (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
-            ('{"command": "ls"}'.encode("utf-16"), "not a JSON object ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)"),
-            ("[1]", command + "array"), ("7", command + "integer"), ('"x"', command + "string"), ("null", command + "null"), ("true", command + "boolean"),
-            (b"1.5", command + "number"), ("1" * 1000, command + "integer"), (None, command + "null"), ((1,), command + "tuple"),
-            ({"a" * 90: 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
-             'unknown key "%s…", "b", "c", "d", "e"; allowed: "command", "mode"' % ("a" * 79)),
-            ({"command": 7}, '"command" must be a string, got integer'), ({"command": {}}, '"command" must be a string, got object'),
-            ({"command": None}, '"command" is required: the shell command to execute, a string'),
-            ({}, '"command" is required: the shell command to execute, a string'),
-            ({"command": "x", "mode": 7}, '"mode" must be one of "default", "slow", "background", got integer'),
-            ({"command": "x", "mode": "fa\nst"}, '"mode" must be one of "default", "slow", "background", got "fa st"'),
-            ({"command": "a\0b\0"}, '"command" holds a NUL character (at index 1), which no shell can take'),
-            ({"command": "ab\ud800\udfff"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
-            ({"command": "\udfff"}, '"command" holds a lone surrogate (U+DFFF at index 0), which is no text')):
-        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
-    one_of, number, pid = 'exactly one of "command", "check_pid", "kill_pid" is required, got ', '"timeout" must be from 1 to 86400000 milliseconds, got ', " must be a process ID, got a number of another size"
+        ("{", "not a JSON object (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
+        ("[" * 100000, "not a JSON object (too deeply nested)"),
+        ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
+        ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"),
+        ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
+        (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
+        (
+            '{"command": "ls"}'.encode("utf-16"),
+            "not a JSON object ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)",
+        ),
+        ("[1]", command + "array"),
+        ("7", command + "integer"),
+        ('"x"', command + "string"),
+        ("null", command + "null"),
+        ("true", command + "boolean"),
+        (b"1.5", command + "number"),
+        ("1" * 1000, command + "integer"),
+        (None, command + "null"),
+        ((1,), command + "tuple"),
+        (
+            {"a" * 90: 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6},
+            'unknown key "%s…", "b", "c", "d", "e"; allowed: "command", "mode"' % ("a" * 79),
+        ),
+        ({"command": 7}, '"command" must be a string, got integer'),
+        ({"command": {}}, '"command" must be a string, got object'),
+        ({"command": None}, '"command" is required: the shell command to execute, a string'),
+        ({}, '"command" is required: the shell command to execute, a string'),
+        ({"command": "x", "mode": 7}, '"mode" must be one of "default", "slow", "background", got integer'),
+        ({"command": "x", "mode": "fa\nst"}, '"mode" must be one of "default", "slow", "background", got "fa st"'),
+        ({"command": "a\0b\0"}, '"command" holds a NUL character (at index 1), which no shell can take'),
+        ({"command": "ab\ud800\udfff"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
+        ({"command": "\udfff"}, '"command" holds a lone surrogate (U+DFFF at index 0), which is no text'),
+    ):
+        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Rejected(
+            "invalid_arguments", "invalid arguments: " + reason
+        )
+    one_of, number, pid = (
+        'exactly one of "command", "check_pid", "kill_pid" is required, got ',
+        '"timeout" must be from 1 to 86400000 milliseconds, got ',
+        " must be a process ID, got a number of another size",
+    )
     for arguments, reason in (
-            ({}, one_of + "none"), ({"command": "x", "kill_pid": 1}, one_of + '"command", "kill_pid"'),
-            ({"check_pid": "1"}, '"check_pid" must be an integer, got string'), ({"check_pid": True}, '"check_pid" must be an integer, got boolean'),
-            ({"kill_pid": 1.5}, '"kill_pid" must be an integer, got number'), ({"check_pid": 2 ** 31}, '"check_pid"' + pid), ({"kill_pid": -2 ** 31}, '"kill_pid"' + pid),
-            ({"command": "x", "timeout": 0.0}, number + "0"), ({"command": "x", "timeout": 86400001}, number + "86400001"),
-            ({"command": "x", "timeout": 10 ** 15 - 1}, number + "999999999999999"), ({"command": "x", "timeout": 10 ** 15}, number + "a number of another size"),
-            ({"command": "x", "timeout": 1 - 10 ** 15}, number + "-999999999999999"), ({"command": "x", "timeout": -10 ** 400}, number + "a number of another size"),
-            ({"command": "x", "mode": "default"}, 'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"')):
-        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected("invalid_arguments", "invalid arguments: " + reason)
+        ({}, one_of + "none"),
+        ({"command": "x", "kill_pid": 1}, one_of + '"command", "kill_pid"'),
+        ({"check_pid": "1"}, '"check_pid" must be an integer, got string'),
+        ({"check_pid": True}, '"check_pid" must be an integer, got boolean'),
+        ({"kill_pid": 1.5}, '"kill_pid" must be an integer, got number'),
+        ({"check_pid": 2**31}, '"check_pid"' + pid),
+        ({"kill_pid": -(2**31)}, '"kill_pid"' + pid),
+        ({"command": "x", "timeout": 0.0}, number + "0"),
+        ({"command": "x", "timeout": 86400001}, number + "86400001"),
+        ({"command": "x", "timeout": 10**15 - 1}, number + "999999999999999"),
+        ({"command": "x", "timeout": 10**15}, number + "a number of another size"),
+        ({"command": "x", "timeout": 1 - 10**15}, number + "-999999999999999"),
+        ({"command": "x", "timeout": -(10**400)}, number + "a number of another size"),
+        (
+            {"command": "x", "mode": "default"},
+            'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"',
+        ),
+    ):
+        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected(
+            "invalid_arguments", "invalid arguments: " + reason
+        )
     two = dataclasses.replace(JOBS, parameters={name: JOBS.parameters[name] for name in ("command", "check_pid")})
     for arguments, got in (({}, "none"), ({"command": "x", "check_pid": 1}, '"command", "check_pid"')):
-        assert bash_tool.parse_arguments(arguments, two).reason == 'invalid arguments: exactly one of "command", "check_pid" is required, got ' + got
+        assert (
+            bash_tool.parse_arguments(arguments, two).reason
+            == 'invalid arguments: exactly one of "command", "check_pid" is required, got ' + got
+        )
     for arguments, row, meant in (
-            ('{"command": "é", "mode": "slow"}', MODES, bash_tool.Request("é", "slow")), ('{"command": "é"}'.encode(), GUARDED, bash_tool.Request("é", "default")),
-            ({"check_pid": 2.0}, JOBS, bash_tool.Inquiry(2, False)), ({"kill_pid": 2 ** 31 - 1}, JOBS, bash_tool.Inquiry(2 ** 31 - 1, True)),
-            ({"check_pid": 1 - 2 ** 31}, JOBS, bash_tool.Inquiry(1 - 2 ** 31, False)), ({"command": "", "timeout": 1}, JOBS, bash_tool.Request("", "default", 0.001)),
-            ({"command": "x", "timeout": 86400000.0, "check_pid": None}, JOBS, bash_tool.Request("x", "default", 86400.0))):
+        ('{"command": "é", "mode": "slow"}', MODES, bash_tool.Request("é", "slow")),
+        ('{"command": "é"}'.encode(), GUARDED, bash_tool.Request("é", "default")),
+        ({"check_pid": 2.0}, JOBS, bash_tool.Inquiry(2, False)),
+        ({"kill_pid": 2**31 - 1}, JOBS, bash_tool.Inquiry(2**31 - 1, True)),
+        ({"check_pid": 1 - 2**31}, JOBS, bash_tool.Inquiry(1 - 2**31, False)),
+        ({"command": "", "timeout": 1}, JOBS, bash_tool.Request("", "default", 0.001)),
+        ({"command": "x", "timeout": 86400000.0, "check_pid": None}, JOBS, bash_tool.Request("x", "default", 86400.0)),
+    ):
         assert bash_tool.parse_arguments(arguments, row) == meant
         assert not isinstance(meant, bash_tool.Inquiry) or type(bash_tool.parse_arguments(arguments, row).pid) is int
 
@@ -7080,12 +9394,25 @@ def test_refusals_to_the_letter():
 def test_definitions_to_the_letter():
     """What a model and its client are told: how a mode's limit reads, where a directory stands, what each style
     adds."""
-    for limit, text in ((59.0, "59s"), (60.0, "1min"), (61.0, "61s"), (90.0, "90s"), (120.0, "2min"), (0.5, "0.5s"), (86400.0, "1440min")):
+    for limit, text in (
+        (59.0, "59s"),
+        (60.0, "1min"),
+        (61.0, "61s"),
+        (90.0, "90s"),
+        (120.0, "2min"),
+        (0.5, "0.5s"),
+        (86400.0, "1440min"),
+    ):
         row = dataclasses.replace(MODES, timeouts_s={"default": limit, "quick": 1.0})
         assert bash_tool.define(row, "/", "anthropic")["input_schema"]["properties"]["mode"] == {
-            "type": "string", "enum": ["default", "quick"],
-            "description": "Execution mode: default (%s timeout), quick (1s timeout)" % text}
-    assert bash_tool.define(MODES, "/a\n{b}", "mcp")["description"] == bash_tool.DESCRIPTION_MODES[:-len("{cwd}</pwd>")] + "/a\ufffd{b}</pwd>"
+            "type": "string",
+            "enum": ["default", "quick"],
+            "description": "Execution mode: default (%s timeout), quick (1s timeout)" % text,
+        }
+    assert (
+        bash_tool.define(MODES, "/a\n{b}", "mcp")["description"]
+        == bash_tool.DESCRIPTION_MODES[: -len("{cwd}</pwd>")] + "/a\ufffd{b}</pwd>"
+    )
     properties = {name: dict(schema) for name, schema in JOBS.parameters.items()}
     properties["timeout"]["description"] = "Timeout in ms before auto-backgrounding (default: 120000)"
     told = {"name": "bash", "description": JOBS.description}
@@ -7093,21 +9420,63 @@ def test_definitions_to_the_letter():
     assert bash_tool.define(JOBS, "/", "anthropic") == {**told, "input_schema": schema}
     output = bash_tool.OUTPUT_SCHEMA
     assert bash_tool.define(JOBS, "/", "mcp") == {
-        **told, "title": "Bash", "inputSchema": schema,
-        "annotations": {"title": "Bash", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}}
+        **told,
+        "title": "Bash",
+        "inputSchema": schema,
+        "annotations": {
+            "title": "Bash",
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        },
+    }
     text, whole, flag, number = ({"type": kind} for kind in ("string", "integer", "boolean", "number"))
     maybe = lambda kind: {"type": [kind, "null"]}
     assert {name: {"type": one["type"]} for name, one in output["properties"].items()} == {
-        "text": text, "status": text, "exit_code": maybe("integer"), "signal": maybe("string"), "truncated": flag, "total_bytes": whole,
-        "pid": maybe("integer"), "output_file": maybe("string"), "duration_s": number, "error": maybe("string")}
+        "text": text,
+        "status": text,
+        "exit_code": maybe("integer"),
+        "signal": maybe("string"),
+        "truncated": flag,
+        "total_bytes": whole,
+        "pid": maybe("integer"),
+        "output_file": maybe("string"),
+        "duration_s": number,
+        "error": maybe("string"),
+    }
     assert {name: one["description"] for name, one in output["properties"].items() if "description" in one} == {
-        "text": "What the model reads: the output, and how the command ended", "exit_code": "null where the command did not end by itself",
-        "pid": "of a job", "error": "a stable id where something other than the command went wrong"}
-    assert output["properties"]["status"]["enum"] == ["exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"]
-    assert (output["type"], output["required"], output["additionalProperties"]) == ("object", list(output["properties"]), False)
+        "text": "What the model reads: the output, and how the command ended",
+        "exit_code": "null where the command did not end by itself",
+        "pid": "of a job",
+        "error": "a stable id where something other than the command went wrong",
+    }
+    assert output["properties"]["status"]["enum"] == [
+        "exited",
+        "timed_out",
+        "cancelled",
+        "running",
+        "rejected",
+        "failed",
+        "lost",
+    ]
+    assert (output["type"], output["required"], output["additionalProperties"]) == (
+        "object",
+        list(output["properties"]),
+        False,
+    )
     nullable = {name: dict(one, type=[one["type"], "null"]) for name, one in properties.items()}
-    assert bash_tool.define(JOBS, "/", "openai") == {"type": "function", **told, "strict": True, "parameters": {
-        "type": "object", "required": list(properties), "properties": nullable, "additionalProperties": False}}
+    assert bash_tool.define(JOBS, "/", "openai") == {
+        "type": "function",
+        **told,
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "required": list(properties),
+            "properties": nullable,
+            "additionalProperties": False,
+        },
+    }
     mode = bash_tool.define(MODES, "/", "openai")["parameters"]["properties"]["mode"]
     assert mode["type"] == ["string", "null"] and mode["enum"] == ["default", "slow", "background", None]
     with pytest.raises(ValueError) as refused:
@@ -7119,44 +9488,114 @@ def test_messages_to_the_letter():
     """What each message of the protocol asks for or is answered with."""
     tool, version = {"name": "bash", "x": 1}, "io.modelcontextprotocol/protocolVersion"
     info = {"name": "bash_tool", "version": bash_tool.__version__}
-    error = lambda code, message, id_=1, **more: {"jsonrpc": "2.0", "id": id_, "error": dict(code=code, message=message, **more)}
+    error = lambda code, message, id_=1, **more: {
+        "jsonrpc": "2.0",
+        "id": id_,
+        "error": dict(code=code, message=message, **more),
+    }
     plain = lambda id_=1, **result: {"jsonrpc": "2.0", "id": id_, "result": result}
-    stateless = lambda **result: plain(resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info}, **result)
+    stateless = lambda **result: plain(
+        resultType="complete", _meta={"io.modelcontextprotocol/serverInfo": info}, **result
+    )
     request = lambda method, **params: {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    wrong = lambda id_: error(-32600, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a string or an integer', id_)
-    new, odd, old = {version: "2026-07-28"}, {version: "2025-11-25"}, ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    wrong = lambda id_: error(
+        -32600, 'a request has "jsonrpc": "2.0", a string "method", and an "id" that is a string or an integer', id_
+    )
+    new, odd, old = (
+        {version: "2026-07-28"},
+        {version: "2025-11-25"},
+        ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+    )
     bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
     cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
     started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
     kept = {"ttlMs": 0, "cacheScope": "private"}
     for message, meant in (
-            *((value, error(-32600, "a message must be an object, got " + kind, None)) for value, kind in (
-                (None, "null"), ([], "array"), ("x", "string"), (1, "integer"), (True, "boolean"), (1.5, "number"))),
-            ({}, wrong(None)), ({"result": 1}, None), ({"error": 1}, None), ({"method": "ping", "result": 1}, wrong(None)), (bare(id=1), wrong(1)),
-            ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, wrong(1)), ({"id": 1, "method": "ping"}, wrong(1)), (bare(id=True, method="ping"), wrong(None)),
-            (bare(id=1.5, method="ping"), wrong(None)), (bare(id=None, method="ping"), wrong(None)), (bare(id="a", method=7), wrong("a")),
-            (bare(id=[], method="ping"), wrong(None)), (bare(id=0, method="ping"), plain(0)), (bare(id="", method="ping", params=None), plain("")),
-            (bare(id=2.0, method="ping"), plain(2.0)), (bare(id="a", method="ping", params=[]), error(-32602, "params must be an object, got array", "a")),
-            (bare(method="ping"), None), (bare(method="tools/call", params={"name": "bash", "requestId": 1}), None),
-            (cancel({"requestId": "q"}), bash_tool.Withdrawal("q")), (cancel({"requestId": 0}), bash_tool.Withdrawal(0)), (cancel({"requestId": True}), None),
-            (cancel({}), None), (cancel([]), None), (cancel(None), None), (cancel({"requestId": "q"}, "notifications/other"), None),
-            (request("ping"), plain()), (request("ping", _meta=None), plain()), (request("ping", _meta=new), stateless()),
-            (request("ping", _meta=[]), error(-32602, "_meta must be an object, got array")),
-            (request("ping", _meta={version: 7}), error(-32602, "the protocol version must be a string, got integer")),
-            (request("ping", _meta=odd), error(-32022, "unsupported protocol version", data={"requested": "2025-11-25", "supported": ["2026-07-28", *old]})),
-            *((request("initialize", protocolVersion=one), started(one)) for one in old), (request("initialize"), started(old[0])),
-            (request("initialize", protocolVersion="2026-07-28", _meta={version: 7}), started(old[0])), (request("initialize", protocolVersion=[]), started(old[0])),
-            *((request("server/discover", _meta=meta), stateless(supportedVersions=["2026-07-28"], capabilities={"tools": {}}, **kept)) for meta in (new, {})),
-            (request("tools/list"), plain(tools=[tool])), (request("tools/list", _meta=new), stateless(tools=[tool], **kept)),
-            (request("no/such\n"), error(-32601, "unknown method: no/such ")), (request("tools/call", name="x\n"), error(-32602, 'unknown tool: "x "; there is "bash"')),
-            (request("tools/call"), error(-32602, 'unknown tool: "None"; there is "bash"')),
-            (request("tools/call", name="bash", arguments=[]), error(-32602, "arguments must be an object, got array")),
-            (request("tools/call", name="bash", arguments=0), error(-32602, "arguments must be an object, got integer")),
-            (request("tools/call", name="bash", _meta={"progressToken": 1.5}), error(-32602, "progressToken must be a string or an integer, got number")),
-            (request("tools/call", name="bash"), bash_tool.Call(1, {}, None, False)),
-            (request("tools/call", name="bash", arguments=None, _meta={"progressToken": None}), bash_tool.Call(1, {}, None, False)),
-            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": 0}), bash_tool.Call(1, {"a": 1}, 0, False)),
-            (request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": "t", **new}), bash_tool.Call(1, {"a": 1}, "t", True))):
+        *(
+            (value, error(-32600, "a message must be an object, got " + kind, None))
+            for value, kind in (
+                (None, "null"),
+                ([], "array"),
+                ("x", "string"),
+                (1, "integer"),
+                (True, "boolean"),
+                (1.5, "number"),
+            )
+        ),
+        ({}, wrong(None)),
+        ({"result": 1}, None),
+        ({"error": 1}, None),
+        ({"method": "ping", "result": 1}, wrong(None)),
+        (bare(id=1), wrong(1)),
+        ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, wrong(1)),
+        ({"id": 1, "method": "ping"}, wrong(1)),
+        (bare(id=True, method="ping"), wrong(None)),
+        (bare(id=1.5, method="ping"), wrong(None)),
+        (bare(id=None, method="ping"), wrong(None)),
+        (bare(id="a", method=7), wrong("a")),
+        (bare(id=[], method="ping"), wrong(None)),
+        (bare(id=0, method="ping"), plain(0)),
+        (bare(id="", method="ping", params=None), plain("")),
+        (bare(id=2.0, method="ping"), plain(2.0)),
+        (bare(id="a", method="ping", params=[]), error(-32602, "params must be an object, got array", "a")),
+        (bare(method="ping"), None),
+        (bare(method="tools/call", params={"name": "bash", "requestId": 1}), None),
+        (cancel({"requestId": "q"}), bash_tool.Withdrawal("q")),
+        (cancel({"requestId": 0}), bash_tool.Withdrawal(0)),
+        (cancel({"requestId": True}), None),
+        (cancel({}), None),
+        (cancel([]), None),
+        (cancel(None), None),
+        (cancel({"requestId": "q"}, "notifications/other"), None),
+        (request("ping"), plain()),
+        (request("ping", _meta=None), plain()),
+        (request("ping", _meta=new), stateless()),
+        (request("ping", _meta=[]), error(-32602, "_meta must be an object, got array")),
+        (request("ping", _meta={version: 7}), error(-32602, "the protocol version must be a string, got integer")),
+        (
+            request("ping", _meta=odd),
+            error(
+                -32022,
+                "unsupported protocol version",
+                data={"requested": "2025-11-25", "supported": ["2026-07-28", *old]},
+            ),
+        ),
+        *((request("initialize", protocolVersion=one), started(one)) for one in old),
+        (request("initialize"), started(old[0])),
+        (request("initialize", protocolVersion="2026-07-28", _meta={version: 7}), started(old[0])),
+        (request("initialize", protocolVersion=[]), started(old[0])),
+        *(
+            (
+                request("server/discover", _meta=meta),
+                stateless(supportedVersions=["2026-07-28"], capabilities={"tools": {}}, **kept),
+            )
+            for meta in (new, {})
+        ),
+        (request("tools/list"), plain(tools=[tool])),
+        (request("tools/list", _meta=new), stateless(tools=[tool], **kept)),
+        (request("no/such\n"), error(-32601, "unknown method: no/such ")),
+        (request("tools/call", name="x\n"), error(-32602, 'unknown tool: "x "; there is "bash"')),
+        (request("tools/call"), error(-32602, 'unknown tool: "None"; there is "bash"')),
+        (request("tools/call", name="bash", arguments=[]), error(-32602, "arguments must be an object, got array")),
+        (request("tools/call", name="bash", arguments=0), error(-32602, "arguments must be an object, got integer")),
+        (
+            request("tools/call", name="bash", _meta={"progressToken": 1.5}),
+            error(-32602, "progressToken must be a string or an integer, got number"),
+        ),
+        (request("tools/call", name="bash"), bash_tool.Call(1, {}, None, False)),
+        (
+            request("tools/call", name="bash", arguments=None, _meta={"progressToken": None}),
+            bash_tool.Call(1, {}, None, False),
+        ),
+        (
+            request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": 0}),
+            bash_tool.Call(1, {"a": 1}, 0, False),
+        ),
+        (
+            request("tools/call", name="bash", arguments={"a": 1}, _meta={"progressToken": "t", **new}),
+            bash_tool.Call(1, {"a": 1}, "t", True),
+        ),
+    ):
         assert bash_tool.handle(message, tool) == meant, message
         assert type(bash_tool.handle(message, tool)) is type(meant)
     for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
@@ -7167,30 +9606,70 @@ def test_messages_to_the_letter():
     listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
     assert listed == tool and listed is not tool
     result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
-    fields = {"text": "t", "status": "exited", "exit_code": 3, "signal": "S", "truncated": True, "total_bytes": 7, "pid": 8, "output_file": "/f",
-              "duration_s": 2.5, "error": "x"}
+    fields = {
+        "text": "t",
+        "status": "exited",
+        "exit_code": 3,
+        "signal": "S",
+        "truncated": True,
+        "total_bytes": 7,
+        "pid": 8,
+        "output_file": "/f",
+        "duration_s": 2.5,
+        "error": "x",
+    }
     said = {"content": [{"type": "text", "text": "t"}], "isError": True}
     for structured, more in ((False, {}), (True, {"structuredContent": fields})):
         assert bash_tool.call_message(bash_tool.Call(1, {}, None, False), result, structured) == plain(**said, **more)
-        assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result, structured) == stateless(**said, **more)
+        assert bash_tool.call_message(bash_tool.Call(1, {}, None, True), result, structured) == stateless(
+            **said, **more
+        )
 
 
 def test_environments_to_the_letter():
     """What passes, what is forced, what is dropped without a word, and what is withheld with one."""
     forced = dict(bash_tool.NON_INTERACTIVE)
     for environ, keep, passes, withheld in (
-            ({}, (), {"LANG": "C.UTF-8"}, ()), ({"LANG": ""}, (), {"LANG": "C.UTF-8"}, ()), ({"LC_TIME": "C"}, (), {"LANG": "C.UTF-8", "LC_TIME": "C"}, ()),
-            *(({name: "C"}, (), {name: "C"}, ()) for name in ("LANG", "LC_ALL", "LC_CTYPE")),
-            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y", "X": "1"}, (), {"LANG": "C", "X": "1"}, ("A_TOKEN", "B_TOKEN")),
-            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("A_*", "nobody"), {"LANG": "C", "A_TOKEN": "y"}, ("B_TOKEN",)),
-            ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("b_token", "A_TOKE", "B_TOKEN"), {"LANG": "C", "B_TOKEN": "x"}, ("A_TOKEN",)),
-            ({"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"}, ("BASH_ENV",), {"LANG": "C"}, ()),
-            ({"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, (), {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"}, ()),
-            ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, (), {"LANG": "C"}, ("BASH_TOOL_RUN_KEY",)),
-            ({"LANG": "C", "GIT_CONFIG_COUNT": "db://a:b@c", "GIT_CONFIG_KEY_": "x", "MY_GIT_CONFIG_KEY_0": "y",
-              "GIT_CONFIG_VALUE_1": "z", "GIT_CONFIG_COUNTS": "1"}, (), {"LANG": "C", "GIT_CONFIG_COUNTS": "1"},
-             ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0")),
-            ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ())):
+        ({}, (), {"LANG": "C.UTF-8"}, ()),
+        ({"LANG": ""}, (), {"LANG": "C.UTF-8"}, ()),
+        ({"LC_TIME": "C"}, (), {"LANG": "C.UTF-8", "LC_TIME": "C"}, ()),
+        *(({name: "C"}, (), {name: "C"}, ()) for name in ("LANG", "LC_ALL", "LC_CTYPE")),
+        ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y", "X": "1"}, (), {"LANG": "C", "X": "1"}, ("A_TOKEN", "B_TOKEN")),
+        ({"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"}, ("A_*", "nobody"), {"LANG": "C", "A_TOKEN": "y"}, ("B_TOKEN",)),
+        (
+            {"LANG": "C", "B_TOKEN": "x", "A_TOKEN": "y"},
+            ("b_token", "A_TOKE", "B_TOKEN"),
+            {"LANG": "C", "B_TOKEN": "x"},
+            ("A_TOKEN",),
+        ),
+        (
+            {"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"},
+            ("BASH_ENV",),
+            {"LANG": "C"},
+            (),
+        ),
+        (
+            {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"},
+            (),
+            {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"},
+            (),
+        ),
+        ({"LANG": "C", "BASH_TOOL_RUN_KEY": "x"}, (), {"LANG": "C"}, ("BASH_TOOL_RUN_KEY",)),
+        (
+            {
+                "LANG": "C",
+                "GIT_CONFIG_COUNT": "db://a:b@c",
+                "GIT_CONFIG_KEY_": "x",
+                "MY_GIT_CONFIG_KEY_0": "y",
+                "GIT_CONFIG_VALUE_1": "z",
+                "GIT_CONFIG_COUNTS": "1",
+            },
+            (),
+            {"LANG": "C", "GIT_CONFIG_COUNTS": "1"},
+            ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_1", "MY_GIT_CONFIG_KEY_0"),
+        ),
+        ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ()),
+    ):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
     for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
@@ -7205,8 +9684,10 @@ def test_secret_names_to_the_letter():
         assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower())
         assert secret("my" + word.capitalize()) and secret(word + "_2")
         assert not secret(word + "LESS") and not secret("MON" + word)
-    for word in ("PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY ENCRYPTIONKEY "
-                 "MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY").split():
+    for word in (
+        "PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY ENCRYPTIONKEY "
+        "MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY"
+    ).split():
         for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", "X_" + word + "_2"):
             assert secret(name), name
         assert not secret(word + "ED") and secret(word + "_2") == (word != "PW")
@@ -7224,9 +9705,15 @@ def test_secret_names_to_the_letter():
     for public in ("PUBLIC", "PUB"):
         assert not secret(public + "_KEY") and not secret("my_keys_" + public.lower())
         assert secret(public + "_TOKEN") and secret(public + "_PASS")
-    for value in ("true false yes no on off enabled disabled none null auto always never optional required basic "
-                  "bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt trust peer ident reject "
-                  "cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256").split() + SETTINGS + ["-0.5", "9" * 12]:
+    for value in (
+        (
+            "true false yes no on off enabled disabled none null auto always never optional required basic "
+            "bearer digest negotiate ntlm oauth2 oidc saml kerberos gssapi ldap pam jwt trust peer ident reject "
+            "cert md5 scram-sha-256 rsa ecdsa ed25519 hs256 rs256 es256"
+        ).split()
+        + SETTINGS
+        + ["-0.5", "9" * 12]
+    ):
         assert not secret("TOKEN", value) and not secret("TOKEN", value.upper()), value
         assert secret("TOKEN", value + "x") and secret("TOKEN", "x" + value) and secret("TOKEN", value + " "), value
     for value in (".", "1.", ".5", "1.2.3", "--1", "1-", "0x1f", "1e6", "٣", "1\n", "password", "default", "plain"):
@@ -7234,37 +9721,92 @@ def test_secret_names_to_the_letter():
 
 
 SHORTEST_SECRETS = [
-    "db://me:pw@host", "see db://:p@h/x", "db://me:123456/@h", "db://me:p/'@h", "http://me:pw@[::1]/",
-    "https://" + "a1" * 10 + "@h", "http://" + "a1" * 10 + ":@h", "-----BEGIN PRIVATE KEY",
-    "-----BEGIN OPENSSH PRIVATE KEY-----", "AccountKey=abcd", "a;sharedaccesskey=abcd", "x Password=abcd", "Pwd=abcd",
-    "pwd=$5ab", "Password=$ecr", "Password=$Trc", "-Dtoken=$z",
+    "db://me:pw@host",
+    "see db://:p@h/x",
+    "db://me:123456/@h",
+    "db://me:p/'@h",
+    "http://me:pw@[::1]/",
+    "https://" + "a1" * 10 + "@h",
+    "http://" + "a1" * 10 + ":@h",
+    "-----BEGIN PRIVATE KEY",
+    "-----BEGIN OPENSSH PRIVATE KEY-----",
+    "AccountKey=abcd",
+    "a;sharedaccesskey=abcd",
+    "x Password=abcd",
+    "Pwd=abcd",
+    "pwd=$5ab",
+    "Password=$ecr",
+    "Password=$Trc",
+    "-Dtoken=$z",
     *("-%s.%s=a" % (one, two) for one in "DP" for two in "password passwd passphrase secret Token".split()),
-    "-Dtoken=truea", "-Dtoken=42x", "-D.token=0x",
+    "-Dtoken=truea",
+    "-Dtoken=42x",
+    "-D.token=0x",
     *("Authorization: %s abcd" % one for one in ("Basic", "Bearer", "Token")),
-    "authorization=bearer%20aaaa", "'AUTHORIZATION' : 'Basic aaaa", "x-api-key=aaaa",
+    "authorization=bearer%20aaaa",
+    "'AUTHORIZATION' : 'Basic aaaa",
+    "x-api-key=aaaa",
     *(one + ": aaaa" for one in "Private-Token job-token Deploy-Token X-Auth-Token X-Vault-Token X-API-KEY".split()),
     *("?%s=" % one + "a" * 8 for one in "accesstoken access_token apikey api_key client_secret Token".split()),
-    "?sig=" + "%2B" * 6 + "/-", *("hooks.slack.com/%s/T" % one for one in ("services", "workflows", "triggers")),
-    "discord.com/api/webhooks/0", "discordapp.com/api/v9/webhooks/0", "office.com/webhook/0",
-    "office365.com/webhookb2/a", "AKIA" + "A" * 16, "ASIA" + "0" * 16, "AGE-SECRET-KEY-" + "0" * 20,
-    "SG." + "a" * 16 + "." + "b" * 16, "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8,
-    *(one + "a" * most for most, group in {
-        8: "?token= &token=", 10: "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- sk_live_ sk_test_ rk_live_ rk_test_",
-        16: "pypi-", 20: "glpat- glrt- gldt- glft- glptt- glcbt- glagent- glsoat- gloas- sk- hvs. hvb. hvr. dckr_pat_ "
-        "dckr_oat_ GOCSPX- ya29. ?sig= x&sig=", 22: "github_pat_", 30: "hf_", 35: "AIza",
-        36: "ghp_ gho_ ghu_ ghs_ ghr_ npm_",
-        32: "dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
-        40: "gsk_"}.items() for one in group.split())]
+    "?sig=" + "%2B" * 6 + "/-",
+    *("hooks.slack.com/%s/T" % one for one in ("services", "workflows", "triggers")),
+    "discord.com/api/webhooks/0",
+    "discordapp.com/api/v9/webhooks/0",
+    "office.com/webhook/0",
+    "office365.com/webhookb2/a",
+    "AKIA" + "A" * 16,
+    "ASIA" + "0" * 16,
+    "AGE-SECRET-KEY-" + "0" * 20,
+    "SG." + "a" * 16 + "." + "b" * 16,
+    "eyJ" + "a" * 8 + "." + "b" * 8 + "." + "c" * 8,
+    *(
+        one + "a" * most
+        for most, group in {
+            8: "?token= &token=",
+            10: "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- sk_live_ sk_test_ rk_live_ rk_test_",
+            16: "pypi-",
+            20: "glpat- glrt- gldt- glft- glptt- glcbt- glagent- glsoat- gloas- sk- hvs. hvb. hvr. dckr_pat_ "
+            "dckr_oat_ GOCSPX- ya29. ?sig= x&sig=",
+            22: "github_pat_",
+            30: "hf_",
+            35: "AIza",
+            36: "ghp_ gho_ ghu_ ghs_ ghr_ npm_",
+            32: "dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
+            40: "gsk_",
+        }.items()
+        for one in group.split()
+    ),
+]
 NOT_QUITE_SECRETS = [
-    "db://me@host", "db:/me:pw@host", "db://me:p w@h", 'db://me:p/"@h', "db://me:p/<@h", "db://me:p/>@h",
-    "db://h:http://me@i", "db://[me:p/@h", *("db://me:%s@h" % port for port in ("80/", "1/", "65535?", "8#", "8,/")),
-    "https://" + "a" * 30 + "@h", "https://" + "a1" * 9 + "b@h", "db://" + "a1" * 20 + "@h",
-    "https://" + "a1." * 10 + "@h", "https://h/" + "a1" * 20 + "@x",
-    "BEGIN PRIVATE KEY", "MyPassword=abcd", "Password=ab;cd", "asig=" + "a" * 30,
+    "db://me@host",
+    "db:/me:pw@host",
+    "db://me:p w@h",
+    'db://me:p/"@h',
+    "db://me:p/<@h",
+    "db://me:p/>@h",
+    "db://h:http://me@i",
+    "db://[me:p/@h",
+    *("db://me:%s@h" % port for port in ("80/", "1/", "65535?", "8#", "8,/")),
+    "https://" + "a" * 30 + "@h",
+    "https://" + "a1" * 9 + "b@h",
+    "db://" + "a1" * 20 + "@h",
+    "https://" + "a1." * 10 + "@h",
+    "https://h/" + "a1" * 20 + "@x",
+    "BEGIN PRIVATE KEY",
+    "MyPassword=abcd",
+    "Password=ab;cd",
+    "asig=" + "a" * 30,
     *("%s=$%s" % (one, two) for one in ("Password", "AccountKey") for two in "{ABC} (abc) ABCD __AB".split()),
     *("-Dtoken=" + one for one in ("true", "FALSE", "0", "42 ", "true -Dx", "$AAAA", "${a}", " aaaa", "")),
-    "-Dtoken.x=1", "D.token=a", "-Xtoken=a", "Authorization Basic aaaa", "Authorization: Digest aaaa",
-    "sk-" + "é" * 20, "aghp_" + "a" * 36, "-sk-" + "a" * 20]
+    "-Dtoken.x=1",
+    "D.token=a",
+    "-Xtoken=a",
+    "Authorization Basic aaaa",
+    "Authorization: Digest aaaa",
+    "sk-" + "é" * 20,
+    "aghp_" + "a" * 36,
+    "-sk-" + "a" * 20,
+]
 
 
 def test_secret_values_to_the_letter():
@@ -7288,53 +9830,112 @@ def test_secret_values_to_the_letter():
 def test_exit_statuses_to_the_letter():
     """A code as it is; a signal as 128 and its number, by its name where it has one."""
     assert [bash_tool.status_of(code) for code in (0, 1, 255, -1, -9, -40)] == [
-        (0, None), (1, None), (255, None), (129, "SIGHUP"), (137, "SIGKILL"), (168, "signal 40")]
+        (0, None),
+        (1, None),
+        (255, None),
+        (129, "SIGHUP"),
+        (137, "SIGKILL"),
+        (168, "signal 40"),
+    ]
 
 
 def test_records_to_the_letter():
     """Of a record each line fills in what those before it left open; a line in the wrong form hides the whole
     record."""
+
     def read(*lines):
         return bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
 
-    whole = {"command": "c", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [7, 8], "leftover": True,
-             "status": "exited", "limit_s": 0.5, "exit_code": 3, "signal": "S", "error": "e", "reason": "r", "notes": ["n"],
-             "survivors": [[3, 4], [5, 0]], "note": "w", "at": 9, "noted": True, "total_bytes": 6, "duration_s": 0.25,
-             "session": 70}
+    whole = {
+        "command": "c",
+        "created": 1.5,
+        "pid": 77,
+        "start": 5,
+        "boot": "b",
+        "supervisor": [7, 8],
+        "leftover": True,
+        "status": "exited",
+        "limit_s": 0.5,
+        "exit_code": 3,
+        "signal": "S",
+        "error": "e",
+        "reason": "r",
+        "notes": ["n"],
+        "survivors": [[3, 4], [5, 0]],
+        "note": "w",
+        "at": 9,
+        "noted": True,
+        "total_bytes": 6,
+        "duration_s": 0.25,
+        "session": 70,
+    }
     expected = bash_tool.JobRecord(**whole)
     assert read(whole) == expected == read(*({name: value} for name, value in whole.items()))
     assert set(whole) == set(expected._fields)
-    assert {bash_tool.job_record(data) for data in (b"", b"\n[]\n7\nnull\n{\n\xff\n", b'{"what": 1}', b"[" * 100000)} == {None}
+    assert {
+        bash_tool.job_record(data) for data in (b"", b"\n[]\n7\nnull\n{\n\xff\n", b'{"what": 1}', b"[" * 100000)
+    } == {None}
     damaged = json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b'{"pid": 79'
-    assert bash_tool.job_record(damaged) == expected._replace(pid=78)       # lines that were cut off are no damage
+    assert bash_tool.job_record(damaged) == expected._replace(pid=78)  # lines that were cut off are no damage
     assert read({"pid": 0}) == bash_tool.JobRecord() and read(whole, {"what": [[]]}) == expected
-    right = {"pid": (0, 2, 2 ** 31 - 1), "start": (0, 2 ** 63 - 1), "exit_code": (0, 255), "at": (-1, 0), "created": (0, 2, 1e11),
-             "total_bytes": (0, 2 ** 63 - 1), "duration_s": (0, 1e9), "limit_s": (0, 7, 1e9), "supervisor": ([], [1, 0]),
-             "survivors": ([],), "notes": ([], ["x"] * 19), "session": (0, 2, 2 ** 31 - 1),
-             "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"), "leftover": (False,),
-             "command": ("", "x" * bash_tool.RECORD_ROOM), "signal": ("x" * 79,), "error": ("x" * 79,)}
+    right = {
+        "pid": (0, 2, 2**31 - 1),
+        "start": (0, 2**63 - 1),
+        "exit_code": (0, 255),
+        "at": (-1, 0),
+        "created": (0, 2, 1e11),
+        "total_bytes": (0, 2**63 - 1),
+        "duration_s": (0, 1e9),
+        "limit_s": (0, 7, 1e9),
+        "supervisor": ([], [1, 0]),
+        "survivors": ([],),
+        "notes": ([], ["x"] * 19),
+        "session": (0, 2, 2**31 - 1),
+        "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"),
+        "leftover": (False,),
+        "command": ("", "x" * bash_tool.RECORD_ROOM),
+        "signal": ("x" * 79,),
+        "error": ("x" * 79,),
+    }
     for name, value in [(name, value) for name, values in right.items() for value in values]:
         assert read(whole, {name: value}) == expected._replace(**{name: value}), (name, value)
     texts = (1, None, [], "\ud800", "x" * (bash_tool.RECORD_ROOM + 1))
-    pairs = (7, None, [7], [7, True], [7, 8, 9], [7.0, 8], "78", [0, 8], [7, -1], [2 ** 31, 8])
-    wrong = {"command": texts, "boot": texts, "reason": texts, "note": texts, "signal": (*texts, "x" * 80),
-             "error": (*texts, "x" * 80), "created": ("1", None, -1, True, 1e12),
-             "pid": ("77", 77.0, True, 1, -7, 2 ** 31, None), "start": (False, -1, "5", 2 ** 63), "supervisor": pairs,
-             "session": (True, -1, 1, 2 ** 31, None), "total_bytes": (True, -1, 1.5, None), "duration_s": ("1", True, -1, 2e9),
-             "leftover": (1, None), "status": ("died", 1, None), "limit_s": ("1", -1, 2e9),
-             "exit_code": (True, None, -1, 256, 3.0), "notes": ("n", ["n", 1], ["x"] * 20, [["\ud800"]]),
-             "survivors": ({}, 5, *([pair] for pair in pairs)), "at": (True, -2, 2 ** 63), "noted": (1, None)}
+    pairs = (7, None, [7], [7, True], [7, 8, 9], [7.0, 8], "78", [0, 8], [7, -1], [2**31, 8])
+    wrong = {
+        "command": texts,
+        "boot": texts,
+        "reason": texts,
+        "note": texts,
+        "signal": (*texts, "x" * 80),
+        "error": (*texts, "x" * 80),
+        "created": ("1", None, -1, True, 1e12),
+        "pid": ("77", 77.0, True, 1, -7, 2**31, None),
+        "start": (False, -1, "5", 2**63),
+        "supervisor": pairs,
+        "session": (True, -1, 1, 2**31, None),
+        "total_bytes": (True, -1, 1.5, None),
+        "duration_s": ("1", True, -1, 2e9),
+        "leftover": (1, None),
+        "status": ("died", 1, None),
+        "limit_s": ("1", -1, 2e9),
+        "exit_code": (True, None, -1, 256, 3.0),
+        "notes": ("n", ["n", 1], ["x"] * 20, [["\ud800"]]),
+        "survivors": ({}, 5, *([pair] for pair in pairs)),
+        "at": (True, -2, 2**63),
+        "noted": (1, None),
+    }
     assert set(wrong) == set(whole)
     for name, value in [(name, value) for name, values in wrong.items() for value in values]:
         assert read(whole, {name: value}) is None, (name, value)
-        assert read({name: value}, whole) == expected, (name, value)        # the last word counts
-    assert read(whole, {"limit_s": math.inf}) == read(whole, {"limit_s": math.nan}) == expected      # which are not JSON
+        assert read({name: value}, whole) == expected, (name, value)  # the last word counts
+    assert read(whole, {"limit_s": math.inf}) == read(whole, {"limit_s": math.nan}) == expected  # which are not JSON
     long = json.dumps(whole).encode() + b"\n"
     assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES - len(long))) == expected
     assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES + 1 - len(long))) is None
 
 
 # ---- The decision table, exhaustively -----------------------------------------------------------------------------
+
 
 def expected_action(state, limits, now):
     """The table in next_action's docstring, row by row: the action, and when to ask again."""
@@ -7347,8 +9948,13 @@ def expected_action(state, limits, now):
         answer_s = math.inf
         if limits.answer_after_s is not None and not state.answered:
             answer_s = state.started_s + limits.answer_after_s
-        return ((Action.TERM, now) if now >= limit_s else (Action.ANSWER, now) if now >= answer_s else
-                (Action.WAIT, min(limit_s, answer_s)))
+        return (
+            (Action.TERM, now)
+            if now >= limit_s
+            else (Action.ANSWER, now)
+            if now >= answer_s
+            else (Action.WAIT, min(limit_s, answer_s))
+        )
     if not signalled and not reported:
         drained_s = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
         left_s = max(state.output_s, state.exited_s) + bash_tool.LEAVING_S
@@ -7373,12 +9979,22 @@ def test_next_action_table():
     table."""
     seen, leaving, every = set(), bash_tool.LEAVING_S, bash_tool.KILL_EVERY_S
     for exited, output, eof, alone, answered, reported, stops, term, answer_after in itertools.product(
-            (None, 4.0, 12.0), (0.0, 4.5, 12.5), (False, True), (False, True), (False, True), (False, True), (0, 1, 2),
-            (None, 4.0, 10.0), (None, 6.0)):
+        (None, 4.0, 12.0),
+        (0.0, 4.5, 12.5),
+        (False, True),
+        (False, True),
+        (False, True),
+        (False, True),
+        (0, 1, 2),
+        (None, 4.0, 10.0),
+        (None, 6.0),
+    ):
         if (reported and exited is None) or (answered and answer_after is None):
             continue
-        limits = bash_tool.Limits(limit_s=10.0, grace_s=5.0, drain_idle_s=1.0, drain_total_s=3.0, answer_after_s=answer_after)
-        for kill in ((None,) if term is None else (None, term + 5)):
+        limits = bash_tool.Limits(
+            limit_s=10.0, grace_s=5.0, drain_idle_s=1.0, drain_total_s=3.0, answer_after_s=answer_after
+        )
+        for kill in (None,) if term is None else (None, term + 5):
             times = [3.9, 4.9, 5.0, 5.5, 6.0, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0]
             times += [t + leaving for t in (4.0, 4.5, 12.0, 12.5)]
             times += [] if kill is None else [kill + every / 2, kill + every, kill + 1 + every]
@@ -7400,9 +10016,16 @@ def test_next_action_table():
 # ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
 
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LEVELS = {name: clauses.split() for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)}
+LEVELS = {
+    name: clauses.split()
+    for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)
+}
 EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
-PROPERTIES = {re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test for name, test in list(globals().items()) if name.startswith("test_req_bash_")}
+PROPERTIES = {
+    re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test
+    for name, test in list(globals().items())
+    if name.startswith("test_req_bash_")
+}
 
 
 def test_spec_ties():
@@ -7442,16 +10065,25 @@ def test_the_benchmark_judges():
         row(1.0, 1.1)
         sys.exit(10 * bench.main())
         """)
-    done = subprocess.run([sys.executable, "-c", "import sys\nsys.argv[1:] = []" + judge], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\nsys.argv[1:] = []" + judge], cwd=HERE, stdout=subprocess.PIPE, timeout=60
+    )
     assert done.returncode == 10 and b"(of this); 1.20 holds\n" in done.stdout and b"MISSED" in done.stdout
-    done = subprocess.run([sys.executable, "bench_bash_tool.py", "--json", "--quick", "cleaning", "MiB"], cwd=HERE, stdout=subprocess.PIPE, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "bench_bash_tool.py", "--json", "--quick", "cleaning", "MiB"],
+        cwd=HERE,
+        stdout=subprocess.PIPE,
+        timeout=60,
+    )
     told = json.loads(done.stdout)
-    assert [row["figure"] for row in told["figures"]] == ["ending: control back after a timeout and 0.2 s of cleaning up"] and told["machine"]
-    assert 0 < told["figures"][0]["value"] < 5000       # 7 ms, if nobody else is at work here
+    assert [row["figure"] for row in told["figures"]] == [
+        "ending: control back after a timeout and 0.2 s of cleaning up"
+    ] and told["machine"]
+    assert 0 < told["figures"][0]["value"] < 5000  # 7 ms, if nobody else is at work here
 
 
-@needs_proc     # it names who is still running
-@needs_files    # which goes on as a job
+@needs_proc  # it names who is still running
+@needs_files  # which goes on as a job
 def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcript is what the tool says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
@@ -7472,7 +10104,9 @@ def test_readme_is_true(tmp_path):
             assert client.call("pwd")["content"][0]["text"] == "/\n"
             if given:
                 assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
-                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(client.ask("tools/list"))
+                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(
+                    client.ask("tools/list")
+                )
 
 
 def test_spec_numbers_exist():
@@ -7720,9 +10354,14 @@ def test_spec_accounts_for_the_seeds():
 def test_spec_failures_and_faults_name_tests():
     """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
     rows = table_of(FAILURES)
-    table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}     # of each letter, so many rows
-    assert [row for row, _, _ in rows] == [row for letter, most in table.items() for n in range(1, most + 1)
-                                           for row in ["%s%d" % (letter, n)] if row != "B15"]
+    table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}  # of each letter, so many rows
+    assert [row for row, _, _ in rows] == [
+        row
+        for letter, most in table.items()
+        for n in range(1, most + 1)
+        for row in ["%s%d" % (letter, n)]
+        if row != "B15"
+    ]
     for row, clauses, tests in rows:
         numbers, names = re.findall(r"\d{3}\.\d+", clauses), re.findall(r"test_\w+", tests)
         assert numbers and set(numbers) <= set(CLAUSES) and names and set(names) <= set(globals()), row
@@ -7741,12 +10380,20 @@ def fenced(kind):
 def rows_of(heading):
     """The rows of the tables of a section of SPEC.md, as lists of cells."""
     section = SPEC.split("\n### %s\n" % heading)[1]
-    return [re.split(r" \| ", line[2:-2]) for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines() if line.startswith("| ")]
+    return [
+        re.split(r" \| ", line[2:-2])
+        for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines()
+        if line.startswith("| ")
+    ]
 
 
 def constants(*types):
     """What the module calls by a name in capitals, of these types."""
-    return {name: value for name, value in vars(bash_tool).items() if name.isupper() and name[0] != "_" and type(value) in types}
+    return {
+        name: value
+        for name, value in vars(bash_tool).items()
+        if name.isupper() and name[0] != "_" and type(value) in types
+    }
 
 
 # ---- SPEC.md for some levels of conformance: make spec-for LEVELS=core,server -------------------------------------------
@@ -7754,8 +10401,11 @@ def constants(*types):
 # A level is built upon others: whoever asks for it gets them too. "oracle" is what explains this implementation alone.
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
 TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
-BLOCK = re.compile(r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
-                   r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$", re.MULTILINE)
+BLOCK = re.compile(
+    r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
+    r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$",
+    re.MULTILINE,
+)
 REFERENCE = r"(?:\d{3}(?:\.\d+)?|[1-7]\.\d{1,2}|section \d)"
 
 
@@ -7769,19 +10419,30 @@ def table_for(table, held):
     column = head.index("level") if "level" in head else None
     shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
     kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
-    if head[0] == "subject":        # the index
+    if head[0] == "subject":  # the index
         ours = {number for number in CLAUSES if holds_clause(held, number)}
-        kept = [[row[0], " ".join(n for n in row[1].split() if n in ours), row[2]] for row in kept if ours & set(row[1].split())]
+        kept = [
+            [row[0], " ".join(n for n in row[1].split() if n in ours), row[2]]
+            for row in kept
+            if ours & set(row[1].split())
+        ]
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
     return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
 
 
 def without_references(text, known):
     """The text without the references, in parentheses or in the index, to what is not among the known numbers."""
+
     def kept(match):
         numbers = [number for number in match.group(1).split(", ") if number in known]
         return " (%s)" % ", ".join(numbers) if numbers else ""
-    text = re.sub(r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$", lambda row: " | %s |" % kept(row).strip(" ()"), text, flags=re.MULTILINE)
+
+    text = re.sub(
+        r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$",
+        lambda row: " | %s |" % kept(row).strip(" ()"),
+        text,
+        flags=re.MULTILINE,
+    )
     return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
 
 
@@ -7795,7 +10456,11 @@ def spec_for(*levels):
     held, clauses = set(levels), set()
     while not held >= {below for level in held for below in UPON[level]}:
         held |= {below for level in held for below in UPON[level]}
-    scopes, last, blocks = [], True, []     # of each heading above: its depth, whether its text is shown; the last block was
+    scopes, last, blocks = (
+        [],
+        True,
+        [],
+    )  # of each heading above: its depth, whether its text is shown; the last block was
     for block in BLOCK.findall(SPEC):
         depth, tag = len(re.match("#*", block).group()), TAG.match(block)
         if depth:
@@ -7808,39 +10473,58 @@ def spec_for(*levels):
             continue
         elif tag:
             last = bool(held & set(tag.group(3).split(", "))) != bool(tag.group(2))
-            block = tag.group(1) + block[tag.end():]
+            block = tag.group(1) + block[tag.end() :]
         elif block and not block.startswith("```"):
             last = True
         if all(shown for _, shown in scopes) and (depth or last or not block):
             block = table_for(block, held) if block.startswith("|") else block
             blocks.append(without_jobs(block) if block.startswith("```") and "jobs" not in held else block)
-    for n in reversed(range(len(blocks))):      # a heading with nothing below it
-        below = next((other for other in blocks[n + 1:] if other), "#")
+    for n in reversed(range(len(blocks))):  # a heading with nothing below it
+        below = next((other for other in blocks[n + 1 :] if other), "#")
         if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
             blocks[n] = ""
     numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
     known = numbers | {"section " + number for number in numbers}
     blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
-    blocks[0] += "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels." % " and ".join(
-        name for name in UPON if name in held)
+    blocks[0] += (
+        "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels."
+        % " and ".join(name for name in UPON if name in held)
+    )
     return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
 
 
-@pytest.mark.parametrize("levels", [("core",), ("server",), ("command line",), ("library",), ("jobs", "server"), ("JOBS", "server"),
-                                    ("STREAMS", "library"), ("GUARDED", "command line"), tuple(UPON)], ids=",".join)
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("core",),
+        ("server",),
+        ("command line",),
+        ("library",),
+        ("jobs", "server"),
+        ("JOBS", "server"),
+        ("STREAMS", "library"),
+        ("GUARDED", "command line"),
+        tuple(UPON),
+    ],
+    ids=",".join,
+)
 def test_spec_for_levels(levels):
     """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
     text, known = spec_for(*levels)
     held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
     assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
     examples = [body for n, _, body in EXAMPLES if holds_clause(held, n)]
-    assert [body for _, _, body in FENCE.findall(text)] == ([*map(without_jobs, examples)] if "jobs" not in held else examples)
+    assert [body for _, _, body in FENCE.findall(text)] == (
+        [*map(without_jobs, examples)] if "jobs" not in held else examples
+    )
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
     assert not named & (spec_for(*UPON)[1] | {number[:3] for number in CLAUSES}) - known
     assert {number for number in re.findall(r"\(([1-7]\.\d+)[,)]", prose)} <= known
-    assert not re.search(r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", ""))
+    assert not re.search(
+        r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", "")
+    )
 
 
 def test_spec_small_decisions():
@@ -7848,6 +10532,7 @@ def test_spec_small_decisions():
     otherwise."""
     env = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LC_CTYPE", "LANG")}
     with Client("--mode", "default", env=dict(env, LC_ALL="", LC_CTYPE="", LANG="", BASH_TOOL_TIMEOUTS="")) as client:
+
         def answer(params, method="tools/call"):
             said = client.ask(method, **params)
             return said["result"] if "result" in said else said["error"]["code"]
@@ -7860,9 +10545,16 @@ def test_spec_small_decisions():
         assert text(command="echo ${LC_CTYPE:-$LANG}") == "C.UTF-8\n"
         version = "io.modelcontextprotocol/protocolVersion"
         assert "resultType" not in answer({"_meta": {version: None}}, "tools/list")
-        assert "resultType" not in answer({"protocolVersion": "2025-06-18", "_meta": {version: "2026-07-28"}}, "initialize")
+        assert "resultType" not in answer(
+            {"protocolVersion": "2025-06-18", "_meta": {version: "2026-07-28"}}, "initialize"
+        )
         assert "resultType" in answer({}, "server/discover") and answer({"_meta": {version: 7}}, "tools/list") == -32602
-        for value, taken in (("0." + "1" * 1001, True), ("1" * 1000, True), ("1" * 1001, False), ("[" * 500 + "]" * 500, True)):
+        for value, taken in (
+            ("0." + "1" * 1001, True),
+            ("1" * 1000, True),
+            ("1" * 1001, False),
+            ("[" * 500 + "]" * 500, True),
+        ):
             client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
             assert client.receive()["id"] == (7 if taken else None), value[:9]
     for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
@@ -7877,50 +10569,78 @@ def test_spec_levels():
     assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
     assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
     index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
-    assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
+    assert (
+        set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1]))
+        <= set(CLAUSES)
+        == set(re.findall(r"\b\d{3}\.\d+\b", index))
+    )
     sections = re.findall(r"^###? (\d\.?\d*) ", SPEC, re.MULTILINE)
-    assert set(re.findall(r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| ")))) <= set(sections)
+    assert set(
+        re.findall(
+            r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| "))
+        )
+    ) <= set(sections)
 
 
 def test_spec_profiles():
     """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
     head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 5]
     assert head[1:] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
-    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {"description", "parameters", "required"}
+    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {
+        "description",
+        "parameters",
+        "required",
+    }
     for field, *cells in rows:
         for cell, name in zip(cells, head[1:]):
             value = getattr(getattr(bash_tool, name), field.strip("`"))
             if field in ("`truncation`", "`format`"):
                 value = value.name
             elif field == "`cleaning`":
-                value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[value]
+                value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[
+                    value
+                ]
             elif field == "`streams`":
                 value = value.name.lower()
             elif hasattr(value, "value"):
                 value = value.value
             elif not isinstance(value, str):
-                cell, value = cell if cell == "–" else json.loads(cell), dict(value) if hasattr(value, "items") else value
+                cell, value = (
+                    cell if cell == "–" else json.loads(cell),
+                    dict(value) if hasattr(value, "items") else value,
+                )
             assert cell in ("–", value), (field, name)
 
 
 def test_spec_definitions():
     """The definitions in SPEC.md are those that the tool gives, in its order."""
     known = {name: json.loads(body) for name, body in fenced("definition")}
-    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
-    (_, without), = fenced("without-jobs")
+    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(
+        bash_tool.OUTPUT_SCHEMA
+    )
+    ((_, without),) = fenced("without-jobs")
     modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
     assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
     for name, profile in PROFILES.items():
         same, tool = known[name], bash_tool.BashTool("/", profile=profile)
-        mcp = {**known["mcp"], "inputSchema": same["input_schema"], **{key: same[key] for key in ("name", "description")}}
+        mcp = {
+            **known["mcp"],
+            "inputSchema": same["input_schema"],
+            **{key: same[key] for key in ("name", "description")},
+        }
         assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
     assert json.dumps(dict(bash_tool.OUTPUT_SCHEMA)) == json.dumps(known["structured"]["outputSchema"])
 
 
 def test_spec_constants():
     """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
-    rows = [row for heading in ("4.10 Constants", "4.13 The Model Context Protocol") for row in rows_of(heading) if re.fullmatch("`[A-Z_]+`", row[0])]
-    units = {"KIB": 1024, "MIB": 1024 ** 2}
+    rows = [
+        row
+        for heading in ("4.10 Constants", "4.13 The Model Context Protocol")
+        for row in rows_of(heading)
+        if re.fullmatch("`[A-Z_]+`", row[0])
+    ]
+    units = {"KIB": 1024, "MIB": 1024**2}
     assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
     assert len(rows) == len({row[0] for row in rows})
     told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
@@ -7930,9 +10650,19 @@ def test_spec_constants():
 
 def test_spec_results_and_errors():
     """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
-    fields = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[0] != "field" for name in re.findall(r"`(\w+)`", row[0])]
+    fields = [
+        name
+        for row in rows_of("4.3 Results")
+        if len(row) == 5 and row[0] != "field"
+        for name in re.findall(r"`(\w+)`", row[0])
+    ]
     assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
-    over_mcp = [name for row in rows_of("4.3 Results") if len(row) == 5 and row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
+    over_mcp = [
+        name
+        for row in rows_of("4.3 Results")
+        if len(row) == 5 and row[2] == "yes"
+        for name in re.findall(r"`(\w+)`", row[0])
+    ]
     assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
     assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
@@ -7941,11 +10671,15 @@ def test_spec_results_and_errors():
 def test_spec_environment_and_patterns():
     """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
     line."""
-    (_, table), = fenced("environment")
-    (_, editor), = fenced("editor")
+    ((_, table),) = fenced("environment")
+    ((_, editor),) = fenced("editor")
     pairs = dict(pair.split("=", 1) for pair in table.split())
     editor, sequence = editor.split("\n")
-    assert {**pairs, **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor), "GIT_SEQUENCE_EDITOR": sequence} == dict(bash_tool.NON_INTERACTIVE)
+    assert {
+        **pairs,
+        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor),
+        "GIT_SEQUENCE_EDITOR": sequence,
+    } == dict(bash_tool.NON_INTERACTIVE)
     dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
     assert dropped == sorted(bash_tool.DROPPED_NAMES)
     words = {name: body.split() for name, body in fenced("words")}
@@ -7958,24 +10692,38 @@ def test_spec_environment_and_patterns():
     assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
     patterns = dict(fenced("pattern"))
     assert len(patterns) == 7
-    del patterns["TOKEN"]       # by it reads the twin of the renderer, which has patterns of its own
+    del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
         pattern = getattr(bash_tool, "_" + name)
-        assert lines.replace("\n", "") == (pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()), name
+        assert lines.replace("\n", "") == (
+            pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()
+        ), name
     options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
     server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
-    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
-    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add\("(--[a-z-]+)"', SOURCE))
+    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(
+        re.findall(r"BASH_TOOL_[A-Z]+", SOURCE)
+    )
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add\(\s*"(--[a-z-]+)"', SOURCE))
 
 
 def test_readme_and_help_list_the_environment():
     """README and --help name each variable that is set and each that is taken out, and no other one of that kind."""
-    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## The environment of a command\n")[1].split("\n## ")[0]
-    named, removed = (set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0])) for word in ("Set", "Taken out"))
+    section = (
+        (HERE / "README.md")
+        .read_text(encoding="utf-8")
+        .split("\n## The environment of a command\n")[1]
+        .split("\n## ")[0]
+    )
+    named, removed = (
+        set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0]))
+        for word in ("Set", "Taken out")
+    )
     assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed == set(bash_tool.DROPPED_NAMES)
     told = cli("--help").stdout.decode()
-    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(re.findall(r"\b[A-Z_]{3,}\b", told)) and "--keep-env" in told
+    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(
+        re.findall(r"\b[A-Z_]{3,}\b", told)
+    ) and "--keep-env" in told
 
 
 def unfolded(lines):
@@ -8010,10 +10758,24 @@ def steps_of(body):
 def dumped_examples():
     """The examples of SPEC.md, for a runner in any language."""
     kinds = {">": "call", "$": "shell", "-": "send"}
-    return [{"clause": number, "head": head, "black_box": on_the_wire(head, body), "steps": [
-        {kinds[line[0]]: line.partition(" ")[2], "expect": "\n".join(expected), "error": "! error" in rest,
-         "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")], "probes": [words[2:] for words in rest if words.startswith("? ")]}
-        for line, rest, expected in steps_of(body)]} for number, head, body in EXAMPLES]
+    return [
+        {
+            "clause": number,
+            "head": head,
+            "black_box": on_the_wire(head, body),
+            "steps": [
+                {
+                    kinds[line[0]]: line.partition(" ")[2],
+                    "expect": "\n".join(expected),
+                    "error": "! error" in rest,
+                    "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")],
+                    "probes": [words[2:] for words in rest if words.startswith("? ")],
+                }
+                for line, rest, expected in steps_of(body)
+            ],
+        }
+        for number, head, body in EXAMPLES
+    ]
 
 
 class Conversation:
@@ -8039,14 +10801,22 @@ class Conversation:
                 changes[key] = json.loads(value)
         self.folder, self.bound, self.took, self.stopped = folder, {}, 0.0, False
         self.tool = BashTool(folder, profile=dataclasses.replace(base, **changes), deny=deny)
-        self.timeouts, self.client = {mode: limit for mode, limit in self.tool.profile.timeouts_s.items() if limit != base.timeouts_s[mode]}, None
+        self.timeouts, self.client = (
+            {mode: limit for mode, limit in self.tool.profile.timeouts_s.items() if limit != base.timeouts_s[mode]},
+            None,
+        )
         commands = folder.parent / "commands"
         commands.mkdir()
         for name, words in (("bash_tool", [sys.executable, str(TOOL)]), ("python3", [sys.executable])):
             (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
             (commands / name).chmod(0o755)
-        self.env = dict(os.environ, PATH="%s:%s" % (commands, os.environ["PATH"]), PYTHONPATH=str(TOOL.parent),
-                        BASH_TOOL_DIR=str(TOOL.parent), BASH_TOOL_PYTHON=sys.executable)
+        self.env = dict(
+            os.environ,
+            PATH="%s:%s" % (commands, os.environ["PATH"]),
+            PYTHONPATH=str(TOOL.parent),
+            BASH_TOOL_DIR=str(TOOL.parent),
+            BASH_TOOL_PYTHON=sys.executable,
+        )
 
     def fill(self, text):
         return re.sub(r"\{\{(\w+)\}\}", lambda m: self.bound.get(m.group(1), m.group(0)), text)
@@ -8054,8 +10824,14 @@ class Conversation:
     def step(self, line):
         begun = time.monotonic()
         if line.startswith("$ "):
-            done = subprocess.run(["bash", "-c", self.fill(line[2:])], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, timeout=60)
+            done = subprocess.run(
+                ["bash", "-c", self.fill(line[2:])],
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=60,
+            )
             text, is_error = done.stdout.decode("utf-8"), False
         else:
             cancel = None
@@ -8070,8 +10846,9 @@ class Conversation:
     def speak(self, line):
         """A line to a server, which is started for the first of them."""
         if self.client is None:
-            self.client = Client(cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts,
-                                 structured=self.structured)
+            self.client = Client(
+                cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts, structured=self.structured
+            )
         begun = time.monotonic()
         if line == "EOF":
             assert self.client.end() == 0
@@ -8134,8 +10911,12 @@ class Conversation:
         elif kind == "within":
             assert self.took < float(rest[0]), (words, self.took)
         else:
-            known = {"exists": path.exists, "absent": lambda: not path.exists(),
-                     "mode": lambda: path.stat().st_mode & 0o7777 == int(rest[1], 8), "size": lambda: path.stat().st_size == int(rest[1])}
+            known = {
+                "exists": path.exists,
+                "absent": lambda: not path.exists(),
+                "mode": lambda: path.stat().st_mode & 0o7777 == int(rest[1], 8),
+                "size": lambda: path.stat().st_size == int(rest[1]),
+            }
             assert known[kind](), (words, path.exists() and path.stat())
 
     def run(self, body, marks=True):
@@ -8148,7 +10929,10 @@ class Conversation:
                 continue
             text, is_error = self.step(line)
             self.expect(text, expected)
-            assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (is_error, line)
+            assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (
+                is_error,
+                line,
+            )
             for words in rest:
                 if words.startswith("? "):
                     self.probe(words[2:])
@@ -8158,11 +10942,12 @@ def on_the_wire(head, body):
     """Whether an example asks for nothing but what goes over a wire."""
     heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
     scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
-    return heads <= {"profile", "timeouts_s", "grace_s", "structured"} and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
+    return heads <= {"profile", "timeouts_s", "grace_s", "structured"} and not re.search(
+        r"\b(bash_tool|python3)\b", "\n".join(scripts)
+    )
 
 
-@pytest.mark.parametrize("number, head, body", [
-    pytest.param(*each, id=each[0]) for each in EXAMPLES])
+@pytest.mark.parametrize("number, head, body", [pytest.param(*each, id=each[0]) for each in EXAMPLES])
 def test_example(number, head, body, tmp_path, monkeypatch):
     """Every example of SPEC.md holds."""
     folder = tmp_path / "example"
@@ -8178,18 +10963,25 @@ def test_example(number, head, body, tmp_path, monkeypatch):
 
 def test_spec_examples_can_be_dumped():
     """The dump holds each example whole: what it tells apart, put together again, is the example."""
-    done = subprocess.run([sys.executable, str(HERE / "test_bash_tool.py"), "--dump-examples"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "test_bash_tool.py"), "--dump-examples"], stdout=subprocess.PIPE, check=True
+    )
     examples = json.loads(done.stdout)
     assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
     for each, (_, head, body) in zip(examples, EXAMPLES):
         lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
-        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
+        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(
+            re.findall(r"^\? ", body, re.MULTILINE)
+        )
         assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
         for step in each["steps"]:
-            assert len({"call", "shell", "send"} & set(step)) == 1 and all(line in lines for line in step["expect"].split("\n"))
+            assert len({"call", "shell", "send"} & set(step)) == 1 and all(
+                line in lines for line in step["expect"].split("\n")
+            )
 
 
 # ---- The file itself ----------------------------------------------------------------------------------------------
+
 
 def test_pure_above_the_line():
     """Above the line no function names the operating system; below it nothing is used before its definition."""
@@ -8197,7 +10989,17 @@ def test_pure_above_the_line():
     for node in ast.walk(ast.parse(SOURCE)):
         if isinstance(node, ast.FunctionDef) and node.lineno < line:
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            assert not names & {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}, node.name
+            assert not names & {
+                "os",
+                "signal",
+                "subprocess",
+                "select",
+                "threading",
+                "_thread",
+                "time",
+                "fcntl",
+                "open",
+            }, node.name
 
 
 def test_names_of_the_tests_are_defined_once():
@@ -8207,7 +11009,9 @@ def test_names_of_the_tests_are_defined_once():
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names[node.name] += 1
         elif isinstance(node, ast.Assign):
-            names.update({name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)})
+            names.update(
+                {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            )
     assert not [name for name, count in names.items() if count > 1]
 
 
@@ -8221,32 +11025,63 @@ def test_public_docstrings_and_doctests():
 def test_depends_on_nothing():
     """The module imports the standard library alone, and parses as Python 3.9."""
     tree = ast.parse(SOURCE, feature_version=(3, 9))
-    imported = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported = {
+        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
     imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= getattr(sys, "stdlib_module_names", imported)
 
 
 # ---- Real sandboxes: `make interop` ------------------------------------------------------------------------------------
 
-BUBBLEWRAP = ("bwrap", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc", "--unshare-net", "--unshare-pid",
-              "--die-with-parent", "bash")
+BUBBLEWRAP = (
+    "bwrap",
+    "--ro-bind",
+    "/",
+    "/",
+    "--tmpfs",
+    "/tmp",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--unshare-net",
+    "--unshare-pid",
+    "--die-with-parent",
+    "bash",
+)
 
 
 def sleepers(seconds):
     """The live processes that sleep for this long, whatever their number in a namespace."""
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-            if alive(pid) and ("sleep\0%s\0" % seconds).encode() in command_line(pid)]
+    return [
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if alive(pid) and ("sleep\0%s\0" % seconds).encode() in command_line(pid)
+    ]
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("name", PROFILES)
 def test_interop_bubblewrap(name):
     """Every profile runs in bubblewrap: the kernel refuses what the sandbox forbids, and nothing outlives a kill."""
-    row = dataclasses.replace(PROFILES[name], timeouts_s=dict(PROFILES[name].timeouts_s, default=2.0), grace_s=0.5, on_timeout=bash_tool.OnTimeout.KILL)
+    row = dataclasses.replace(
+        PROFILES[name],
+        timeouts_s=dict(PROFILES[name].timeouts_s, default=2.0),
+        grace_s=0.5,
+        on_timeout=bash_tool.OnTimeout.KILL,
+    )
     with BashTool("/", shell=BUBBLEWRAP, profile=row) as tool:
-        result = tool.run("touch /usr/x; echo private > /tmp/x && cat /tmp/x; ls /proc | grep -c '^[0-9]'; echo x > /dev/tcp/203.0.113.1/1; exit 4")
+        result = tool.run(
+            "touch /usr/x; echo private > /tmp/x && cat /tmp/x; ls /proc | grep -c '^[0-9]'; echo x > /dev/tcp/203.0.113.1/1; exit 4"
+        )
         everything = result.stdout + result.stderr
-        assert result.exit_code == 4 and "Read-only file system" in everything and "private" in everything and "Network is unreachable" in everything
+        assert (
+            result.exit_code == 4
+            and "Read-only file system" in everything
+            and "private" in everything
+            and "Network is unreachable" in everything
+        )
         assert not Path("/tmp/x").exists() and int(re.search(r"^\d+$", result.stdout, re.MULTILINE).group()) < 9
         seconds = "6%d.25" % os.getpid()
         result = tool.run("trap '' TERM; setsid sleep %s & sleep %s" % (seconds, seconds))
@@ -8254,7 +11089,11 @@ def test_interop_bubblewrap(name):
         result = tool.run("echo $$ > /dev/null; sleep %s" % seconds, cancel=cancelled_after(1.0))
         assert result.status == "cancelled" and not sleepers(seconds)
         result = BashTool("/", shell=("bwrap", "--no-such-option", "bash"), profile=row).run("echo hi")
-        assert (result.status, result.error, result.is_error) == ("failed", "spawn_failed", True) and "exit code 1" in result.text
+        assert (result.status, result.error, result.is_error) == (
+            "failed",
+            "spawn_failed",
+            True,
+        ) and "exit code 1" in result.text
         result = BashTool("/", shell=("no-such-sandbox", "bash"), profile=row).run("echo hi")
         assert (result.status, result.error) == ("failed", "shell_not_found")
         assert BashTool("/", shell=BUBBLEWRAP[:-1] + ("true",), profile=row).run("echo hi").error == "spawn_failed"
@@ -8267,12 +11106,29 @@ def test_interop_bubblewrap_jobs_and_bombs():
     with BashTool("/", shell=BUBBLEWRAP, profile=tiny(grace=0.5)) as tool:
         job = background(tool, "sleep %s & sleep %s" % (seconds, seconds))
         assert len(sleepers(seconds)) == 2 and job.kill() and not sleepers(seconds) and job.exit_code == 143
-    bounded = ("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "--", "prlimit", "--nproc=64", "--", *BUBBLEWRAP)
+    bounded = (
+        "setpriv",
+        "--reuid=65533",
+        "--regid=65533",
+        "--clear-groups",
+        "--",
+        "prlimit",
+        "--nproc=64",
+        "--",
+        *BUBBLEWRAP,
+    )
     with BashTool("/", shell=bounded, profile=tiny(default=3.0, grace=0.5)) as tool:
         result = tool.run("id -u; :(){ :|:& };: ; sleep %s" % seconds)
         assert result.status == "timed_out" and "65533" in result.stdout and not result.notes
-        assert eventually(lambda: not [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                                       if alive(pid) and os.stat("/proc/%d" % pid).st_uid == 65533])
+        assert eventually(
+            lambda: (
+                not [
+                    pid
+                    for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                    if alive(pid) and os.stat("/proc/%d" % pid).st_uid == 65533
+                ]
+            )
+        )
         assert tool.run("echo fine").text == "fine\n"
 
 
@@ -8296,8 +11152,12 @@ def test_interop_python_client(mode):
     from mcp.types import Tool
 
     async def converse():
-        server = StdioServerParameters(command=sys.executable, args=[str(TOOL), "--mcp"], cwd=os.getcwd(),
-                                       env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT)))
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=[str(TOOL), "--mcp"],
+            cwd=os.getcwd(),
+            env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT)),
+        )
         told, said = [], []
 
         async def progress(done, total, message):
@@ -8313,13 +11173,19 @@ def test_interop_python_client(mode):
         async with Official(server, mode=mode) as client:
             say(client.server_info, client.protocol_version)
             assert client.protocol_version == {"auto": "2026-07-28", "legacy": "2025-11-25"}[mode]
-            tool, = (await client.list_tools()).tools
-            assert isinstance(tool, Tool) and tool.model_dump(by_alias=True, exclude_none=True) == BashTool(profile=SHORT_MODES).definition("mcp")
+            (tool,) = (await client.list_tools()).tools
+            assert isinstance(tool, Tool) and tool.model_dump(by_alias=True, exclude_none=True) == BashTool(
+                profile=SHORT_MODES
+            ).definition("mcp")
             for command in ("echo hi", "echo out; exit 3", "echo on; sleep 60"):
                 await call(command=command)
-            job = int(re.search(r"<pid>(\d+)</pid>", await call(command="echo up; sleep 600", mode="background")).group(1))
+            job = int(
+                re.search(r"<pid>(\d+)</pid>", await call(command="echo up; sleep 600", mode="background")).group(1)
+            )
             await call(cmd="ls")
-            withdrawn = asyncio.create_task(client.call_tool("bash", {"command": "echo $$ > shell; sleep 600", "mode": "slow"}))
+            withdrawn = asyncio.create_task(
+                client.call_tool("bash", {"command": "echo $$ > shell; sleep 600", "mode": "slow"})
+            )
             while not Path("shell").exists():
                 await asyncio.sleep(0.05)
             withdrawn.cancel()
@@ -8328,8 +11194,19 @@ def test_interop_python_client(mode):
             await call(command="echo still here")
         assert alive(job)
         os.killpg(job, signal.SIGKILL)
-        assert [text for text, _ in said][:3] == ["hi\n", "[command failed: exit code 3]\nout\n", "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"]
-        assert [is_error for _, is_error in said] == [False, True, True, False, True, False] and 'unknown key "cmd"' in said[4][0]
+        assert [text for text, _ in said][:3] == [
+            "hi\n",
+            "[command failed: exit code 3]\nout\n",
+            "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n",
+        ]
+        assert [is_error for _, is_error in said] == [
+            False,
+            True,
+            True,
+            False,
+            True,
+            False,
+        ] and 'unknown key "cmd"' in said[4][0]
         assert said[5][0] == "still here\n" and (1.0, "on\n") in told
 
     asyncio.run(converse())
@@ -8363,18 +11240,34 @@ console.log(JSON.stringify({ tools, said, told, aborted, server }));
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("package, stdio, options", [
-    ("@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio", '{ versionNegotiation: { mode: "auto" } }'),
-    ("@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio", "{}"),
-    ("@modelcontextprotocol/sdk/client/index.js", "@modelcontextprotocol/sdk/client/stdio.js", "{}")], ids=["auto", "legacy", "v1"])
+@pytest.mark.parametrize(
+    "package, stdio, options",
+    [
+        (
+            "@modelcontextprotocol/client",
+            "@modelcontextprotocol/client/stdio",
+            '{ versionNegotiation: { mode: "auto" } }',
+        ),
+        ("@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio", "{}"),
+        ("@modelcontextprotocol/sdk/client/index.js", "@modelcontextprotocol/sdk/client/stdio.js", "{}"),
+    ],
+    ids=["auto", "legacy", "v1"],
+)
 def test_interop_typescript_client(package, stdio, options):
     """The official TypeScript clients, which check every answer against the output schema."""
-    program = Path(sys.prefix, "interop-%d.mjs" % os.getpid())      # beside its node_modules
-    program.write_text(TYPESCRIPT % {"package": package, "stdio": stdio, "options": options, "third": "true" if "sdk" in package else "false"})
+    program = Path(sys.prefix, "interop-%d.mjs" % os.getpid())  # beside its node_modules
+    program.write_text(
+        TYPESCRIPT
+        % {"package": package, "stdio": stdio, "options": options, "third": "true" if "sdk" in package else "false"}
+    )
     try:
-        done = subprocess.run(["node", str(program), sys.executable, str(TOOL)],
-                              env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT), BASH_TOOL_STRUCTURED="1"),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
+        done = subprocess.run(
+            ["node", str(program), sys.executable, str(TOOL)],
+            env=dict(os.environ, BASH_TOOL_TIMEOUTS=json.dumps(SHORT), BASH_TOOL_STRUCTURED="1"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=60,
+        )
     finally:
         program.unlink()
     seen = json.loads(done.stdout)
@@ -8384,8 +11277,15 @@ def test_interop_typescript_client(package, stdio, options):
     os.killpg(seen["said"][3][3], signal.SIGKILL)
     definition = dict(BashTool(profile=SHORT_MODES).definition("mcp"), outputSchema=dict(bash_tool.OUTPUT_SCHEMA))
     assert seen["tools"] == [definition] and seen["aborted"] and {"progress": 1, "message": "on\n"} in seen["told"]
-    assert [line[:3] for line in seen["said"][:3]] == [["hi\n", False, "exited"], ["[command failed: exit code 3]\nout\n", True, "exited"],
-                                                       ["[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n", True, "timed_out"]]
+    assert [line[:3] for line in seen["said"][:3]] == [
+        ["hi\n", False, "exited"],
+        ["[command failed: exit code 3]\nout\n", True, "exited"],
+        [
+            "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n",
+            True,
+            "timed_out",
+        ],
+    ]
     assert seen["said"][3][1:3] == [False, "running"] and seen["said"][4][0] == "still here\n"
     assert eventually(lambda: not alive(number_in(Path("shell"))))
 
@@ -8394,11 +11294,33 @@ def test_interop_typescript_client(package, stdio, options):
 def test_interop_server_in_bubblewrap():
     """The whole server in a sandbox: its commands and its jobs are in there with it, and end with it."""
     seconds = "8%d.25" % os.getpid()
-    words = ["bwrap", "--ro-bind", "/", "/", "--bind", os.getcwd(), os.getcwd(), "--dev", "/dev", "--proc", "/proc", "--unshare-net",
-             "--unshare-pid", "--die-with-parent", sys.executable, str(TOOL), "--mcp", "--state-dir", os.getcwd()]
+    words = [
+        "bwrap",
+        "--ro-bind",
+        "/",
+        "/",
+        "--bind",
+        os.getcwd(),
+        os.getcwd(),
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--unshare-net",
+        "--unshare-pid",
+        "--die-with-parent",
+        sys.executable,
+        str(TOOL),
+        "--mcp",
+        "--state-dir",
+        os.getcwd(),
+    ]
     with Client(command=words, timeouts=SHORT) as client:
         assert "Read-only file system" in client.call("touch /usr/x")["content"][0]["text"]
-        assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"
+        assert (
+            client.call("echo on; sleep 60")["content"][0]["text"]
+            == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"
+        )
         assert client.start("sleep %s" % seconds) > 1
         client.begin("sleep %s" % seconds, mode="slow")
         assert eventually(lambda: len(sleepers(seconds)) == 2)
@@ -8418,7 +11340,9 @@ def far_side(tmp_path, monkeypatch):
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    (folder / "sshd_config").write_text(textwrap.dedent("""\
+    (folder / "sshd_config").write_text(
+        textwrap.dedent(
+            """\
         Port %d
         ListenAddress 127.0.0.1
         HostKey %s/host
@@ -8427,8 +11351,13 @@ def far_side(tmp_path, monkeypatch):
         UsePAM no
         PidFile none
         PermitRootLogin yes
-        AcceptEnv BASH_TOOL_*""" % (port, folder, folder)))
-    (folder / "config").write_text(textwrap.dedent("""\
+        AcceptEnv BASH_TOOL_*"""
+            % (port, folder, folder)
+        )
+    )
+    (folder / "config").write_text(
+        textwrap.dedent(
+            """\
         Host HOST
           HostName 127.0.0.1
           Port %d
@@ -8437,13 +11366,19 @@ def far_side(tmp_path, monkeypatch):
           StrictHostKeyChecking no
           UserKnownHostsFile /dev/null
           SendEnv BASH_TOOL_*
-          LogLevel ERROR""" % (port, folder)))
+          LogLevel ERROR"""
+            % (port, folder)
+        )
+    )
     (folder / "bin" / "ssh").write_text("#!/bin/sh\nexec %s -F %s/config \"$@\"\n" % (shutil.which("ssh"), folder))
     (folder / "bin" / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", "%s/bin:%s" % (folder, os.environ["PATH"]))
     shutil.copy(str(TOOL), "bash_tool.py")
-    sshd = subprocess.Popen([shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin"), "-D", "-e", "-f", str(folder / "sshd_config")],
-                            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    sshd = subprocess.Popen(
+        [shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin"), "-D", "-e", "-f", str(folder / "sshd_config")],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         assert eventually(lambda: subprocess.run(["ssh", "HOST", "true"], stdin=subprocess.DEVNULL).returncode == 0)
         yield folder
@@ -8467,12 +11402,18 @@ def test_interop_ssh(far_side):
     say(once.strip(), "->", done.stdout)
     assert done.returncode == 3 and done.stdout == b"[command failed: exit code 3]\nfar\n"
     install, serve = installed.strip().split("\n")
-    folder = "far-%d" % os.getpid()         # not a name that the account may have
+    folder = "far-%d" % os.getpid()  # not a name that the account may have
     subprocess.run(["bash", "-c", install.replace(".cache", folder)], check=True)
     try:
-        for words, death in ((["bash", "-c", "exec " + serve.replace(".cache", folder)], "goodbye"), (["bash", "-c", sent], "link")):
+        for words, death in (
+            (["bash", "-c", "exec " + serve.replace(".cache", folder)], "goodbye"),
+            (["bash", "-c", sent], "link"),
+        ):
             with Client(command=words, timeouts=SHORT) as client:
-                assert client.call("echo on; sleep 60")["content"][0]["text"] == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"
+                assert (
+                    client.call("echo on; sleep 60")["content"][0]["text"]
+                    == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\non\n"
+                )
                 job = client.call("sleep 600", mode="background")
                 say(words[-1][:60], "->", job["content"][0]["text"].replace("\n", " "))
                 client.begin("echo $$ > %s/shell; sleep 600" % os.getcwd(), mode="slow")
@@ -8484,7 +11425,7 @@ def test_interop_ssh(far_side):
                     client.process.stdin.close()
                 pid = int(re.search(r"<pid>(\d+)</pid>", job["content"][0]["text"]).group(1))
                 assert eventually(lambda: not alive(shell)) and alive(pid)
-                assert "ends with" not in job["content"][0]["text"]         # it was taken over by a copy
+                assert "ends with" not in job["content"][0]["text"]  # it was taken over by a copy
                 os.killpg(pid, signal.SIGKILL)
                 Path("shell").unlink()
     finally:
@@ -8493,21 +11434,32 @@ def test_interop_ssh(far_side):
 
 def with_words(*words):
     """The processes with all of these in their command line."""
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and pid != os.getpid()
-            and all(word.encode() in command_line(pid) for word in words)]
+    return [
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if alive(pid) and pid != os.getpid() and all(word.encode() in command_line(pid) for word in words)
+    ]
 
 
 # ---- Real frameworks and SDKs, each in its own loop, the model played: `make interop` ---------------------------------------
 
 RECIPES = HERE / "README.md"
 SHORT_ENV = {"BASH_TOOL_TIMEOUTS": json.dumps(SHORT)}
-STEPS = (       # what the model asks for, what it reads, whether that is an error; the first two in one turn
+STEPS = (  # what the model asks for, what it reads, whether that is an error; the first two in one turn
     ({"command": "echo fine; echo 'and \"quoted\", \u00e9' >&2"}, r'fine\nand "quoted", \u00e9\n', False),
     ({"command": "echo some; exit 3"}, r"\[command failed: exit code 3\]\nsome\n", True),
     ({"command": "echo before; sleep 60"}, r"\[command timed out after 1s\]\n\[for longer .*\]\nbefore\n", True),
-    ({"command": "ls", "mode": "fast"}, r'\[system error: invalid arguments: "mode" must be one of .*, got "fast"\]\n?', True),
-    ({"command": "echo up; sleep 600", "mode": "background"},
-     r"<pid>(\d+)</pid>\n<output_file>/.+</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?", False))
+    (
+        {"command": "ls", "mode": "fast"},
+        r'\[system error: invalid arguments: "mode" must be one of .*, got "fast"\]\n?',
+        True,
+    ),
+    (
+        {"command": "echo up; sleep 600", "mode": "background"},
+        r"<pid>(\d+)</pid>\n<output_file>/.+</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?",
+        False,
+    ),
+)
 
 
 class Script:
@@ -8521,7 +11473,7 @@ class Script:
     def turn(self, told):
         """The calls of the next turn, as (number, arguments); none when it is done."""
         so_far = len(STEPS) - sum(map(len, self.turns))
-        assert set(told) == {"call_%d" % n for n in range(so_far)}      # all of one turn come at once
+        assert set(told) == {"call_%d" % n for n in range(so_far)}  # all of one turn come at once
         self.told = dict(told)
         return self.turns.pop(0) if self.turns else []
 
@@ -8550,6 +11502,7 @@ def shown_text(content):
 
 def versions(*packages):
     import importlib.metadata
+
     return ", ".join("%s %s" % (name, importlib.metadata.version(name)) for name in packages)
 
 
@@ -8567,7 +11520,9 @@ def quick_tool(folder, monkeypatch=None):
 
     try:
         if monkeypatch is not None:
-            monkeypatch.setattr(bash_tool, "BashTool", functools.partial(Recorded, "/", profile=SHORT_MODES, state_dir=folder))
+            monkeypatch.setattr(
+                bash_tool, "BashTool", functools.partial(Recorded, "/", profile=SHORT_MODES, state_dir=folder)
+            )
         with Recorded("/", profile=SHORT_MODES, state_dir=folder) as bash:
             yield bash, results
     finally:
@@ -8580,6 +11535,7 @@ def model_server(answer):
     """A loopback server in the place of a vendor's: its URL, and the bodies of the requests, each answered by
     `answer(body)`."""
     import http.server
+
     bodies = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -8605,44 +11561,100 @@ def model_server(answer):
 
 def as_message(script, body):
     """What Anthropic's Messages API would answer."""
-    calls = script.turn({block["tool_use_id"]: (block["content"], block.get("is_error", False))
-                         for message in body["messages"] if isinstance(message["content"], list)
-                         for block in message["content"] if block["type"] == "tool_result"})
-    return {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1}, "stop_reason": "tool_use" if calls else "end_turn",
-            "content": [{"type": "tool_use", "id": number, "name": "bash", "input": arguments} for number, arguments in calls]
-            or [{"type": "text", "text": "done"}]}
+    calls = script.turn(
+        {
+            block["tool_use_id"]: (block["content"], block.get("is_error", False))
+            for message in body["messages"]
+            if isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        }
+    )
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "stop_reason": "tool_use" if calls else "end_turn",
+        "content": [
+            {"type": "tool_use", "id": number, "name": "bash", "input": arguments} for number, arguments in calls
+        ]
+        or [{"type": "text", "text": "done"}],
+    }
 
 
 def as_response(script, body):
     """What OpenAI's Responses API would answer."""
-    calls = script.turn({item["call_id"]: (item["output"], None) for item in body["input"]
-                         if item.get("type") == "function_call_output"})
-    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
-            "content": [{"type": "output_text", "text": "done", "annotations": []}]}
-    return {"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": body["model"], "tools": [],
-            "tool_choice": "auto", "parallel_tool_calls": True,
-            "output": [{"type": "function_call", "id": "fc_" + number, "call_id": number, "name": "bash", "status": "completed",
-                        "arguments": json.dumps(arguments)} for number, arguments in calls] or [said]}
+    calls = script.turn(
+        {
+            item["call_id"]: (item["output"], None)
+            for item in body["input"]
+            if item.get("type") == "function_call_output"
+        }
+    )
+    said = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "done", "annotations": []}],
+    }
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": body["model"],
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "output": [
+            {
+                "type": "function_call",
+                "id": "fc_" + number,
+                "call_id": number,
+                "name": "bash",
+                "status": "completed",
+                "arguments": json.dumps(arguments),
+            }
+            for number, arguments in calls
+        ]
+        or [said],
+    }
 
 
 def as_completion(script, body):
     """What OpenAI's Chat Completions API would answer."""
-    calls = script.turn({message["tool_call_id"]: (message["content"], None) for message in body["messages"]
-                         if message["role"] == "tool"})
+    calls = script.turn(
+        {
+            message["tool_call_id"]: (message["content"], None)
+            for message in body["messages"]
+            if message["role"] == "tool"
+        }
+    )
     message = {"role": "assistant", "content": None if calls else "done"}
     if calls:
-        message["tool_calls"] = [{"id": number, "type": "function", "function": {
-            "name": "bash", "arguments": json.dumps(arguments)}} for number, arguments in calls]
-    return {"id": "chat_1", "object": "chat.completion", "created": 1, "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}]}
+        message["tool_calls"] = [
+            {"id": number, "type": "function", "function": {"name": "bash", "arguments": json.dumps(arguments)}}
+            for number, arguments in calls
+        ]
+    return {
+        "id": "chat_1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}],
+    }
 
 
 def admitted(kind, value):
     """Whether this TypedDict of an SDK knows every key of the value. Raises if it refuses the value."""
     import pydantic
+
     pydantic.TypeAdapter(kind).validate_python(value)
-    return set(value) <= set(getattr(kind, "__annotations__", value))       # a union of them has none
+    return set(value) <= set(getattr(kind, "__annotations__", value))  # a union of them has none
 
 
 def recipe(word):
@@ -8664,6 +11676,7 @@ def test_interop_definitions(profile):
     from openai.types.chat import ChatCompletionFunctionToolParam
     from openai.types.responses import FunctionToolParam
     from openai.types.shared_params import FunctionDefinition
+
     bash = BashTool("/", profile=profile)
     one, flat, tool = bash.definition("anthropic"), bash.definition("openai"), bash.definition("mcp")
     assert admitted(ToolParam, one) and admitted(FunctionToolParam, flat)
@@ -8675,7 +11688,11 @@ def test_interop_definitions(profile):
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
     strict = flat["parameters"]
-    assert flat["strict"] is True and strict["additionalProperties"] is False and strict["required"] == list(strict["properties"])
+    assert (
+        flat["strict"] is True
+        and strict["additionalProperties"] is False
+        and strict["required"] == list(strict["properties"])
+    )
 
 
 @pytest.mark.interop
@@ -8684,6 +11701,7 @@ def test_interop_anthropic(tmp_path, monkeypatch):
     types."""
     import anthropic
     from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolUseBlockParam
+
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     script = Script()
     answer = functools.partial(as_message, script)
@@ -8695,7 +11713,9 @@ def test_interop_anthropic(tmp_path, monkeypatch):
         for message in bodies[-1]["messages"]:
             assert admitted(MessageParam, message)
             for block in message["content"] if isinstance(message["content"], list) else []:
-                assert admitted({"tool_use": ToolUseBlockParam, "tool_result": ToolResultBlockParam}[block["type"]], block)
+                assert admitted(
+                    {"tool_use": ToolUseBlockParam, "tool_result": ToolResultBlockParam}[block["type"]], block
+                )
         script.check(results, "anthropic's Messages, as in the recipe: " + versions("anthropic"))
 
 
@@ -8706,6 +11726,7 @@ def test_interop_openai_responses(tmp_path, monkeypatch):
     import openai
     from openai.types.responses import FunctionToolParam, ResponseFunctionToolCallParam
     from openai.types.responses.response_input_item_param import FunctionCallOutput
+
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     script = Script(every_key=True)
     answer = functools.partial(as_response, script)
@@ -8724,9 +11745,12 @@ def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
     """Neither recipe runs a call that the limit on the answer cut short."""
     import anthropic
     import openai
+
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    for kind, answer, change, word in ((anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
-                                       (openai.OpenAI, as_response, {"status": "incomplete"}, "client.responses")):
+    for kind, answer, change, word in (
+        (anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
+        (openai.OpenAI, as_response, {"status": "incomplete"}, "client.responses"),
+    ):
         cut_short = functools.partial(lambda answer, change, body: {**answer(Script(), body), **change}, answer, change)
         with quick_tool(tmp_path, monkeypatch) as (_, results), model_server(cut_short) as (url, bodies):
             with kind(api_key="none", base_url=url) as client:
@@ -8738,21 +11762,33 @@ def test_interop_openai_chat(tmp_path, monkeypatch):
     """The same over Chat Completions, where the definition is nested one deeper and each result is a message."""
     import openai
     from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionToolMessageParam
+
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     script, messages = Script(every_key=True), [{"role": "user", "content": "go"}]
-    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_completion, script)) as (url, bodies):
+    with (
+        quick_tool(tmp_path) as (bash, results),
+        model_server(functools.partial(as_completion, script)) as (url, bodies),
+    ):
         flat = bash.definition("openai")
         tool = {"type": flat.pop("type"), "function": flat}
         with openai.OpenAI(api_key="none", base_url=url) as client:
             while True:
-                message = client.chat.completions.create(model="gpt", tools=[tool], messages=messages).choices[0].message
+                message = (
+                    client.chat.completions.create(model="gpt", tools=[tool], messages=messages).choices[0].message
+                )
                 messages.append(message)
                 if not message.tool_calls:
                     break
-                messages += [{"role": "tool", "tool_call_id": call.id, "content": bash.call(call.function.arguments).text}
-                             for call in message.tool_calls]
-        assert message.content == "done" and all(admitted(ChatCompletionFunctionToolParam, body["tools"][0]) for body in bodies)
-        assert all(admitted(ChatCompletionToolMessageParam, one) for one in bodies[-1]["messages"] if one["role"] == "tool")
+                messages += [
+                    {"role": "tool", "tool_call_id": call.id, "content": bash.call(call.function.arguments).text}
+                    for call in message.tool_calls
+                ]
+        assert message.content == "done" and all(
+            admitted(ChatCompletionFunctionToolParam, body["tools"][0]) for body in bodies
+        )
+        assert all(
+            admitted(ChatCompletionToolMessageParam, one) for one in bodies[-1]["messages"] if one["role"] == "tool"
+        )
         script.check(results, "openai's Chat Completions: " + versions("openai"))
 
 
@@ -8763,22 +11799,31 @@ def test_interop_openai_agents(way, tmp_path, monkeypatch):
     import agents.mcp
     import asyncio
     import openai
+
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     script = Script(every_key=way == "function")
 
     async def converse(bash, url):
         async def invoke(context, arguments):
             return (await asyncio.to_thread(bash.call, arguments)).text
+
         given = bash.definition("openai")
-        tool = agents.FunctionTool(name=given["name"], description=given["description"], params_json_schema=given["parameters"],
-                                   on_invoke_tool=invoke, strict_json_schema=given["strict"])
+        tool = agents.FunctionTool(
+            name=given["name"],
+            description=given["description"],
+            params_json_schema=given["parameters"],
+            on_invoke_tool=invoke,
+            strict_json_schema=given["strict"],
+        )
         async with openai.AsyncOpenAI(api_key="none", base_url=url) as client, contextlib.AsyncExitStack() as stack:
             tools = {"tools": [tool]}
             if way == "mcp":
                 server = agents.mcp.MCPServerStdio({**mcp_server(tmp_path), "env": SHORT_ENV})
                 tools = {"mcp_servers": [await stack.enter_async_context(server)]}
             agent = agents.Agent("shell", model=agents.OpenAIResponsesModel("the-model", client), **tools)
-            return (await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))).final_output
+            return (
+                await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
+            ).final_output
 
     with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_response, script)) as (url, bodies):
         assert asyncio.run(converse(bash, url)) == "done"
@@ -8799,6 +11844,7 @@ def test_interop_langgraph(tmp_path):
     from langchain_core.outputs import ChatGeneration, ChatResult
     from langchain_core.tools import StructuredTool, ToolException
     from langchain_core.utils.function_calling import convert_to_openai_tool
+
     script, bound = Script(), []
 
     class Model(BaseChatModel):
@@ -8809,24 +11855,49 @@ def test_interop_langgraph(tmp_path):
             return self
 
         def _generate(self, messages, stop=None, run_manager=None, **more):
-            calls = script.turn({message.tool_call_id: (message.content, message.status == "error")
-                                 for message in messages if isinstance(message, ToolMessage)})
-            return ChatResult(generations=[ChatGeneration(message=AIMessage("" if calls else "done", tool_calls=[
-                {"id": number, "name": "bash", "args": arguments} for number, arguments in calls]))])
+            calls = script.turn(
+                {
+                    message.tool_call_id: (message.content, message.status == "error")
+                    for message in messages
+                    if isinstance(message, ToolMessage)
+                }
+            )
+            return ChatResult(
+                generations=[
+                    ChatGeneration(
+                        message=AIMessage(
+                            "" if calls else "done",
+                            tool_calls=[
+                                {"id": number, "name": "bash", "args": arguments} for number, arguments in calls
+                            ],
+                        )
+                    )
+                ]
+            )
 
     with quick_tool(tmp_path) as (bash, results):
+
         def run(**arguments):
             result = bash.call(arguments)
             if result.is_error:
                 raise ToolException(result.text)
             return result.text
+
         given = bash.definition()
-        tool = StructuredTool.from_function(run, name=given["name"], description=given["description"],
-                                            args_schema=given["input_schema"], handle_tool_error=True)
+        tool = StructuredTool.from_function(
+            run,
+            name=given["name"],
+            description=given["description"],
+            args_schema=given["input_schema"],
+            handle_tool_error=True,
+        )
         answer = create_agent(Model(), [tool]).invoke({"messages": [{"role": "user", "content": "go"}]})
         assert answer["messages"][-1].content == "done"
-        assert bound and all(tool["function"] == {"name": given["name"], "description": given["description"],
-                                                  "parameters": given["input_schema"]} for tool in bound)
+        assert bound and all(
+            tool["function"]
+            == {"name": given["name"], "description": given["description"], "parameters": given["input_schema"]}
+            for tool in bound
+        )
         script.check(results, "langchain: " + versions("langchain", "langgraph"))
 
 
@@ -8843,6 +11914,7 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
+
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     script, seen = Script(), []
 
@@ -8850,14 +11922,18 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
         seen.extend((tool.name, tool.description, tool.parameters_json_schema) for tool in info.function_tools)
         parts = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
         calls = script.turn({part.tool_call_id: (part.content, part.outcome != "success") for part in parts})
-        return ModelResponse([ToolCallPart("bash", arguments, number) for number, arguments in calls] or [TextPart("done")])
+        return ModelResponse(
+            [ToolCallPart("bash", arguments, number) for number, arguments in calls] or [TextPart("done")]
+        )
 
     with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_message, script)) as (url, bodies):
+
         def run(**arguments):
             result = bash.call(arguments)
             if result.is_error:
                 raise ToolFailed(result.text)
             return result.text
+
         given, model = bash.definition(), FunctionModel(play)
         tools = {"tools": [Tool.from_schema(run, given["name"], given["description"], given["input_schema"])]}
         if way == "mcp":
@@ -8866,16 +11942,20 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
         if way == "wire":
             client = anthropic.AsyncAnthropic(api_key="none", base_url=url)
             provider = AnthropicProvider(anthropic_client=client)
-            model = AnthropicModel("the-model", provider=provider, settings={"max_tokens": 1000})       # more is streamed
+            model = AnthropicModel("the-model", provider=provider, settings={"max_tokens": 1000})  # more is streamed
         assert Agent(model, **tools).run_sync("go").output == "done"
-        seen += [tuple(tool[key] for key in ("name", "description", "input_schema")) for body in bodies for tool in body["tools"]]
+        seen += [
+            tuple(tool[key] for key in ("name", "description", "input_schema"))
+            for body in bodies
+            for tool in body["tools"]
+        ]
         assert seen and all(one == tuple(given[key] for key in ("name", "description", "input_schema")) for one in seen)
         script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
 
 
 # ---- The own tests of packages from PyPI, without the tool and through it: `make packages` -----------------------------------
 
-PACKAGES = {        # which of their tests: those that need nothing but Python and take less than half a minute
+PACKAGES = {  # which of their tests: those that need nothing but Python and take less than half a minute
     "tqdm": "tests/tests_tqdm.py tests/tests_main.py",
     "click": "tests/test_termui.py tests/test_basic.py tests/test_formatting.py tests/test_testing.py",
     "httpie": "tests/test_cli.py tests/test_errors.py tests/test_tokens.py tests/test_parser_schema.py",
@@ -8888,24 +11968,38 @@ PACKAGES = {        # which of their tests: those that need nothing but Python a
     "prompt_toolkit": "tests -k 'not completion and not cli'",
 }
 
-AGAINST_DUMB = {"termcolor"}    # half of its tests fail in a dumb terminal, also without the tool, which sets TERM=dumb
+AGAINST_DUMB = {"termcolor"}  # half of its tests fail in a dumb terminal, also without the tool, which sets TERM=dumb
 
 
 def unpacked(package):
     """The folder with the source distribution of the version that is installed here."""
     from importlib.metadata import version
+
     folder = Path(sys.prefix, "sdists", package)
     if not folder.exists():
-        arguments = ["--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), "%s==%s" % (package, version(package))]
+        arguments = [
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--dest",
+            str(folder),
+            "%s==%s" % (package, version(package)),
+        ]
         subprocess.run([sys.executable, "-m", "pip", "download", *arguments], check=True)
-        archive, = folder.glob("*.tar.gz")
+        (archive,) = folder.glob("*.tar.gz")
         shutil.unpack_archive(archive, folder)
     return next(path for path in folder.iterdir() if path.is_dir())
 
 
 def counts(output):
     """How many tests passed, failed and were skipped, by the last line of pytest."""
-    return {word.rstrip("s"): int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)", output.splitlines()[-1])}
+    return {
+        word.rstrip("s"): int(number)
+        for number, word in re.findall(
+            r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)", output.splitlines()[-1]
+        )
+    }
 
 
 @pytest.mark.packages
@@ -8914,25 +12008,34 @@ def test_packages_test_themselves(package):
     """The own tests of a package pass, fail and are skipped in the same numbers through the tool as under plain bash
     without the same secrets."""
     folder = unpacked(package)
-    command = "%s -m pytest -q -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore %s 2>&1" % (sys.executable, PACKAGES[package])
+    command = "%s -m pytest -q -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore %s 2>&1" % (
+        sys.executable,
+        PACKAGES[package],
+    )
     with BashTool(folder) as tool:
         environ = {name: value for name, value in os.environ.items() if name not in tool.withheld}
         if package in AGAINST_DUMB:
             environ["TERM"] = "dumb"
-        for attempt in range(3):        # some of these tests are about time
+        for attempt in range(3):  # some of these tests are about time
             begun = time.monotonic()
-            plain = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            plain = subprocess.run(
+                ["bash", "-c", command], cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+            )
             through = tool.run(command, mode="slow")
             without, within = counts(plain.stdout.decode()), counts(through.stdout)
             if without == within:
                 break
-    say("%-16s plain bash %-40s through the tool %-40s %4.0f s" % (folder.name, without, within, time.monotonic() - begun))
+    say(
+        "%-16s plain bash %-40s through the tool %-40s %4.0f s"
+        % (folder.name, without, within, time.monotonic() - begun)
+    )
     assert without == within and without["passed"] > 10, through.text[-3000:]
 
 
 @functools.lru_cache(None)
 def schema_of(name, style):
     import jsonschema
+
     key = {"anthropic": "input_schema", "openai": "parameters", "mcp": "inputSchema"}[style]
     return jsonschema.Draft202012Validator(BashTool("/", profile=PROFILES[name]).definition(style)[key])
 
@@ -8944,7 +12047,11 @@ def refused_keys(name, style, arguments):
     given = {key: value for key, value in arguments.items() if value is not None or key not in parameters}
     asked = {**{key: None for key in parameters if key not in required}, **given} if style == "openai" else given
     keys = {"required": set(parameters) - set(asked), "additionalProperties": set(asked) - set(parameters)}
-    return {key for error in schema_of(name, style).iter_errors(asked) for key in (keys.get(error.validator) or [error.path[0]])}
+    return {
+        key
+        for error in schema_of(name, style).iter_errors(asked)
+        for key in (keys.get(error.validator) or [error.path[0]])
+    }
 
 
 def unsayable_keys(name, arguments):
@@ -8953,17 +12060,51 @@ def unsayable_keys(name, arguments):
     pids = {"check_pid", "kill_pid"} & set(PROFILES[name].parameters)
     verbs = {"command"} | pids
     keys = verbs if pids and len(verbs & set(given)) != 1 else set()
-    keys = keys | {pid for pid in pids & set(given) if isinstance(given[pid], (int, float)) and abs(given[pid]) >= 2 ** 31}
+    keys = keys | {
+        pid for pid in pids & set(given) if isinstance(given[pid], (int, float)) and abs(given[pid]) >= 2**31
+    }
     return keys | {"command"} if re.search("[\0\ud800-\udfff]", str(given.get("command"))) else keys
 
 
-NUMBERS = st.sampled_from([-1, 0, 1, 2, 1500, 86400000, 86400001, 2 ** 31, 2 ** 63, 10 ** 400, -10 ** 30, -0.0, 0.5, 1.0, 1.5,
-                           86400000.0, 86400000.5, 1e300, float("inf"), float("nan")])
-STRINGS = st.sampled_from([":", "", "default", "slow", "background", "fast", "Default", "a\0b", "\ud800"]) | st.text(max_size=5)
-ODD = st.one_of(NUMBERS, STRINGS, st.none(), st.booleans(), st.lists(st.sampled_from([":", 1, None]), max_size=2),
-                st.dictionaries(st.sampled_from(["command", "type"]), st.sampled_from([":", 1, None]), max_size=2))
-RIGHT = {"string": STRINGS, "integer": NUMBERS | st.integers(1, 2 ** 22)}
-NEW = st.sampled_from(["cmd", "Command", "mode", "timeout", "check_pid", "timeout_ms", "", "command "]) | st.text(max_size=3)
+NUMBERS = st.sampled_from(
+    [
+        -1,
+        0,
+        1,
+        2,
+        1500,
+        86400000,
+        86400001,
+        2**31,
+        2**63,
+        10**400,
+        -(10**30),
+        -0.0,
+        0.5,
+        1.0,
+        1.5,
+        86400000.0,
+        86400000.5,
+        1e300,
+        float("inf"),
+        float("nan"),
+    ]
+)
+STRINGS = st.sampled_from([":", "", "default", "slow", "background", "fast", "Default", "a\0b", "\ud800"]) | st.text(
+    max_size=5
+)
+ODD = st.one_of(
+    NUMBERS,
+    STRINGS,
+    st.none(),
+    st.booleans(),
+    st.lists(st.sampled_from([":", 1, None]), max_size=2),
+    st.dictionaries(st.sampled_from(["command", "type"]), st.sampled_from([":", 1, None]), max_size=2),
+)
+RIGHT = {"string": STRINGS, "integer": NUMBERS | st.integers(1, 2**22)}
+NEW = st.sampled_from(["cmd", "Command", "mode", "timeout", "check_pid", "timeout_ms", "", "command "]) | st.text(
+    max_size=3
+)
 
 
 @st.composite
@@ -8973,17 +12114,21 @@ def almost_right(draw):
     name = draw(st.sampled_from(list(PROFILES)))
     parameters = PROFILES[name].parameters
     verb = draw(st.sampled_from(["command"] + [key for key in parameters if key != "mode"]))
-    keys = {verb} | {key for key in parameters if draw(st.integers(0, 3 if key.endswith("pid") or key == "command" else 1)) == 1}
+    keys = {verb} | {
+        key for key in parameters if draw(st.integers(0, 3 if key.endswith("pid") or key == "command" else 1)) == 1
+    }
     keys |= set(draw(st.lists(NEW, max_size=2))) if draw(st.integers(0, 3)) == 3 else set()
-    return name, {key: draw(RIGHT[parameters[key]["type"]] if key in parameters and draw(st.integers(0, 3)) else ODD)
-                  for key in sorted(keys)}
+    return name, {
+        key: draw(RIGHT[parameters[key]["type"]] if key in parameters and draw(st.integers(0, 3)) else ODD)
+        for key in sorted(keys)
+    }
 
 
 @pytest.mark.interop
 @settings(max_examples=1500)
 @given(asked=almost_right())
 @example(asked=("jobs", {"kill_pid": 1, "timeout": 0}))
-@example(asked=("jobs", {"check_pid": 2 ** 31}))
+@example(asked=("jobs", {"check_pid": 2**31}))
 def test_interop_schema_agrees(asked):
     """What a schema refuses, the tool refuses, naming a key; what it admits, the tool admits, but for what no schema
     says."""
@@ -9027,13 +12172,14 @@ BEFORE_THE_ATTACKS = set(globals())
 ROOT = os.getuid() == 0
 # an ordinary user who has no process on this machine, so that limits of his processes can be tried
 NOBODY = 61234
-STRANGER = 61235                # another one
-PLAIN_PYTHON = next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)),
-                    sys.executable)
-SLACK_S = 2.0                   # what a busy machine may add
+STRANGER = 61235  # another one
+PLAIN_PYTHON = next(
+    (path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), sys.executable
+)
+SLACK_S = 2.0  # what a busy machine may add
 needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
-GUARD = 'eval "$GUARD";'          # in a command: what follows may signal $S, its supervisor, and $F, the fork server
+GUARD = 'eval "$GUARD";'  # in a command: what follows may signal $S, its supervisor, and $F, the fork server
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -9180,6 +12326,7 @@ def row(default=1.0, grace=0.3, base=MODES, **changes):
 class Place:
     """A folder that any user may use, with a copy of the tool and the program of the escapees; and numbers of seconds
     for sleepers."""
+
     counter = itertools.count()
 
     def __init__(self):
@@ -9198,8 +12345,9 @@ class Place:
 
     def escapee(self, kind, *rest):
         self.hops |= kind == "hopper"
-        return " ".join([PLAIN_PYTHON, "-I", "-S", "%s/escapee.py" % self.folder, kind, str(self.folder), self.mark,
-                         *rest])
+        return " ".join(
+            [PLAIN_PYTHON, "-I", "-S", "%s/escapee.py" % self.folder, kind, str(self.folder), self.mark, *rest]
+        )
 
     def pid(self, within_s=10.0):
         return number_in(self.folder / "pid", within_s)
@@ -9277,11 +12425,16 @@ class Host:
         if uid and ROOT:
             env["AS_UID"] = str(uid)
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([*wrap, usable, "-c", PRELUDE + textwrap.dedent(program),
-                                         *map(str, arguments)], env=env,
-                                        cwd=str(place), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.errors, bufsize=0,
-                                        start_new_session=True)
+        self.process = subprocess.Popen(
+            [*wrap, usable, "-c", PRELUDE + textwrap.dedent(program), *map(str, arguments)],
+            env=env,
+            cwd=str(place),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            bufsize=0,
+            start_new_session=True,
+        )
         self._heard = b""
 
     def __enter__(self):
@@ -9290,7 +12443,7 @@ class Host:
     def __exit__(self, *exception):
         self.process.kill()
         self.process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):     # in a file system that hangs
+        with contextlib.suppress(subprocess.TimeoutExpired):  # in a file system that hangs
             self.process.wait(timeout=5)
         self.process.stdout.close()
         self.errors.close()
@@ -9303,8 +12456,9 @@ class Host:
         """The next thing that the program says."""
         deadline = time.monotonic() + within_s
         while b"\n" not in self._heard:
-            assert select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], \
+            assert select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], (
                 "nothing was said in %.1f s: %s" % (within_s, self.complaint())
+            )
             chunk = os.read(self.process.stdout.fileno(), 65536)
             assert chunk, "the host has ended: " + self.complaint()
             self._heard += chunk
@@ -9372,8 +12526,9 @@ def ends_all(kind, ending, uid):
         else:
             command = "%s\nuntil [ -s %s/pid ]; do sleep 0.01; done; %s" % (start, place, tail)
         limit_s = 1.2 if ending == "timeout" else 60
-        with Host(MATRIX_HOST, place, ending, limit_s, uid=uid, COMMAND="echo $$ >%s/shell; %s"
-                  % (place, command)) as host:
+        with Host(
+            MATRIX_HOST, place, ending, limit_s, uid=uid, COMMAND="echo $$ >%s/shell; %s" % (place, command)
+        ) as host:
             begun = time.monotonic()
             pid, shell, answer = place.pid(), number_in(place / "shell"), None
             assert kind == "hopper" or is_alive(pid), "the escapee is not there"
@@ -9403,7 +12558,7 @@ def test_matrix(kind, ending, user):
     survivors, took, answer = ends_all(kind, ending, USERS[user])
     assert survivors is None, "alive after %s: %s; the answer: %s" % (ending, survivors, answer)
     if ending in ("timeout", "cancel", "Job.kill"):
-        assert took < 0.5, "the answer came %.2f s before the end" % took      # it is to come after the last one
+        assert took < 0.5, "the answer came %.2f s before the end" % took  # it is to come after the last one
     if ending == "timeout":
         assert (answer["status"], answer["exit_code"]) == ("timed_out", None)
     elif ending == "cancel":
@@ -9471,8 +12626,9 @@ def hanging(how):
     if not ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("takes root and /dev/fuse")
     path = tempfile.mkdtemp(prefix="bash-tool-hangs-", dir="/tmp")
-    server = subprocess.Popen([PLAIN_PYTHON, "-I", "-S", "-c", FUSE, path, how], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [PLAIN_PYTHON, "-I", "-S", "-c", FUSE, path, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     try:
         if server.stdout.readline() != b"up\n":
             pytest.skip("nothing can be mounted here")
@@ -9481,18 +12637,22 @@ def hanging(how):
         server.kill()
         server.wait()
         server.stdout.close()
-        LIBC.umount2(path.encode(), 1 | 2)      # MNT_FORCE | MNT_DETACH
+        LIBC.umount2(path.encode(), 1 | 2)  # MNT_FORCE | MNT_DETACH
         with contextlib.suppress(OSError):
             os.rmdir(path)
 
 
 @needs_root
-@pytest.mark.parametrize("where, how", [("cwd", "deaf"), ("cwd", "init"), ("cwd", "reads"), ("state", "reads"),
-                                        ("path", "reads")])
+@pytest.mark.parametrize(
+    "where, how", [("cwd", "deaf"), ("cwd", "init"), ("cwd", "reads"), ("state", "reads"), ("path", "reads")]
+)
 def test_row_2_a_directory_that_hangs(where, how, place):
     """A call whose directory, state folder or PATH hangs is answered by timeout + grace + 5 s, names what lives, and
     harms no other."""
-    with hanging(how) as hangs, Host("""
+    with (
+        hanging(how) as hangs,
+        Host(
+            """
         where, hangs, place = sys.argv[1], sys.argv[2], os.environ["PLACE"]
         other = BashTool("/")
         if where == "path":
@@ -9505,14 +12665,20 @@ def test_row_2_a_directory_that_hangs(where, how, place):
         say(took, result.status, result.text[:3000])
         say(other.run("echo hi").text)
         os._exit(0)
-    """, place, where, hangs) as host:
+    """,
+            place,
+            where,
+            hangs,
+        ) as host,
+    ):
         took, status, text = host.hear(0.7 + 0.2 + 5 + 3 * SLACK_S)
         assert took < 0.7 + 0.2 + 5 + SLACK_S
         if where == "cwd":
             assert status in ("timed_out", "failed"), text
         if (where, how) == ("cwd", "reads"):
-            assert any(is_alive(int(number)) for number in re.findall(r"\b\d+\b",
-                                                                   text)), "names nothing that lives: " + text
+            assert any(is_alive(int(number)) for number in re.findall(r"\b\d+\b", text)), (
+                "names nothing that lives: " + text
+            )
         assert host.hear(5) == "hi\n"
         host.process.wait(timeout=5)
 
@@ -9564,10 +12730,11 @@ LIMITED = """
 @pytest.mark.parametrize("ending", ["timeout", "host SIGKILL"])
 def test_row_3_no_process_is_left_to_be_made(ending, place):
     """Where a command has used up what processes its user may have, each ending still ends all of it."""
-    with Host(LIMITED, place, "own", 1.5 if ending == "timeout" else 60, uid=NOBODY,
-              HOG=place.escapee("many", "500")) as host:
+    with Host(
+        LIMITED, place, "own", 1.5 if ending == "timeout" else 60, uid=NOBODY, HOG=place.escapee("many", "500")
+    ) as host:
         assert host.hear() == "warm\n"
-        assert place.pid() < 60         # how many could be made: the limit was met
+        assert place.pid() < 60  # how many could be made: the limit was met
         assert len(place.left()) > 40
         if ending == "timeout":
             assert host.hear() == "timed_out" and not place.left()
@@ -9592,14 +12759,18 @@ def test_row_3_processes_used_up_by_others(place):
 @pytest.mark.parametrize("user", USERS)
 def test_row_4_an_agent_that_cannot_be_read(user, place):
     """ssh-agent, which is not dumpable, ends at its command's timeout, and is named after a normal end."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(1.0, 0.3))
         result = tool.run("ssh-agent -a $PWD/one >agent; cat agent; sleep " + os.environ["MARK"])
         say(result.status, result.text)
         result = tool.run("ssh-agent -a $PWD/two >agent; cat agent; sleep 0.2")
         say(result.status, result.text, list(result.notes), [job.pid for job in tool.jobs() if job.status == "running"])
         sys.stdin.readline()
-    """, place, uid=USERS[user]) as host:
+    """,
+        place,
+        uid=USERS[user],
+    ) as host:
         status, text = host.hear()
         first = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
         try:
@@ -9671,7 +12842,14 @@ def test_row_8_another_users_files_among_ours(place, monkeypatch):
     public.chmod(0o1777)
     monkeypatch.setenv("TMPDIR", str(public))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    stranger = subprocess.Popen([PLAIN_PYTHON, "-I", "-S", "-c", textwrap.dedent("""
+    stranger = subprocess.Popen(
+        [
+            PLAIN_PYTHON,
+            "-I",
+            "-S",
+            "-c",
+            textwrap.dedent(
+                """
         import fcntl, os, sys, time
         os.setgroups([]); os.setgid(%d); os.setuid(%d)
         path = "%s/pipe-bash-000000000000.log"
@@ -9684,7 +12862,13 @@ def test_row_8_another_users_files_among_ours(place, monkeypatch):
         fcntl.flock(folder, fcntl.LOCK_EX)
         print("up", flush=True)
         sys.stdin.read()
-    """ % (STRANGER, STRANGER, public, public))], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """
+                % (STRANGER, STRANGER, public, public)
+            ),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     try:
         assert stranger.stdout.readline() == b"up\n"
         row = dataclasses.replace(PROFILES["jobs"], timeouts_s={"default": 20.0}, grace_s=0.3)
@@ -9716,9 +12900,22 @@ def documents(path):
     return []
 
 
-LITERALS = ["1e999", "-1e999", str(2 ** 70), str(10 ** 400), '"\\ud800"', '"haha"', "[]", "{}", "null", "true", "-1",
-            '""', '"\\u0000"',
-            '"' + "x" * (1 << 20) + '"']
+LITERALS = [
+    "1e999",
+    "-1e999",
+    str(2**70),
+    str(10**400),
+    '"\\ud800"',
+    '"haha"',
+    "[]",
+    "{}",
+    "null",
+    "true",
+    "-1",
+    '""',
+    '"\\u0000"',
+    '"' + "x" * (1 << 20) + '"',
+]
 
 
 def strangers_numbers(pid, start):
@@ -9750,8 +12947,11 @@ def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys)
             good = tool.run("echo good; exit 3", mode="background").pid
             before = set(state.iterdir())
             bad = tool.run("echo bad; " + ("exit 4" if which == "ended" else "sleep " + place.mark), mode="background")
-            own = [path for path in set(state.iterdir()) - before if path.is_file() and str(path) != bad.output_file
-                   and documents(path)]
+            own = [
+                path
+                for path in set(state.iterdir()) - before
+                if path.is_file() and str(path) != bad.output_file and documents(path)
+            ]
             if not own:
                 pytest.skip("the record is not JSON: see that its own form is damaged instead")
             log = Path(bad.output_file)
@@ -9761,8 +12961,10 @@ def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys)
             for path in own:
                 kept, whole = path.read_bytes(), documents(path)
                 for number, key, literal, more in damages(whole, stranger.pid, start):
-                    marked = [dict(other) for other in whole[:number + 1]
-                              + (whole[number + 1:] if not more.get("cut") else [])]
+                    marked = [
+                        dict(other)
+                        for other in whole[: number + 1] + (whole[number + 1 :] if not more.get("cut") else [])
+                    ]
                     marked[number][key] = "@@"
                     for other in marked:
                         other.update({name: 0 for name in more.get("zero", ()) if name in other and name != key})
@@ -9771,8 +12973,9 @@ def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys)
                     with BashTool(place.folder, state_dir=str(state), profile=tiny(grace=0.1)) as other:
                         listed = {job.pid: job for job in other.jobs()}
                         assert listed[good].exit_code == 3 and "good" in listed[good].read(0)[0], said
-                        json.dumps([vars_of(job) for job in listed.values()], allow_nan=False,
-                                   ensure_ascii=False).encode()
+                        json.dumps(
+                            [vars_of(job) for job in listed.values()], allow_nan=False, ensure_ascii=False
+                        ).encode()
                         assert {job.status for job in listed.values()} <= statuses, said
                         for job in listed.values():
                             try:
@@ -9785,10 +12988,10 @@ def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys)
                             with contextlib.suppress(LookupError):
                                 other.job(stranger.pid).kill()
                             assert len(bearers(grim)) >= 2, "killed a stranger: %s" % (said,)
-                    if literal in ("1e999", "-1e999", str(10 ** 400)):
+                    if literal in ("1e999", "-1e999", str(10**400)):
                         assert bash_tool.main(["--state-dir", str(state), "--jobs"]) in (0, None), said
                     path.write_bytes(kept)
-                    if not log.exists():        # of a record that ends early all may go: nothing had been started
+                    if not log.exists():  # of a record that ends early all may go: nothing had been started
                         log.write_bytes(written)
                         log.chmod(0o600)
             assert tried
@@ -9799,13 +13002,21 @@ def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys)
 
 def vars_of(job):
     """What a job says of itself."""
-    return [job.pid, job.command, job.output_file, job.status, job.exit_code, getattr(job, "duration_s", 0),
-            str(job.created)]
+    return [
+        job.pid,
+        job.command,
+        job.output_file,
+        job.status,
+        job.exit_code,
+        getattr(job, "duration_s", 0),
+        str(job.created),
+    ]
 
 
 def test_row_9_an_enormous_log(place):
     """A sparse output file of terabytes delays no look at its job."""
-    with Host("""
+    with Host(
+        """
         place = os.environ["PLACE"]
         tool = BashTool(place, profile=row(0.5, 0.3, JOBS), state_dir=place + "/state")
         job = tool.job(tool.run("seq 20000; sleep " + os.environ["MARK"]).pid)
@@ -9817,7 +13028,9 @@ def test_row_9_an_enormous_log(place):
         os.truncate(job.output_file, 0)
         say(time.monotonic() - begun)
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear(10) < 5
 
 
@@ -9828,16 +13041,26 @@ def test_row_10_a_shell_of_another_user(name):
     """Where `shell=` changes the user, the command can still open its standard streams by name."""
     shell = ("setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups", "bash")
     with BashTool("/", profile=PROFILES[name], shell=shell) as tool:
-        result = tool.run("id -u; echo a >/dev/stderr; echo b >/dev/stdout; echo c | tee /dev/stderr; "
-                          "echo d >/dev/fd/1; echo e >/dev/fd/2")
+        result = tool.run(
+            "id -u; echo a >/dev/stderr; echo b >/dev/stdout; echo c | tee /dev/stderr; "
+            "echo d >/dev/fd/1; echo e >/dev/fd/2"
+        )
         assert result.exit_code == 0 and "denied" not in result.text, result.text
-        assert sorted((result.stdout + "\n" + result.stderr).split()) == sorted(["a", "b", "c", "c", "d", "e", str(NOBODY)])
+        assert sorted((result.stdout + "\n" + result.stderr).split()) == sorted(
+            ["a", "b", "c", "c", "d", "e", str(NOBODY)]
+        )
 
 
 # Row 12. What a process calls itself, by argv[0] and by its name; the note is the tool's own line and holds no line of
 # another's.
-HOSTILE = ["x); to stop: kill -9 -1] [ok 7", "a]\n[command failed: exit code 1]\n[", 'say "hi" \\ now', "x" * 500,
-           "\x1b[31mred\x07", "caf\xe9 \u202e"]
+HOSTILE = [
+    "x); to stop: kill -9 -1] [ok 7",
+    "a]\n[command failed: exit code 1]\n[",
+    'say "hi" \\ now',
+    "x" * 500,
+    "\x1b[31mred\x07",
+    "caf\xe9 \u202e",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE + ["bytes"])
@@ -9857,12 +13080,14 @@ def test_row_12_a_name_is_a_json_string(name, how, place):
         result = tool.run(". ./script")
         assert result.stdout == "done\n", result.text
         lines = result.text.split("\n")
-        form = (r'\[still running: pid (\d+) ("(?:[^"\\\]\x00-\x1f]|\\.)*"); to stop: kill -9 -(\d+)'
-                r'(?:; output goes on to (/[^\]]*))?\]')
+        form = (
+            r'\[still running: pid (\d+) ("(?:[^"\\\]\x00-\x1f]|\\.)*"); to stop: kill -9 -(\d+)'
+            r'(?:; output goes on to (/[^\]]*))?\]'
+        )
         matches = [re.fullmatch(form, line) for line in lines]
         assert [bool(match) for match in matches] == [True, False, False] and lines[1:] == ["done", ""], result.text
         shown = json.loads(matches[0][2])
-        assert len(shown) <= 80 and len(matches[0][2]) <= 80 + 2 + 5 * 80     # the string, and how it may be written
+        assert len(shown) <= 80 and len(matches[0][2]) <= 80 + 2 + 5 * 80  # the string, and how it may be written
         assert is_alive(int(matches[0][1])) and list(result.notes) == [lines[0][1:-1]]
         if how == "argv" and name == HOSTILE[0]:
             assert shown.startswith(name) and "\\u005d" in matches[0][2]
@@ -9871,19 +13096,22 @@ def test_row_12_a_name_is_a_json_string(name, how, place):
 
 # Row 13: nothing that lies in the tool's folder, the directory or PYTHONPATH is run by the engine once the module is
 # loaded.
-PLANTED = ("bash_tool sitecustomize usercustomize json socket selectors select struct subprocess signal tempfile "
-           "ctypes threading re enum "
-           "types typing dataclasses functools contextlib errno fcntl resource shutil stat codecs locale random array "
-           "marshal zipimport "
-           "posixpath genericpath os io abc site collections warnings weakref queue hashlib secrets "
-           "traceback linecache").split()
+PLANTED = (
+    "bash_tool sitecustomize usercustomize json socket selectors select struct subprocess signal tempfile "
+    "ctypes threading re enum "
+    "types typing dataclasses functools contextlib errno fcntl resource shutil stat codecs locale random array "
+    "marshal zipimport "
+    "posixpath genericpath os io abc site collections warnings weakref queue hashlib secrets "
+    "traceback linecache"
+).split()
 
 
 @pytest.mark.parametrize("plant", ["modules", "bytecode", "edited", "removed", "garbage"])
 def test_row_13_what_lies_beside_the_file_is_not_run(plant, place):
     """What is put beside the file, into the directory or PYTHONPATH after the import is run by no part of the
     engine."""
-    with Host("""
+    with Host(
+        """
         import importlib.util, marshal, struct, sys
         plant, words, place = sys.argv[1], sys.argv[2].split(), os.environ["PLACE"]
         path = place + "/bash_tool.py"
@@ -9911,7 +13139,12 @@ def test_row_13_what_lies_beside_the_file_is_not_run(plant, place):
         say([job.wait(10) and job.read(0)[0] for job in tool.jobs()])
         say(os.path.exists(place + "/planted") and open(place + "/planted").read())
         sys.stdin.readline()
-    """, place, plant, " ".join(PLANTED), PYTHONDONTWRITEBYTECODE="1") as host:
+    """,
+        place,
+        plant,
+        " ".join(PLANTED),
+        PYTHONDONTWRITEBYTECODE="1",
+    ) as host:
         assert host.hear() == ["hi\n", None]
         assert host.hear() == ["yes\n\n\n[background process failed: exit status: 3]\n"]
         assert host.hear() is False
@@ -9921,7 +13154,8 @@ def test_row_13_what_lies_beside_the_file_is_not_run(plant, place):
 @pytest.mark.parametrize("mode", ["default", "background"])
 def test_row_14_a_host_without_standard_descriptors(closed, mode, place):
     """What a host without descriptors 0, 1 or 2 writes there meets no command, and its death is seen."""
-    with Host("""
+    with Host(
+        """
         import fcntl
         closed, mode, place = json.loads(sys.argv[1]), sys.argv[2], os.environ["PLACE"]
         report, orders = fcntl.fcntl(1, fcntl.F_DUPFD, 60), fcntl.fcntl(0, fcntl.F_DUPFD, 60)
@@ -9950,7 +13184,11 @@ def test_row_14_a_host_without_standard_descriptors(closed, mode, place):
                 os.write(report, json.dumps([result.exit_code, result.stdout]).encode() + b"\\n")
         if mode == "default":
             tool.run("echo $$ >pid; sleep " + os.environ["MARK"], timeout_s=60)
-    """, place, json.dumps(closed), mode) as host:
+    """,
+        place,
+        json.dumps(closed),
+        mode,
+    ) as host:
         note = "\n\n[background process failed: exit status: 3]\n" if mode == "background" else ""
         assert [host.hear() for _ in range(3)] == [[3, "out\nerr\n" + note]] * 3
         if mode == "default":
@@ -9964,12 +13202,13 @@ def test_row_15_a_log_that_is_emptied(place):
     """What a job writes after its log was emptied is shown by the next check."""
     row = dataclasses.replace(PROFILES["jobs"], timeouts_s={"default": 0.6}, grace_s=0.3)
     with BashTool(place.folder, profile=row, state_dir=str(place / "state")) as tool:
-        begun = tool.run("seq 20000; until [ -e go ]; do sleep 0.01; done; echo ERROR 42; touch written; sleep "
-                         + place.mark)
+        begun = tool.run(
+            "seq 20000; until [ -e go ]; do sleep 0.01; done; echo ERROR 42; touch written; sleep " + place.mark
+        )
         job = tool.job(begun.pid)
         tool.call({"check_pid": job.pid})
         path = job.output_file
-        Path(path).write_bytes(b"")         # `: > FILE`
+        Path(path).write_bytes(b"")  # `: > FILE`
         (place / "go").touch()
         assert eventually((place / "written").exists)
         assert eventually(lambda: "ERROR 42" in Path(path).read_text(errors="replace"))
@@ -10044,8 +13283,9 @@ SIGNALLED = """
 @pytest.mark.parametrize("target", ["supervisor", "fork server"])
 def test_row_17_every_signal_but_kill_and_stop(target, mode, place):
     """No signal but KILL and STOP, sent to the supervisor or the fork server, disturbs a command or a job."""
-    numbers = [int(number) for number in sorted(signal.valid_signals())
-               if number not in (signal.SIGKILL, signal.SIGSTOP)]
+    numbers = [
+        int(number) for number in sorted(signal.valid_signals()) if number not in (signal.SIGKILL, signal.SIGSTOP)
+    ]
     with Host(SIGNALLED, place, json.dumps(numbers), mode, "S" if target == "supervisor" else "F") as host:
         assert host.hear(60) == []
         assert host.hear() == "after\n"
@@ -10055,7 +13295,8 @@ def test_row_17_every_signal_but_kill_and_stop(target, mode, place):
 @pytest.mark.parametrize("target", ["supervisor", "fork server"])
 def test_row_17_stopped_and_continued(target, mode, place):
     """A supervisor or fork server that was stopped and then continued has lost nothing."""
-    with Host("""
+    with Host(
+        """
         place, mode, target = os.environ["PLACE"], sys.argv[1], sys.argv[2]
         tool = BashTool(place, profile=row(20), state_dir=place + "/state")
         tool.run("echo warm")
@@ -10069,7 +13310,11 @@ def test_row_17_stopped_and_continued(target, mode, place):
             say(result.exit_code, result.stdout)
         say(tool.run("echo after").text)
         sys.stdin.readline()
-    """, place, mode, "S" if target == "supervisor" else "F") as host:
+    """,
+        place,
+        mode,
+        "S" if target == "supervisor" else "F",
+    ) as host:
         code, text = host.hear()
         assert code == 7 and text.startswith("1\n2\n3\n"), text
         assert text.count("[background process") == int(mode == "background"), text
@@ -10079,14 +13324,17 @@ def test_row_17_stopped_and_continued(target, mode, place):
 def test_row_17_stopped_for_good(place):
     """A call whose supervisor stays stopped is answered by timeout + grace + 5 s; the host's death ends the command;
     others go on."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(0.7, 0.2))
         begun = time.monotonic()
         result = tool.run('eval "$GUARD"; echo $$ >pid; kill -STOP $S; sleep ' + os.environ["MARK"])
         say(time.monotonic() - begun, result.status, result.exit_code, result.text)
         say(tool.run("echo after").text)
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         pid = place.pid()
         took, status, code, text = host.hear(0.7 + 0.2 + 5 + 2 * SLACK_S)
         assert took < 0.7 + 0.2 + 5 + SLACK_S and status in ("timed_out", "failed") and code is None, text
@@ -10098,7 +13346,8 @@ def test_row_17_stopped_for_good(place):
 
 def test_row_17_job_kill_under_a_stopped_supervisor(place):
     """`Job.kill()` of a job whose supervisor is stopped is True only if nothing of the job lives."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(0.7, 0.2), state_dir=os.environ["PLACE"] + "/state")
         result = tool.run('eval "$GUARD"; echo $$ >pid; kill -STOP $S; sleep ' + os.environ["MARK"], mode="background")
         job = tool.job(result.pid)
@@ -10106,7 +13355,9 @@ def test_row_17_job_kill_under_a_stopped_supervisor(place):
         killed = job.kill()
         say(killed, is_alive(job.pid), job.status)
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear() == "running"
         killed, living, status = host.hear()
         assert killed is (not living) and (status == "running") is living, (killed, living, status)
@@ -10118,12 +13369,16 @@ def test_rows_18_and_19_many_hoppers(ending, keeps, place):
     """Several processes that fork and exit without a pause end with their command."""
     hop = "%s 0 >/dev/null 2>&1 </dev/null &" % place.escapee("hopper")
     hop = "setsid " + hop if keeps == "the environment" else "env -i setsid " + hop
-    with Host("""
+    with Host(
+        """
         result = BashTool(os.environ["PLACE"], profile=row(float(sys.argv[1]), 0.3)).run(os.environ["HOPS"])
         say(result.status)
         sys.stdin.readline()
-    """, place, 1.2 if ending == "timeout" else 60, HOPS="for n in 1 2 3 4; do (%s); done; sleep %s"
-              % (hop, place.mark)) as host:
+    """,
+        place,
+        1.2 if ending == "timeout" else 60,
+        HOPS="for n in 1 2 3 4; do (%s); done; sleep %s" % (hop, place.mark),
+    ) as host:
         place.pid()
         time.sleep(0.2)
         if ending == "timeout":
@@ -10139,15 +13394,22 @@ def test_row_20_a_locale_that_is_not_utf8(charset, mode, place):
     """Under any locale of the host, directory, variables and command reach the shell as the same bytes."""
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     if charset != "ascii":
-        made = subprocess.run(["localedef", "-i", "en_US", "-f", charset, str(place / "en_US.ISO-8859-1")],
-                              stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) if shutil.which("localedef") else None
+        made = (
+            subprocess.run(
+                ["localedef", "-i", "en_US", "-f", charset, str(place / "en_US.ISO-8859-1")],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            if shutil.which("localedef")
+            else None
+        )
         if made is None or made.returncode:
             pytest.skip("such a locale cannot be made here")
         env.update(LOCPATH=str(place), LC_ALL="en_US.ISO-8859-1")
     name = "café".encode()
     os.mkdir(os.path.join(os.fsencode(str(place)), name))
-    with Host("""
+    with Host(
+        """
         name, place, mode = bytes.fromhex(sys.argv[1]), os.environ["PLACE"], sys.argv[2]
         assert sys.getfilesystemencoding() != "utf-8", sys.getfilesystemencoding()
         os.environb[b"SPELLED"] = name
@@ -10163,7 +13425,12 @@ def test_row_20_a_locale_that_is_not_utf8(charset, mode, place):
             say("")
         say(os.listdir(os.fsencode(place)) and sorted(entry.hex() for entry in os.listdir(os.fsencode(place))))
         sys.stdin.readline()
-    """, place, name.hex(), mode, **env) as host:
+    """,
+        place,
+        name.hex(),
+        mode,
+        **env,
+    ) as host:
         assert host.hear() == [True, [], None]
         log = bytes.fromhex(host.hear())
         here = os.fsencode(str(place)) + b"/" + name
@@ -10210,7 +13477,7 @@ def test_row_22_a_flood_within_the_first_look(place):
     with BashTool(place.folder, state_dir=str(place / "state")) as tool:
         job = tool.job(tool.run("head -c %d /dev/zero | tr '\\0' x; exit 3" % size, mode="background").pid)
         assert job.wait(20) and job.exit_code == 3
-        assert size <= job.total_bytes <= size + 200          # the note of its end may be counted
+        assert size <= job.total_bytes <= size + 200  # the note of its end may be counted
         written = os.stat(job.output_file).st_size
         assert written <= (64 << 20) + 500
         with open(job.output_file, "rb") as file:
@@ -10224,8 +13491,9 @@ def test_row_22_a_flood_within_the_first_look(place):
 def test_row_24_the_command_is_in_no_argv(place):
     """A command read from standard input, or given by a host, stands in no process's argv, not even for a moment."""
     word = "SECRET%s" % os.urandom(6).hex()
-    started = subprocess.Popen([sys.executable, str(TOOL), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               cwd=str(place))
+    started = subprocess.Popen(
+        [sys.executable, str(TOOL), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=str(place)
+    )
     seen, stop = [], threading.Event()
 
     def watch():
@@ -10245,8 +13513,10 @@ def test_row_24_the_command_is_in_no_argv(place):
     assert out == b"hi\n2\n" and not seen
 
 
-@pytest.mark.parametrize("act", ["KILL fork server", "STOP fork server", "KILL supervisor", "STOP supervisor",
-                                 "KILL fork server, STOP supervisor"])
+@pytest.mark.parametrize(
+    "act",
+    ["KILL fork server", "STOP fork server", "KILL supervisor", "STOP supervisor", "KILL fork server, STOP supervisor"],
+)
 def test_row_25_the_watchers_fall_first(act, place):
     """Where a watcher of a running command was killed or stopped, the host's SIGKILL still ends the command."""
     program = """
@@ -10258,8 +13528,9 @@ def test_row_25_the_watchers_fall_first(act, place):
         sys.stdin.readline()
     """
     with Host(program, place, LONG=place.mark) as host:
-        assert eventually(lambda: (place / "watchers").exists() and (place / "watchers").read_text().endswith("\n"),
-                          5), host.hear(5)
+        assert eventually(
+            lambda: (place / "watchers").exists() and (place / "watchers").read_text().endswith("\n"), 5
+        ), host.hear(5)
         supervisor, fork_server = map(int, (place / "watchers").read_text().split())
         pids = [place.pid(), number_in(place / "shell")]
         assert host.process.pid not in (supervisor, fork_server) and os.getpid() not in (supervisor, fork_server)
@@ -10286,7 +13557,8 @@ def test_row_25_the_watchers_fall_first(act, place):
 
 def test_row_26_no_child_but_the_hosts_own(place):
     """What a command makes with CLONE_PARENT becomes no child of the host."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(20))
         found = []
         for _ in range(3):
@@ -10302,7 +13574,10 @@ def test_row_26_no_child_but_the_hosts_own(place):
             found.append("none")
         say(found, result.exit_code)
         sys.stdin.readline()
-    """, place, ESCAPEE=place.escapee("clone_parent")) as host:
+    """,
+        place,
+        ESCAPEE=place.escapee("clone_parent"),
+    ) as host:
         assert host.hear() == [["none"] * 4, 0]
         assert is_alive(place.pid())
 
@@ -10311,7 +13586,8 @@ def test_row_26_no_child_but_the_hosts_own(place):
 def test_row_27_a_host_that_closes_what_is_not_its_own(reuse, place):
     """After a host has closed all descriptors and used their numbers again, its own data stay as they are, and calls
     work."""
-    with Host("""
+    with Host(
+        """
         import socket
         reuse, place = sys.argv[1], os.environ["PLACE"]
         tool = BashTool(place, profile=row(20))
@@ -10354,10 +13630,18 @@ def test_row_27_a_host_that_closes_what_is_not_its_own(reuse, place):
                     for n in range(20 if reuse == "files" else 0)]
             say(first.text, second.text, before == after, heard, sorted(set(data)))
         sys.stdin.readline()
-    """, place, reuse) as host:
+    """,
+        place,
+        reuse,
+    ) as host:
         for _ in range(3):
-            assert host.hear() == ["[command failed: exit code 3]\none\n", "two\n", True, [], ["mine"]
-                                   if reuse == "files" else []]
+            assert host.hear() == [
+                "[command failed: exit code 3]\none\n",
+                "two\n",
+                True,
+                [],
+                ["mine"] if reuse == "files" else [],
+            ]
 
 
 @pytest.mark.parametrize("bad", ["a\0b", "\0", "/tmp/x\0"])
@@ -10371,7 +13655,8 @@ def test_row_28_a_name_that_no_file_can_have(bad):
 def test_row_28_a_full_disk(place):
     """On a full disk the answer is right, no note promises a file that holds nothing, and the leftover is listed."""
     (place / "small").mkdir()
-    with Host("""
+    with Host(
+        """
         libc = ctypes.CDLL(None)
         place = os.environ["PLACE"]
         small = place + "/small"
@@ -10393,11 +13678,14 @@ def test_row_28_a_full_disk(place):
         long = tool.run("seq 100000")
         say(long.exit_code, long.total_bytes, long.output_file and os.path.getsize(long.output_file), long.text[-300:])
         sys.stdin.readline()
-    """, place, wrap=("unshare", "--mount", "--propagation", "private")) as host:
+    """,
+        place,
+        wrap=("unshare", "--mount", "--propagation", "private"),
+    ) as host:
         stdout, notes, named, statuses = host.hear()
         assert stdout == "now\n" and len(notes) >= 1
         assert all(text and "later" in text for text in named), (notes, named)
-        assert statuses == []       # no record fits; the note names what is left
+        assert statuses == []  # no record fits; the note names what is left
         code, size, written, end = host.hear()
         assert (code, size) == (0, 588895) and written in (None, size), (written, end)
 
@@ -10444,7 +13732,7 @@ def test_a_second_interrupt_leaves(then, place):
         pid = place.pid()
         os.kill(host.process.pid, signal.SIGINT)
         time.sleep(0.3)
-        assert is_alive(pid)       # waits out the grace
+        assert is_alive(pid)  # waits out the grace
         os.kill(host.process.pid, signal.SIGINT)
         host.hear(5)
         if then == "os._exit":
@@ -10456,7 +13744,8 @@ def test_a_second_interrupt_leaves(then, place):
 
 def test_a_hundred_interrupts_in_a_row(place):
     """However quickly interrupts follow one another, nothing survives, nothing leaks, and the next call works."""
-    with Host("""
+    with Host(
+        """
         signal.signal(signal.SIGINT, signal.default_int_handler)
         tool = BashTool(os.environ["PLACE"], profile=row(60, 0.3))
         tool.run("echo warm")
@@ -10492,7 +13781,9 @@ def test_a_hundred_interrupts_in_a_row(place):
         say(eventually(lambda: len(os.listdir("/proc/self/fd")) <= before[0]
                        and len(os.listdir("/proc/self/task")) <= before[1]))
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear() == "hi\n" and host.hear() is True
         assert eventually(lambda: not place.left(), 1.0 + SLACK_S)
 
@@ -10502,7 +13793,8 @@ def test_a_hundred_interrupts_in_a_row(place):
 def test_a_forked_child_outlives_the_host(fork, death, place):
     """Though a forked child holds the host's descriptors, the host's death ends what is attached within a second, and
     no job."""
-    with Host("""
+    with Host(
+        """
         fork, death = sys.argv[1:3]
         place = os.environ["PLACE"]
         tool = BashTool(place, profile=row(60, 0.3), state_dir=place + "/state")
@@ -10525,7 +13817,12 @@ def test_a_forked_child_outlives_the_host(fork, death, place):
         say(child)
         sys.stdin.readline()
         os._exit(3) if death == "os._exit" else ctypes.string_at(0)
-    """, place, fork, death, LONG=place.seconds()) as host:
+    """,
+        place,
+        fork,
+        death,
+        LONG=place.seconds(),
+    ) as host:
         child = host.hear()
         try:
             shell, job = number_in(place / "shell"), number_in(place / "job")
@@ -10543,7 +13840,8 @@ def test_a_forked_child_outlives_the_host(fork, death, place):
 def test_a_forked_child_calls_too(place):
     """After a fork both processes can call, a command of one is not ended by the other's exit, and answers are not
     mixed up."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
         tool.run("echo warm")
         read, write = os.pipe()
@@ -10561,14 +13859,17 @@ def test_a_forked_child_calls_too(place):
         say(sorted(found) == sorted(["parent\\n"] + ["parent %d\\n" % n for n in range(20)]), status,
             os.read(read, 999).decode())
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear() == [True, 0, "child 0\n|child 1\n|child 2\n|child 3\n"]
 
 
 def test_signals_that_the_host_ignores_and_blocks(place):
     """Whatever the host ignores or blocks, commands begin with default dispositions and an empty mask, and end
     right."""
-    with Host("""
+    with Host(
+        """
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1,
                        signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
@@ -10588,7 +13889,9 @@ def test_signals_that_the_host_ignores_and_blocks(place):
         say(result.status, result.duration_s < 5)
         say(signal.pthread_sigmask(signal.SIG_BLOCK, []) == before, signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN)
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         clean = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
         assert host.hear() == [clean, clean]
         assert host.hear() == clean + "\n\n[background process completed]\n"
@@ -10600,7 +13903,8 @@ def test_signals_that_the_host_ignores_and_blocks(place):
 def test_umask_and_limits_are_those_of_the_making(place):
     """Commands see the umask and the resource limits that the tool was made with, though the host changes its own
     later."""
-    with Host("""
+    with Host(
+        """
         import resource
         place = os.environ["PLACE"]
         os.umask(0o027)
@@ -10620,7 +13924,9 @@ def test_umask_and_limits_are_those_of_the_making(place):
         say(other.run("umask; ulimit -n; ulimit -Hn").stdout)
         say(oct(os.umask(0)), resource.getrlimit(resource.RLIMIT_NOFILE))
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         made = "0027\n500\n1000\n"
         assert [host.hear(), host.hear(), host.hear()] == [made, made, made + "\n\n[background process completed]\n"]
         assert host.hear() == "0022\n200\n1000\n" and host.hear() == ["0o22", [200, 1000]]
@@ -10628,7 +13934,8 @@ def test_umask_and_limits_are_those_of_the_making(place):
 
 def test_what_a_command_does_to_its_supervisor_stays_there(place):
     """Limits, niceness and CPUs that a command gave its supervisor are not those of the next command."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
         see = "ulimit -f; ulimit -n; nice; taskset -p $$ | sed 's/.*: //'"
         first = tool.run(see).stdout
@@ -10637,7 +13944,9 @@ def test_what_a_command_does_to_its_supervisor_stays_there(place):
         say([tool.run(see).stdout == first for _ in range(6)])
         say(tool.run("seq 100000").total_bytes)
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear() == [0] * 4 and host.hear() == [True] * 6 and host.hear() == 588895
 
 
@@ -10646,7 +13955,8 @@ def test_what_a_command_does_to_its_supervisor_stays_there(place):
 def test_a_host_that_gives_up_root(python, place):
     """After the host has become another user, its commands run as that user, also where that user may not start the
     interpreter."""
-    with Host("""
+    with Host(
+        """
         place = os.environ["PLACE"]
         tool = BashTool(place, profile=row(20, 0.3))
         say(tool.run("id -u; id -g").stdout)
@@ -10659,7 +13969,11 @@ def test_a_host_that_gives_up_root(python, place):
         result = tool.run("setsid sleep %s & sleep 600" % os.environ["MARK"], timeout_s=0.4)
         say(result.status, time.monotonic() - begun < 4)
         sys.stdin.readline()
-    """, place, NOBODY, python=PLAIN_PYTHON if python == "plain" else sys.executable) as host:
+    """,
+        place,
+        NOBODY,
+        python=PLAIN_PYTHON if python == "plain" else sys.executable,
+    ) as host:
         assert host.hear() == "0\n0\n"
         assert host.hear() == ["%d\n%d\n%d\nCapEff:\t0000000000000000\n" % (NOBODY, NOBODY, NOBODY)] * 2
         assert host.hear() == "%d\n" % NOBODY and host.hear() == ["timed_out", True]
@@ -10670,8 +13984,10 @@ IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 @needs_root
-@pytest.mark.parametrize("act", ["pkill python3", "pkill -f python", "pkill -9 -f bash_tool",
-                                 "killall5 -15 || pkill -f .", "pkill -9 -f sleep"])
+@pytest.mark.parametrize(
+    "act",
+    ["pkill python3", "pkill -f python", "pkill -9 -f bash_tool", "killall5 -15 || pkill -f .", "pkill -9 -f sleep"],
+)
 def test_a_pkill_that_is_too_wide(act, place):
     """A command that kills by name, in a process namespace of its own, still has its own answer, and the next call
     works."""
@@ -10686,7 +14002,7 @@ def test_a_pkill_that_is_too_wide(act, place):
     """
     with Host(program, place, ACT=act, wrap=IN_A_NAMESPACE) as host:
         status, code, text = host.hear()
-        if act.startswith(("killall5", "pkill -9 -f bash_tool")):       # the shell itself may be meant
+        if act.startswith(("killall5", "pkill -9 -f bash_tool")):  # the shell itself may be meant
             assert (status, code) == ("exited", 3) or code in (137, 143) or status == "failed", (status, code, text)
         else:
             assert (status, code, text) == ("exited", 3, "after\n")
@@ -10697,16 +14013,39 @@ def test_a_pkill_that_is_too_wide(act, place):
 def test_python_from_standard_input(profile, place):
     """`python3 - < bash_tool.py` works as the file does, jobs included."""
     with open(TOOL) as source:
-        done = subprocess.run([sys.executable, "-", "--profile", profile,
-                               "echo hi; (setsid sleep %s >/dev/null 2>&1 &); exit 3" % place.mark],
-                              stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, cwd=str(place))
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-",
+                "--profile",
+                profile,
+                "echo hi; (setsid sleep %s >/dev/null 2>&1 &); exit 3" % place.mark,
+            ],
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=30,
+            cwd=str(place),
+        )
     assert done.returncode == 3 and b"hi" in done.stdout, (done.returncode, done.stdout, done.stderr)
     if profile == "modes":
         with open(TOOL) as source:
-            done = subprocess.run([sys.executable, "-", "--mode", "background", "--state-dir", str(place / "state"),
-                                   "echo up; sleep 1; exit 3"],
-                                  stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
-                                  cwd=str(place))
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-",
+                    "--mode",
+                    "background",
+                    "--state-dir",
+                    str(place / "state"),
+                    "echo up; sleep 1; exit 3",
+                ],
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=30,
+                cwd=str(place),
+            )
         path = re.search(rb"<output_file>(.*)</output_file>", done.stdout)[1].decode()
         assert eventually(lambda: Path(path).read_text() == "up\n\n\n[background process failed: exit status: 3]\n")
 
@@ -10714,7 +14053,8 @@ def test_python_from_standard_input(profile, place):
 @needs_root
 def test_the_host_is_process_1(place):
     """As process 1 of a namespace, the host works, its own children stay its own, and no zombies pile up."""
-    with Host("""
+    with Host(
+        """
         place = os.environ["PLACE"]
         tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
         say(os.getpid(), tool.run("echo hi; exit 3").exit_code)
@@ -10740,7 +14080,10 @@ def test_the_host_is_process_1(place):
         time.sleep(0.3)
         say(tool.run("echo hi").text, len(zombies()) <= 2)
         sys.stdin.readline()
-    """, place, wrap=IN_A_NAMESPACE) as host:
+    """,
+        place,
+        wrap=IN_A_NAMESPACE,
+    ) as host:
         assert host.hear() == [1, 3] and host.hear() == ["timed_out", True, 4, 9] and host.hear() == ["hi\n", True]
 
 
@@ -10759,16 +14102,20 @@ PLAIN_CALLS = """
 
 
 @needs_root
-@pytest.mark.parametrize("lacking", ["/proc", "/proc of another namespace", "/dev/shm", "hidepid=2", "descriptors",
-                                     "/tmp"])
+@pytest.mark.parametrize(
+    "lacking", ["/proc", "/proc of another namespace", "/dev/shm", "hidepid=2", "descriptors", "/tmp"]
+)
 def test_machines_that_lack_something(lacking, place):
     """Without /proc, with that of others, without shared memory, with few descriptors: plain commands, timeouts and
     jobs work."""
-    before = {"/proc": "mount -t tmpfs none /proc;", "/dev/shm": "umount -l /dev/shm; rmdir /dev/shm 2>/dev/null;",
-              "descriptors": "ulimit -n 32;",
-              # a mount of its own: a remount would change every /proc of this machine
-              "hidepid=2": "mount -t proc -o hidepid=2 proc /proc;",
-              "/tmp": "export TMPDIR=/nonexistent;"}.get(lacking, "")
+    before = {
+        "/proc": "mount -t tmpfs none /proc;",
+        "/dev/shm": "umount -l /dev/shm; rmdir /dev/shm 2>/dev/null;",
+        "descriptors": "ulimit -n 32;",
+        # a mount of its own: a remount would change every /proc of this machine
+        "hidepid=2": "mount -t proc -o hidepid=2 proc /proc;",
+        "/tmp": "export TMPDIR=/nonexistent;",
+    }.get(lacking, "")
     if lacking == "/proc of another namespace":
         wrap = ("unshare", "--pid", "--fork", "--kill-child")
     else:
@@ -10785,36 +14132,69 @@ def test_machines_that_lack_something(lacking, place):
 @needs_root
 def test_no_stranger_is_killed_by_the_numbers_of_another_proc(place):
     """Where /proc lists another namespace, a timeout kills none of the processes that have the same numbers there."""
-    strangers = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", PLAIN_PYTHON, "-I", "-S", "-c",
-                                  textwrap.dedent("""
+    strangers = subprocess.Popen(
+        [
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            PLAIN_PYTHON,
+            "-I",
+            "-S",
+            "-c",
+            textwrap.dedent("""
         import os, sys, subprocess
         # numbers 2 to 60 of the outer namespace, each with children that a walk would meet
         outer = [subprocess.Popen(["sleep", sys.argv[1]]) for _ in range(40)]
         print("up", flush=True)
         sys.stdin.read()
-    """), place.seconds()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """),
+            place.seconds(),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     mark = place.marks[-1]
     try:
         assert strangers.stdout.readline() == b"up\n"
         # a /proc in which the strangers have the numbers that the host's own processes have in theirs
         inner = next(pid for pid in bearers(mark) if b"unshare" not in Path("/proc/%d/cmdline" % pid).read_bytes())
-        wrap = ("nsenter", "--target", str(inner), "--pid", "unshare", "--mount", "--propagation", "private", "sh",
-                "-c",
-                'mount -t proc proc /proc; exec "$@"', "sh", "unshare", "--pid", "--fork", "--kill-child")
-        with Host("""
+        wrap = (
+            "nsenter",
+            "--target",
+            str(inner),
+            "--pid",
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            'mount -t proc proc /proc; exec "$@"',
+            "sh",
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        )
+        with Host(
+            """
             tool = BashTool(os.environ["PLACE"], profile=row(0.6, 0.3))
             say(len([entry for entry in os.listdir("/proc") if entry.isdigit()]) > 40, os.getpid() < 5)
             for n in range(4):
                 result = tool.run("for n in 1 2 3 4 5; do sleep 600 & done; sleep 600")
             say(result.status)
             sys.stdin.readline()
-        """, place, wrap=wrap) as host:
+        """,
+            place,
+            wrap=wrap,
+        ) as host:
             assert host.hear() == [True, True]
             assert host.hear() == "timed_out"
             assert len(bearers(mark)) >= 41
     finally:
         for pid in bearers(mark):
-            with contextlib.suppress(ProcessLookupError):       # they end with one another
+            with contextlib.suppress(ProcessLookupError):  # they end with one another
                 os.kill(pid, signal.SIGKILL)
         strangers.stdin.close()
         strangers.wait()
@@ -10834,9 +14214,12 @@ def test_the_command_in_an_exit_trap():
 def test_kill_of_a_jobs_shell_ends_the_job(place):
     """`kill PID` of a job's shell ends the rest of the job politely, and the note says so."""
     with BashTool(place.folder, profile=tiny(default=20), state_dir=str(place / "state")) as tool:
-        result = tool.run("sh -c 'trap \"echo polite >polite; exit\" TERM; echo $$ >pid; "
-                          "while :; do sleep 0.05; done' & "
-                          "(setsid sleep %s >/dev/null 2>&1 &); wait; sleep 600" % place.mark, mode="background")
+        result = tool.run(
+            "sh -c 'trap \"echo polite >polite; exit\" TERM; echo $$ >pid; "
+            "while :; do sleep 0.05; done' & "
+            "(setsid sleep %s >/dev/null 2>&1 &); wait; sleep 600" % place.mark,
+            mode="background",
+        )
         server = place.pid()
         assert is_alive(server)
         os.kill(result.pid, signal.SIGTERM)
@@ -10857,18 +14240,23 @@ def test_a_leftover_is_named_once_listed_and_ended(place):
     """What a command left is named once with how to stop it, listed, killed by nobody, counted by no bound, and
     `kill()` ends it all."""
     with BashTool(place.folder, profile=tiny(default=20), max_jobs=1, state_dir=str(place / "state")) as tool:
-        result = tool.run("nohup sleep %s >/dev/null 2>&1 & echo $!; (setsid sleep %s >/dev/null 2>&1 &) ; sleep 0.05"
-                          % (place.mark, place.mark))
+        result = tool.run(
+            "nohup sleep %s >/dev/null 2>&1 & echo $!; (setsid sleep %s >/dev/null 2>&1 &) ; sleep 0.05"
+            % (place.mark, place.mark)
+        )
         first = int(result.stdout)
         notes = [note for note in result.notes if "still running" in note]
-        assert len(notes) == 1 and re.search(r'still running: pid \d+ "[^"]*sleep',
-                                             notes[0]) and "to stop: kill -9 -" in notes[0], result.text
+        assert (
+            len(notes) == 1
+            and re.search(r'still running: pid \d+ "[^"]*sleep', notes[0])
+            and "to stop: kill -9 -" in notes[0]
+        ), result.text
         pids = sorted(bearers(place.mark))
         assert len(pids) == 2 and first in pids
-        job = tool.job(pids[0])     # its number is the lowest
+        job = tool.job(pids[0])  # its number is the lowest
         assert [one.pid for one in tool.jobs() if one.status == "running"] == [pids[0]] and job.status == "running"
         assert not any("still running" in note for _ in range(2) for note in tool.run("echo hi").notes)
-        started = tool.run("sleep " + place.mark, mode="background")        # does not count
+        started = tool.run("sleep " + place.mark, mode="background")  # does not count
         assert started.status == "running" and started.error is None
         assert sorted(bearers(place.mark))[:2] == pids
         assert job.kill() is True and not any(map(is_alive, pids)) and is_alive(started.pid)
@@ -10878,7 +14266,8 @@ def test_a_leftover_is_named_once_listed_and_ended(place):
 
 def test_leftovers_outlive_the_tool_and_the_host(place):
     """What a command that ended normally left lives on when the tool is closed and when the host is killed."""
-    with Host("""
+    with Host(
+        """
         tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
         tool.run("nohup sleep %s >/dev/null 2>&1 &" % os.environ["MARK"])
         other = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
@@ -10886,7 +14275,9 @@ def test_leftovers_outlive_the_tool_and_the_host(place):
         other.close()
         say("up")
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear() == "up"
         assert len(bearers(place.mark)) == 2
         host.kill()
@@ -10927,7 +14318,8 @@ def test_a_job_starts_soon(place):
 def test_memory_descriptors_and_processes_stay_flat(place):
     """After hundreds of calls, some at once and some ended by us, the host has no more threads, descriptors or
     processes than before."""
-    with Host("""
+    with Host(
+        """
         from concurrent.futures import ThreadPoolExecutor
         tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
 
@@ -10946,11 +14338,14 @@ def test_memory_descriptors_and_processes_stay_flat(place):
             turn()
         say(eventually(lambda: state() <= before), before, state())
         sys.stdin.readline()
-    """, place) as host:
+    """,
+        place,
+    ) as host:
         assert host.hear(60)[0] is True
 
 
 # ---- C. The soak ---------------------------------------------------------------------------------------------
+
 
 def memory_kib(pid):
     """The proportional share of a process's memory; 0 if it is gone."""
@@ -10967,10 +14362,10 @@ class Soak:
         self.counts, self.violations = collections.Counter(), []
         self.lock = threading.Lock()
         self.killed_servers = set()
-        self.blind = {}             # marks of commands whose supervisor we killed: what is left may be another's to end
+        self.blind = {}  # marks of commands whose supervisor we killed: what is left may be another's to end
         self.row = tiny(default=30, grace=0.3)
         names = {}
-        exec(PRELUDE, names)        # sets GUARD in the environment, before any tool is made
+        exec(PRELUDE, names)  # sets GUARD in the environment, before any tool is made
         self.tool = self.made()
 
     def made(self):
@@ -10991,14 +14386,18 @@ class Soak:
         word, code = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77])
         size = rng.choice([0, 0, 0, 20000])
         pause = rng.choice(["", "", "sleep 0.0%d; " % rng.randrange(10)])
-        result = tool.run("%s %s%s echo %s; %s exit %d" % (before, "seq %d; " % size if size else "", pause, word,
-                                                           after, code), **options)
+        result = tool.run(
+            "%s %s%s echo %s; %s exit %d" % (before, "seq %d; " % size if size else "", pause, word, after, code),
+            **options,
+        )
         counted = sum(len(str(n)) + 1 for n in range(1, size + 1)) + len(word) + 1
         if self.unguarded(name, result):
             return
-        right = (result.status, result.exit_code, result.total_bytes) == ("exited", code,
-                                                                          counted) and result.stdout.endswith(word
-                                                                                                              + "\n")
+        right = (result.status, result.exit_code, result.total_bytes) == (
+            "exited",
+            code,
+            counted,
+        ) and result.stdout.endswith(word + "\n")
         self.expect(name, right, result)
 
     def unguarded(self, name, result):
@@ -11010,11 +14409,21 @@ class Soak:
 
     def timeout(self, tool, rng):
         mark = self.seconds()
-        start = rng.choice(["sleep {0} &", "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)",
-                            "nohup sleep {0} >/dev/null 2>&1 &", ""])
+        start = rng.choice(
+            [
+                "sleep {0} &",
+                "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)",
+                "nohup sleep {0} >/dev/null 2>&1 &",
+                "",
+            ]
+        )
         result = tool.run(start.format(mark) + "\necho begun; sleep " + mark, timeout_s=rng.uniform(0.05, 0.3))
-        self.expect("timeout", (result.status, result.exit_code) == ("timed_out", None) and not bearers(mark), result,
-                    bearers(mark))
+        self.expect(
+            "timeout",
+            (result.status, result.exit_code) == ("timed_out", None) and not bearers(mark),
+            result,
+            bearers(mark),
+        )
 
     def cancel(self, tool, rng):
         mark, token, delay_s = self.seconds(), Cancel(), rng.choice([0.0, rng.uniform(0, 0.02), rng.uniform(0, 0.3)])
@@ -11022,8 +14431,12 @@ class Soak:
         timer.start()
         result = tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), cancel=token)
         timer.join()
-        self.expect("cancel", (result.status, result.exit_code) == ("cancelled", None) and not bearers(mark), result,
-                    bearers(mark))
+        self.expect(
+            "cancel",
+            (result.status, result.exit_code) == ("cancelled", None) and not bearers(mark),
+            result,
+            bearers(mark),
+        )
 
     def job(self, tool, rng):
         mark, code = self.seconds(), rng.choice([0, 3, 9])
@@ -11032,14 +14445,23 @@ class Soak:
             job = tool.job(result.pid)
             waited = job.wait(20)
             text = job.read(0)[0]
-            self.expect("job", waited and job.exit_code == code and text.count("[background process") == 1
-                        and text.startswith("up\n"), result, text)
+            self.expect(
+                "job",
+                waited and job.exit_code == code and text.count("[background process") == 1 and text.startswith("up\n"),
+                result,
+                text,
+            )
         else:
-            job = tool.job(tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark),
-                                    mode="background").pid)
+            job = tool.job(
+                tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), mode="background").pid
+            )
             killed = job.kill()
-            self.expect("job killed", killed is True and not bearers(mark) and job.status != "running", job.status,
-                        bearers(mark))
+            self.expect(
+                "job killed",
+                killed is True and not bearers(mark) and job.status != "running",
+                job.status,
+                bearers(mark),
+            )
 
     def leftover(self, tool, rng):
         mark = self.seconds()
@@ -11053,15 +14475,21 @@ class Soak:
 
     def stop(self, tool, rng):
         who = rng.choice("SF")
-        self.plain(tool, rng, "STOP " + who, "%s (sleep 0.2; kill -CONT $%s) >/dev/null 2>&1 & kill -STOP $%s;"
-                   % (GUARD, who, who),
-                   "wait;")
+        self.plain(
+            tool,
+            rng,
+            "STOP " + who,
+            "%s (sleep 0.2; kill -CONT $%s) >/dev/null 2>&1 & kill -STOP $%s;" % (GUARD, who, who),
+            "wait;",
+        )
 
     def kill_supervisor(self, tool, rng):
         mark = self.seconds()
         path = self.place / mark
-        result = tool.run("%s echo $F >%s; (env -i setsid sleep %s >/dev/null 2>&1 </dev/null &); kill -9 $S; sleep %s"
-                          % (GUARD, path, mark, mark))
+        result = tool.run(
+            "%s echo $F >%s; (env -i setsid sleep %s >/dev/null 2>&1 </dev/null &); kill -9 $S; sleep %s"
+            % (GUARD, path, mark, mark)
+        )
         if self.unguarded("KILL supervisor", result):
             return
         right = (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
@@ -11089,8 +14517,9 @@ class Soak:
         rng, tool = random.Random("%s %s" % (self.seed, number)), self.made()
         faults = [] if self.calm else [self.stop, self.kill_supervisor, self.kill_fork_server, self.fork]
         while time.monotonic() < until and len(self.violations) < 30:
-            act = rng.choice([self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover,
-                                                 *faults, "reopen"])
+            act = rng.choice(
+                [self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover, *faults, "reopen"]
+            )
             try:
                 if act == "reopen":
                     tool.close()
@@ -11114,18 +14543,26 @@ class Soak:
         """What there is when nothing runs: of the host, of its fork server, of its supervisors."""
         shown = self.tool.run(GUARD + " echo $S $F").stdout.split()
         server = int(shown[1]) if len(shown) == 2 and shown[1].isdigit() else 0
-        eventually(lambda: tasks() == 1, 15)        # monitors of jobs that have ended
+        eventually(lambda: tasks() == 1, 15)  # monitors of jobs that have ended
         gc.collect()
         below = []
         with contextlib.suppress(OSError):
-            below = [int(pid) for pid in Path("/proc/%d/task/%d/children"
-                                              % (server, server)).read_text().split()] if server else []
-        return {"descriptors": len(descriptors()), "threads": tasks(), "host PSS KiB": memory_kib(os.getpid()),
-                "fork server": server,
-                "fork server PSS KiB": memory_kib(server), "fork server descriptors": fds_of(server),
-                "supervisors": len(below),
-                "largest supervisor PSS KiB": max(map(memory_kib, below), default=0),
-                "most descriptors of a supervisor": max(map(fds_of, below), default=0)}
+            below = (
+                [int(pid) for pid in Path("/proc/%d/task/%d/children" % (server, server)).read_text().split()]
+                if server
+                else []
+            )
+        return {
+            "descriptors": len(descriptors()),
+            "threads": tasks(),
+            "host PSS KiB": memory_kib(os.getpid()),
+            "fork server": server,
+            "fork server PSS KiB": memory_kib(server),
+            "fork server descriptors": fds_of(server),
+            "supervisors": len(below),
+            "largest supervisor PSS KiB": max(map(memory_kib, below), default=0),
+            "most descriptors of a supervisor": max(map(fds_of, below), default=0),
+        }
 
 
 def fds_of(pid):
@@ -11146,22 +14583,33 @@ def soak(seconds, seed, calm=False):
         run.tool.close()
         eventually(lambda: not place.left(), 3)
         survivors = place.left()
-        apart = [pid for pid in survivors for mark, server in run.blind.items() if server in run.killed_servers
-                 and pid in bearers(mark)]
+        apart = [
+            pid
+            for pid in survivors
+            for mark, server in run.blind.items()
+            if server in run.killed_servers and pid in bearers(mark)
+        ]
         found = sorted(set(survivors) - set(apart))
         for name in before:
             if name != "fork server":
                 print("%-36s %10d %10d" % (name, before[name], after[name]))
-        allowed = {"descriptors": 0, "threads": 0, "host PSS KiB": 4096 + before["host PSS KiB"] // 10,
-                   "fork server PSS KiB": 1024,
-                   "fork server descriptors": 4, "largest supervisor PSS KiB": 1024,
-                   "most descriptors of a supervisor": 2}
+        allowed = {
+            "descriptors": 0,
+            "threads": 0,
+            "host PSS KiB": 4096 + before["host PSS KiB"] // 10,
+            "fork server PSS KiB": 1024,
+            "fork server descriptors": 4,
+            "largest supervisor PSS KiB": 1024,
+            "most descriptors of a supervisor": 2,
+        }
         for name, more in allowed.items():
             run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
         for name in () if calm else ("STOP S", "STOP F", "KILL supervisor", "KILL fork server"):
             run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
         run.expect("at most four idle supervisors", after["supervisors"] <= 5, after["supervisors"])
-        run.expect("survivors", not found, [Path("/proc/%d/cmdline" % pid).read_bytes() for pid in found if is_alive(pid)])
+        run.expect(
+            "survivors", not found, [Path("/proc/%d/cmdline" % pid).read_bytes() for pid in found if is_alive(pid)]
+        )
         print("\n%-36s %10s" % ("act", "times"))
         for name, count in sorted(run.counts.items()):
             print("%-36s %10d" % (name, count))
@@ -11189,30 +14637,32 @@ for attack in set(globals()) - BEFORE_THE_ATTACKS:
 # no
 # answer is too late but by whole seconds; a question that finds only lateness is asked again by itself.
 
-UNASKED = {     # clauses of the levels core, server and jobs that no client can ask, and why
+UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
     "015.4": "a client cannot see whether its cancel came before the command began",
     "018.2": "only a program that uses the library can be asked for a confirmation",
     "023.4": "exit_code and success are fields of the library and of --json, not of the protocol",
 }
-NEEDS_JOBS_PROFILE = {     # clauses that a client can ask in the profile JOBS alone
+NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone
     "003.11": "only check_pid lists jobs to a client, and the level JOBS is not claimed",
     "003.12": "only check_pid reads a job piece by piece for a client, and the level JOBS is not claimed",
     "003.14": "only kill_pid signals a job by its number for a client, and the level JOBS is not claimed",
 }
 ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
 WIRE_LEVELS = ("core", "jobs", "server", *ROW_OF_LEVEL)
-QUESTIONS = {}      # of each clause the functions that ask for it
-SLOW_QUESTIONS = ("002.1", "002.2", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")     # asked first
-LONGEST_WAIT_S = 60.0   # for what must come at all; how long it may take is asked for separately
+QUESTIONS = {}  # of each clause the functions that ask for it
+SLOW_QUESTIONS = ("002.1", "002.2", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")  # asked first
+LONGEST_WAIT_S = 60.0  # for what must come at all; how long it may take is asked for separately
 
 
 def asks(*clauses):
     """Decorator: the function asks a server for these clauses; it raises Wrong where the answer is not what they
     say."""
+
     def decorate(function):
         for number in clauses:
             QUESTIONS.setdefault(number, []).append(function)
         return function
+
     return decorate
 
 
@@ -11230,7 +14680,9 @@ class Unasked(Exception):
 
 def shortened(text, most=400):
     """The text, of a long one both ends."""
-    return text if len(text) <= most else "%s … (%d characters) … %s" % (text[:most // 2], len(text), text[-most // 2:])
+    return (
+        text if len(text) <= most else "%s … (%d characters) … %s" % (text[: most // 2], len(text), text[-most // 2 :])
+    )
 
 
 class Adapter:
@@ -11243,7 +14695,11 @@ class Adapter:
     """
 
     def __init__(self, said):
-        self.row = json.loads(said if said.lstrip().startswith("{") else Path(said).read_text(encoding="utf-8")) if said else {}
+        self.row = (
+            json.loads(said if said.lstrip().startswith("{") else Path(said).read_text(encoding="utf-8"))
+            if said
+            else {}
+        )
         self.tool = self.row.get("tool", "bash")
 
     def filled(self, shape, words):
@@ -11275,7 +14731,9 @@ class Adapter:
         parts, until = [text], time.monotonic() + LONGEST_WAIT_S
         while not re.search(poll["until"], parts[-1]) and time.monotonic() < until:
             time.sleep(poll.get("every_s", 0.3))
-            number = wire.request("tools/call", name=poll["tool"], arguments=self.filled(poll["arguments"], {"{1}": value}))
+            number = wire.request(
+                "tools/call", name=poll["tool"], arguments=self.filled(poll["arguments"], {"{1}": value})
+            )
             parts.append(text_of(wire.response(number).get("result", {})))
         return "".join(parts)
 
@@ -11302,10 +14760,21 @@ class Reply:
 class Wire:
     """A server under question, and the client's end of its wire. Each line goes into the question's transcript."""
 
-    def __init__(self, question, *options, env=(), cwd=None, timeouts=None, profile=None, terminal=None, umask=-1, structured=False):
+    def __init__(
+        self,
+        question,
+        *options,
+        env=(),
+        cwd=None,
+        timeouts=None,
+        profile=None,
+        terminal=None,
+        umask=-1,
+        structured=False,
+    ):
         self.question, self.adapter, self.number, self.buffer = question, question.judge.adapter, 0, b""
-        self.progress = []      # the notifications of progress that came
-        self.waiting = {}       # responses that came before they were asked for
+        self.progress = []  # the notifications of progress that came
+        self.waiting = {}  # responses that came before they were asked for
         environ = dict(question.env, **dict(env))
         if timeouts:
             environ["BASH_TOOL_TIMEOUTS"] = json.dumps(timeouts)
@@ -11316,16 +14785,32 @@ class Wire:
         environ = {name: value for name, value in environ.items() if value is not None}
         command = [*question.judge.words, *options]
         if terminal is not None:
-            command = [sys.executable, "-c", "import fcntl, os, sys, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); "
-                       "os.close(%d); os.execvp(sys.argv[1], sys.argv[1:])" % (terminal, terminal), *command]
+            command = [
+                sys.executable,
+                "-c",
+                "import fcntl, os, sys, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); "
+                "os.close(%d); os.execvp(sys.argv[1], sys.argv[1:])" % (terminal, terminal),
+                *command,
+            ]
         self.errors = question.place / ("stderr-%d" % len(question.wires))
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, env=environ, umask=umask,
-                cwd=cwd or question.folder, start_new_session=True, pass_fds=() if terminal is None else (terminal,))
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                env=environ,
+                umask=umask,
+                cwd=cwd or question.folder,
+                start_new_session=True,
+                pass_fds=() if terminal is None else (terminal,),
+            )
         self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
         question.wires.append(self)
-        more = "".join(" %s=%s" % each for each in {**dict(env), **({"timeouts": timeouts} if timeouts else {})}.items())
+        more = "".join(
+            " %s=%s" % each for each in {**dict(env), **({"timeouts": timeouts} if timeouts else {})}.items()
+        )
         question.note(self.name, "started", " ".join([*options, more]).strip())
         if self.adapter.row:
             self.greet()
@@ -11339,13 +14824,16 @@ class Wire:
 
     def send(self, *messages):
         """Lines: bytes as they are, all else as JSON."""
-        lines = [message if isinstance(message, bytes) else json.dumps(self.adapter.message(message)).encode() for message in messages]
+        lines = [
+            message if isinstance(message, bytes) else json.dumps(self.adapter.message(message)).encode()
+            for message in messages
+        ]
         for line in lines:
             self.question.note(self.name, "sent", line.decode("utf-8", "backslashreplace"))
         view = memoryview(b"".join(line + b"\n" for line in lines))
         try:
             while view:
-                view = view[self.process.stdin.write(view):]
+                view = view[self.process.stdin.write(view) :]
         except OSError:
             raise Wrong("the server reads its input", self.end_of_it()) from None
 
@@ -11477,13 +14965,18 @@ class Question:
         self.folder.mkdir()
         self.files.mkdir()
         self.mark = "JUDGE_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
-        self.env = {name: value for name, value in os.environ.items()
-                    if not re.search(r"(?i)^(BASH_TOOL_|LC_)|(PROXY|INDEX|INDEX_URL|REGISTRY)$", name)}
+        self.env = {
+            name: value
+            for name, value in os.environ.items()
+            if not re.search(r"(?i)^(BASH_TOOL_|LC_)|(PROXY|INDEX|INDEX_URL|REGISTRY)$", name)
+        }
         self.env.update({"TMPDIR": str(self.files), "LANG": "C.UTF-8", self.mark: "1"})
         self.wires, self.transcript, self.begun = [], [], time.monotonic()
 
     def note(self, who, what, text):
-        self.transcript.append({"at_s": round(time.monotonic() - self.begun, 3), "server": who, "what": what, "text": text})
+        self.transcript.append(
+            {"at_s": round(time.monotonic() - self.begun, 3), "server": who, "what": what, "text": text}
+        )
 
     def server(self, *options, **how):
         """A server of this question."""
@@ -11527,7 +15020,9 @@ class Question:
         """The number that a command writes into a file, as a line."""
         path = self.folder / name
         if not eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), within_s):
-            raise Wrong("the command writes a number into the file %s" % name, path.exists() and path.read_text(), late=True)
+            raise Wrong(
+                "the command writes a number into the file %s" % name, path.exists() and path.read_text(), late=True
+            )
         return int(path.read_text())
 
     def there(self, *names, within_s=LONGEST_WAIT_S):
@@ -11541,7 +15036,11 @@ class Question:
         for name in names:
             pid = self.number(name)
             if not eventually(lambda: not alive(pid), within_s):
-                raise Wrong("the process %d (%s) has ended" % (pid, name), "it lives after %g s: %s" % (within_s, words_of(pid)), late=True)
+                raise Wrong(
+                    "the process %d (%s) has ended" % (pid, name),
+                    "it lives after %g s: %s" % (within_s, words_of(pid)),
+                    late=True,
+                )
 
     def alive(self, *names, for_s=0.0):
         """The processes whose numbers stand in these files live, and go on to."""
@@ -11596,57 +15095,109 @@ def printf(data):
 
 def size_in_words(count):
     """A size as 4.7 writes it."""
-    unit, name = next((unit, name) for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")) if count >= unit or unit == 1)
+    unit, name = next(
+        (unit, name)
+        for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
+        if count >= unit or unit == 1
+    )
     return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)
 
 
 # ---- What the judge asks: core
 
+
 def timed_out(q, limit):
     """What stands above the output of a command in the mode default that has reached its timeout."""
-    return "[command timed out after %s]\n" % limit + '[for longer commands use mode="slow", for servers mode="background"]\n' * ("jobs" in q.judge.levels)
+    return (
+        "[command timed out after %s]\n" % limit
+        + '[for longer commands use mode="slow", for servers mode="background"]\n' * ("jobs" in q.judge.levels)
+    )
 
 
 @asks("001.1")
 def runs_what_bash_runs(q):
-    commands = [r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'", "cat <<'E'\n$HOME `x` \\\nE\n", "f() { echo \"$# $*\"; return 3; }; f 1 '2 3'",
-                "echo a; exit 7; echo b", "echo 'open", "if true; then echo yes", "true; # said\nfalse", "set -e; echo on; false; echo never",
-                "(exit 9)", "! true", "trap 'echo bye' EXIT; echo hi", "echo $0 $# ${1-none}", "printf 'no newline at the end'", "echo {1..3} ~+ [x] \\\n  next",
-                "alias ll='echo aliased'\nll 2>/dev/null || echo 'no aliases'", "shopt -po noglob history; echo $-", "echo 'é €' | wc -c", "exec echo replaced",
-                "x=$(printf '\\n\\nq\\n\\n'); echo \"$x\" | wc -l", "echo a &&\necho b ||\necho c", "exec 7>seven; echo x >&7; cat seven", "sleep 0.1 & wait $!; echo $?",
-                "kill -TERM $$", "read -r line; echo \"got $? <$line>\"", "unset PATH; echo ${PATH-unset}", "return 5 2>/dev/null; echo $?", "cd / && pwd; false"]
+    commands = [
+        r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'",
+        "cat <<'E'\n$HOME `x` \\\nE\n",
+        "f() { echo \"$# $*\"; return 3; }; f 1 '2 3'",
+        "echo a; exit 7; echo b",
+        "echo 'open",
+        "if true; then echo yes",
+        "true; # said\nfalse",
+        "set -e; echo on; false; echo never",
+        "(exit 9)",
+        "! true",
+        "trap 'echo bye' EXIT; echo hi",
+        "echo $0 $# ${1-none}",
+        "printf 'no newline at the end'",
+        "echo {1..3} ~+ [x] \\\n  next",
+        "alias ll='echo aliased'\nll 2>/dev/null || echo 'no aliases'",
+        "shopt -po noglob history; echo $-",
+        "echo 'é €' | wc -c",
+        "exec echo replaced",
+        "x=$(printf '\\n\\nq\\n\\n'); echo \"$x\" | wc -l",
+        "echo a &&\necho b ||\necho c",
+        "exec 7>seven; echo x >&7; cat seven",
+        "sleep 0.1 & wait $!; echo $?",
+        "kill -TERM $$",
+        "read -r line; echo \"got $? <$line>\"",
+        "unset PATH; echo ${PATH-unset}",
+        "return 5 2>/dev/null; echo $?",
+        "cd / && pwd; false",
+    ]
     for command in commands:
-        done = subprocess.run(["bash", "-c", command], cwd=q.folder, env=dict(q.env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, start_new_session=True, timeout=LONGEST_WAIT_S)
-        reply = q.run("exec 2>/dev/null\n" + command if "'open" not in command and "if true" not in command else command)
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=q.folder,
+            env=dict(q.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            timeout=LONGEST_WAIT_S,
+        )
+        reply = q.run(
+            "exec 2>/dev/null\n" + command if "'open" not in command and "if true" not in command else command
+        )
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
         first = re.match(r"\[command failed: exit code (\d+)[^\n]*\]\n?", reply.text)
         q.equal(int(first[1]) if first else 0, code, "exit code of %r:" % command)
         if done.stdout.strip() and code != 2:
-            q.equal(reply.text[first.end() if first else 0:], done.stdout.decode(), "output of %r:" % command)
-    q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)       # a command, no option
+            q.equal(reply.text[first.end() if first else 0 :], done.stdout.decode(), "output of %r:" % command)
+    q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)  # a command, no option
 
 
 @asks("001.2")
 def keeps_the_order_of_writing(q):
-    q.says("for i in $(seq 300); do echo o$i; echo e$i >&2; done", "".join("o%d\ne%d\n" % (i, i) for i in range(1, 301)))
+    q.says(
+        "for i in $(seq 300); do echo o$i; echo e$i >&2; done", "".join("o%d\ne%d\n" % (i, i) for i in range(1, 301))
+    )
 
 
 @asks("001.3", "001.4", "009.1")
 def cuts_the_middle(q):
     q.says("head -c 131071 /dev/zero | tr '\\0' x; echo", "x" * 131071 + "\n")
     lines = b"".join(b"%07d\n" % n for n in range(1, 40001))
-    for data, command in ((lines, "seq -f %07.0f 40000"), (b"y" * 131073, "head -c 131073 /dev/zero | tr '\\0' y"),
-                          (b"a" + "€".encode() * 50000, "printf a; yes € | head -n 50000 | tr -d '\\n'")):
+    for data, command in (
+        (lines, "seq -f %07.0f 40000"),
+        (b"y" * 131073, "head -c 131073 /dev/zero | tr '\\0' y"),
+        (b"a" + "€".encode() * 50000, "printf a; yes € | head -n 50000 | tr -d '\\n'"),
+    ):
         text = q.run(command).text
         path = q.named(r"\n\[full output: ([^\n]*)\]\Z", text)
         head, tail = data[:4096].decode("utf-8", "ignore"), data[-4096:].decode("utf-8", "ignore")
         head = head.replace("\ufffd", "")
-        q.equal(text, "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]" % (
-            size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path))
+        q.equal(
+            text,
+            "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]"
+            % (size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path),
+        )
         q.equal(path.read_bytes(), data, "the file:")
-    text = q.run("head -c 60000 /dev/zero | tr '\\0' '\\377'; exit 3").text       # 180,000 bytes of U+FFFD
-    q.match(r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
+    text = q.run("head -c 60000 /dev/zero | tr '\\0' '\\377'; exit 3").text  # 180,000 bytes of U+FFFD
+    q.match(
+        r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]",
+        text,
+    )
 
 
 @asks("001.5")
@@ -11660,9 +15211,13 @@ def runs_in_its_directory(q):
 
 @asks("001.7")
 def each_shell_is_fresh(q):
-    q.run("export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; trap 'echo trap' EXIT; ulimit -c 0; echo done")
-    q.says("echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; [ \"$PWD\" != / ] && umask",
-           "unset unset\nnone\n%04o\n" % current_umask())
+    q.run(
+        "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; trap 'echo trap' EXIT; ulimit -c 0; echo done"
+    )
+    q.says(
+        "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; [ \"$PWD\" != / ] && umask",
+        "unset unset\nnone\n%04o\n" % current_umask(),
+    )
 
 
 def current_umask():
@@ -11684,14 +15239,24 @@ def fifteen_minutes(q):
     description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
     q.that("slow (15min timeout)" in description, "a description of mode that says slow (15min timeout)", description)
     q.says("sleep 31.5; echo done", "done\n", mode="slow")
-    q.says("echo on; sleep 600", "[command timed out after 1s]\non\n", True, wire=q.server(timeouts={"slow": 1}), mode="slow")
+    q.says(
+        "echo on; sleep 600",
+        "[command timed out after 1s]\non\n",
+        True,
+        wire=q.server(timeouts={"slow": 1}),
+        mode="slow",
+    )
 
 
 @asks("002.3")
 def a_timeout_ends_the_group(q):
     wire = q.server(timeouts={"default": 2})
-    q.says("sleep 600 & echo $! > one; (sleep 600; true) & echo $! > two; sh -c 'echo $$ > three; sleep 600; :' & echo on; wait",
-           timed_out(q, "2s") + "on\n", True, wire=wire)
+    q.says(
+        "sleep 600 & echo $! > one; (sleep 600; true) & echo $! > two; sh -c 'echo $$ > three; sleep 600; :' & echo on; wait",
+        timed_out(q, "2s") + "on\n",
+        True,
+        wire=wire,
+    )
     q.dead("one", "two", "three")
 
 
@@ -11699,13 +15264,22 @@ def a_timeout_ends_the_group(q):
 def a_timeout_keeps_the_output(q):
     wire = q.server(timeouts={"default": 2})
     text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
-    q.match(r"\[command timed out after 2s\]\n(?:\[for longer commands [^\n]*\]\n)?\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]", text)
+    q.match(
+        r"\[command timed out after 2s\]\n(?:\[for longer commands [^\n]*\]\n)?\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]",
+        text,
+    )
 
 
 @asks("002.5")
 def a_timeout_names_the_limit(q):
     for limit, words in ((0.25, "0.25s"), (1.5, "1.5s"), (2, "2s")):
-        q.says("echo on; sleep 600", "[command timed out after %s]\non\n" % words, True, wire=q.server(timeouts={"slow": limit}), mode="slow")
+        q.says(
+            "echo on; sleep 600",
+            "[command timed out after %s]\non\n" % words,
+            True,
+            wire=q.server(timeouts={"slow": limit}),
+            mode="slow",
+        )
 
 
 @asks("002.7")
@@ -11738,9 +15312,24 @@ def leads_a_session(q):
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
     REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
 PLAIN_VARIABLES = {
-    "KEYBOARD_LAYOUT": "us", "MONKEY": "m", "GIT_AUTHOR_NAME": "A B", "SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "MAX_TOKENS": "4096", "API_AUTH": "basic",
-    "SSH_PUBLIC_KEY": "ssh-rsa AAAA", "COMPASS": "north", "POSTGRES_HOST_AUTH_METHOD": "trust", "TOKEN_PATH": "/t", "GOOGLE_APPLICATION_CREDENTIALS": "/g.json",
-    "AUTHOR": "x", "TOKENIZERS_PARALLELISM": "false", "PW_TEST_X": "1x", "SECRETARY": "s", "CERT_DIR": "/c"}
+    "KEYBOARD_LAYOUT": "us",
+    "MONKEY": "m",
+    "GIT_AUTHOR_NAME": "A B",
+    "SSH_AUTH_SOCK": "/s",
+    "X_PASSWORD_FILE": "/p",
+    "MAX_TOKENS": "4096",
+    "API_AUTH": "basic",
+    "SSH_PUBLIC_KEY": "ssh-rsa AAAA",
+    "COMPASS": "north",
+    "POSTGRES_HOST_AUTH_METHOD": "trust",
+    "TOKEN_PATH": "/t",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/g.json",
+    "AUTHOR": "x",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PW_TEST_X": "1x",
+    "SECRETARY": "s",
+    "CERT_DIR": "/c",
+}
 
 
 def environment_of(q, wire, **arguments):
@@ -11757,11 +15346,37 @@ def withholds_by_name(q):
     q.equal({name: env.get(name) for name in PLAIN_VARIABLES}, PLAIN_VARIABLES, "names that hold no secret:")
 
 
-VALUES_TO_WITHHOLD = ["postgres://me:pw@db/x", "https://me:pw@example.org/", "-----BEGIN RSA PRIVATE KEY-----\nx", "ghp_" + "a1" * 18, "AKIA" + "A1" * 8,
-                 "sk-" + "a1" * 12, "glpat-" + "x1" * 10, "hf_" + "A1" * 15, "AIza" + "x1" * 18, "npm_" + "A1" * 18, "xoxb-1234567890-x",
-                 "Server=h;Password=hunter22;", "Authorization: Bearer abcd1234", "https://x.example/?access_token=abcdefgh12", "-Dstore.keyPassword=x",
-                 "https://hooks.slack.com/services/T0/B0/x", "DefaultEndpointsProtocol=https;AccountKey=abcd1234==", "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij"]
-PLAIN_TEXTS = ["https://example.org/", "https://user@example.org/", "postgres://user@host/db", "http://[::1]:8080/", "host:5432", "a@b.c", "sk-short", "Password=", "eyJ"]
+VALUES_TO_WITHHOLD = [
+    "postgres://me:pw@db/x",
+    "https://me:pw@example.org/",
+    "-----BEGIN RSA PRIVATE KEY-----\nx",
+    "ghp_" + "a1" * 18,
+    "AKIA" + "A1" * 8,
+    "sk-" + "a1" * 12,
+    "glpat-" + "x1" * 10,
+    "hf_" + "A1" * 15,
+    "AIza" + "x1" * 18,
+    "npm_" + "A1" * 18,
+    "xoxb-1234567890-x",
+    "Server=h;Password=hunter22;",
+    "Authorization: Bearer abcd1234",
+    "https://x.example/?access_token=abcdefgh12",
+    "-Dstore.keyPassword=x",
+    "https://hooks.slack.com/services/T0/B0/x",
+    "DefaultEndpointsProtocol=https;AccountKey=abcd1234==",
+    "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij",
+]
+PLAIN_TEXTS = [
+    "https://example.org/",
+    "https://user@example.org/",
+    "postgres://user@host/db",
+    "http://[::1]:8080/",
+    "host:5432",
+    "a@b.c",
+    "sk-short",
+    "Password=",
+    "eyJ",
+]
 
 
 @asks("004.3")
@@ -11774,12 +15389,18 @@ def withholds_by_value(q):
     q.equal({name: env.get(name) for name in plain}, plain, "values that are no secret:")
     q.equal([name for name in group if name in env], [], "the group of git, one of which is secret:")
     env, _ = environment_of(q, q.server(env=dict(group, GIT_CONFIG_VALUE_0="c")))
-    q.equal({name: env.get(name) for name in group}, dict(group, GIT_CONFIG_VALUE_0="c"), "the group of git, none of which is secret:")
+    q.equal(
+        {name: env.get(name) for name in group},
+        dict(group, GIT_CONFIG_VALUE_0="c"),
+        "the group of git, none of which is secret:",
+    )
 
 
-ESCAPES_OF_THREE_KINDS = ("setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
-            "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
-            "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; ")
+ESCAPES_OF_THREE_KINDS = (
+    "setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
+    "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
+    "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; "
+)
 
 
 @asks("004.4")
@@ -11796,28 +15417,47 @@ def ends_the_tree(q):
 @asks("004.5")
 def kill_comes_after_fifteen_seconds(q):
     wire = q.server(timeouts={"default": 2})
-    command = ("trap 'echo heard' TERM; bash -c 'trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; while :; do sleep 0.1; done' & "
-               "echo deaf; while :; do sleep 0.1; done")
+    command = (
+        "trap 'echo heard' TERM; bash -c 'trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; while :; do sleep 0.1; done' & "
+        "echo deaf; while :; do sleep 0.1; done"
+    )
     reply = wire.call(command, within_s=120)
     q.equal((reply.text.split("\n")[0], reply.is_error), ("[command timed out after 2s]", True))
     q.that("heard" in reply.text, "TERM before KILL: the command's trap says heard", reply.text)
-    q.that(reply.took_s >= 16.5, "an answer no earlier than 15 s after the timeout of 2 s", "one after %.2f s" % reply.took_s)
+    q.that(
+        reply.took_s >= 16.5,
+        "an answer no earlier than 15 s after the timeout of 2 s",
+        "one after %.2f s" % reply.took_s,
+    )
     q.that(reply.took_s <= 60, "an answer soon after the grace", "one after %.2f s" % reply.took_s, late=True)
-    q.there("stopped-heard", within_s=1)        # CONT follows TERM
-    q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", timed_out(q, "1s") + "deaf\n", True,
-           wire=q.server(timeouts={"default": 1, "grace_s": 0.5}))
+    q.there("stopped-heard", within_s=1)  # CONT follows TERM
+    q.says(
+        "trap '' TERM; echo deaf; while :; do sleep 0.1; done",
+        timed_out(q, "1s") + "deaf\n",
+        True,
+        wire=q.server(timeouts={"default": 1, "grace_s": 0.5}),
+    )
 
 
 @asks("004.6")
 def the_grace_is_no_delay(q):
-    reply = q.server(timeouts={"default": 1, "grace_s": 600}).call("trap 'sleep 0.2; echo done; exit 1' TERM; echo on; sleep 600 & wait")
+    reply = q.server(timeouts={"default": 1, "grace_s": 600}).call(
+        "trap 'sleep 0.2; echo done; exit 1' TERM; echo on; sleep 600 & wait"
+    )
     q.equal(reply.text, timed_out(q, "1s") + "on\ndone\n")
-    q.that(reply.took_s < 30, "an answer as soon as all has ended, and not after a grace of 600 s", "one after %.1f s" % reply.took_s, late=True)
+    q.that(
+        reply.took_s < 30,
+        "an answer as soon as all has ended, and not after a grace of 600 s",
+        "one after %.1f s" % reply.took_s,
+        late=True,
+    )
 
 
 @asks("004.7")
 def a_normal_end_kills_nothing(q):
-    q.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3")
+    q.run(
+        "nohup sleep 600 >/dev/null 2>&1 & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3"
+    )
     q.alive("a", "b", for_s=1.5)
 
 
@@ -11825,13 +15465,20 @@ def a_normal_end_kills_nothing(q):
 def no_secret_in_arguments_or_files(q):
     word = "tok-%s" % os.urandom(8).hex()
     wire = q.server(env={"MY_TOKEN": word})
-    reply = wire.call("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '%s'[%s]; env | grep -c '%s'[%s]; true" % (2 * (word[:-1], word[-1])))
+    reply = wire.call(
+        "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '%s'[%s]; env | grep -c '%s'[%s]; true"
+        % (2 * (word[:-1], word[-1]))
+    )
     q.equal(reply.text, "0\n0\n")
     wire.call("seq 100000; sleep 600 & echo $! > left")
     for folder, _, names in os.walk(q.files):
         for name in names:
-            if Path(folder, name).is_file():        # the pipe that ends a job is none
-                q.that(word.encode() not in Path(folder, name).read_bytes(), "no file of the tool holds the secret", "%s does" % name)
+            if Path(folder, name).is_file():  # the pipe that ends a job is none
+                q.that(
+                    word.encode() not in Path(folder, name).read_bytes(),
+                    "no file of the tool holds the secret",
+                    "%s does" % name,
+                )
 
 
 @asks("005.1")
@@ -11840,21 +15487,28 @@ def no_controlling_terminal(q):
     try:
         wire = q.server(terminal=theirs)
         os.close(theirs)
-        q.says("(: < /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$ | tr -d ' '; tty; true", "none\n?\nnot a tty\n", wire=wire)
+        q.says(
+            "(: < /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$ | tr -d ' '; tty; true",
+            "none\n?\nnot a tty\n",
+            wire=wire,
+        )
     finally:
         os.close(ours)
 
 
 @asks("005.2")
 def the_input_is_at_its_end(q):
-    q.says("cat; read -r x; echo $?; readlink /proc/self/fd/0; wc -c; python3 -c 'print(1)' < /dev/null >/dev/null; (cat; echo sub)", "1\n/dev/null\n0\nsub\n")
+    q.says(
+        "cat; read -r x; echo $?; readlink /proc/self/fd/0; wc -c; python3 -c 'print(1)' < /dev/null >/dev/null; (cat; echo sub)",
+        "1\n/dev/null\n0\nsub\n",
+    )
 
 
 def definition_of_row(name, levels, folder):
     """The definition that 4.2 gives a server of this profile, in this directory."""
     fences = dict(fenced("definition"))
     if name == "modes" and "jobs" not in levels:
-        (_, fences[name]), = fenced("without-jobs")
+        ((_, fences[name]),) = fenced("without-jobs")
     shown = json.loads(fences[name])
     shown["inputSchema"] = shown.pop("input_schema")
     shown["description"] = shown["description"].replace("<pwd>/</pwd>", "<pwd>%s</pwd>" % folder)
@@ -11896,14 +15550,23 @@ def the_description_is_that_of_the_page(q):
 
 @asks("006.4")
 def says_what_is_wrong(q):
-    modes = ", ".join('"%s"' % mode for mode in ("default", "slow", "background") if mode != "background" or "jobs" in q.judge.levels)
+    modes = ", ".join(
+        '"%s"' % mode for mode in ("default", "slow", "background") if mode != "background" or "jobs" in q.judge.levels
+    )
     for arguments, sentence in (
-            ({"cmd": "ls"}, 'unknown key "cmd"; allowed: "command", "mode"'), ({"command": "ls", "b": 1, "a": 2}, 'unknown key "b", "a"; allowed: "command", "mode"'),
-            ({"command": 7}, '"command" must be a string, got integer'), ({"command": True}, '"command" must be a string, got boolean'),
-            ({"command": 1.5}, '"command" must be a string, got number'), ({"command": ["ls"]}, '"command" must be a string, got array'),
-            ({"command": {}}, '"command" must be a string, got object'), ({}, '"command" is required: the shell command to execute, a string'),
-            ({"command": None}, '"command" is required: the shell command to execute, a string'), ({"mode": "slow"}, '"command" is required: the shell command to execute, a string'),
-            ({"command": "ls", "mode": "fast"}, '"mode" must be one of %s, got "fast"' % modes), ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes)):
+        ({"cmd": "ls"}, 'unknown key "cmd"; allowed: "command", "mode"'),
+        ({"command": "ls", "b": 1, "a": 2}, 'unknown key "b", "a"; allowed: "command", "mode"'),
+        ({"command": 7}, '"command" must be a string, got integer'),
+        ({"command": True}, '"command" must be a string, got boolean'),
+        ({"command": 1.5}, '"command" must be a string, got number'),
+        ({"command": ["ls"]}, '"command" must be a string, got array'),
+        ({"command": {}}, '"command" must be a string, got object'),
+        ({}, '"command" is required: the shell command to execute, a string'),
+        ({"command": None}, '"command" is required: the shell command to execute, a string'),
+        ({"mode": "slow"}, '"command" is required: the shell command to execute, a string'),
+        ({"command": "ls", "mode": "fast"}, '"mode" must be one of %s, got "fast"' % modes),
+        ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes),
+    ):
         if sentence == 'unknown key "b", "a"; allowed: "command", "mode"':
             text = q.wire.given(arguments).text
             q.that("b" in text and "a" in text and "allowed" in text, sentence, text)
@@ -11921,13 +15584,21 @@ def the_same_bytes(q):
             wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
             wire.receive()
             lines.append(wire.line)
-            wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": "echo hi"}}})
+            wire.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": "tools/call",
+                    "params": {"name": "bash", "arguments": {"command": "echo hi"}},
+                }
+            )
             wire.receive()
     q.equal(len(set(lines)), 1, "different answers to tools/list of equal servers:")
 
 
 def admits(schema, value):
     """Whether a JSON Schema, of the few words that definitions use, admits the value."""
+
     def is_a(kind, value):
         types = {"string": str, "object": dict, "array": list, "boolean": bool}
         if kind == "integer":
@@ -11935,24 +15606,45 @@ def admits(schema, value):
         return isinstance(value, types[kind])
 
     known = schema.get("properties", {})
-    return (is_a(schema["type"], value) and value in schema.get("enum", [value]) and
-            (schema["type"] != "integer" or schema.get("minimum", value) <= value <= schema.get("maximum", value)) and
-            (schema["type"] != "object" or set(schema.get("required", ())) <= set(value) and
-             (schema.get("additionalProperties", True) or set(value) <= set(known)) and all(admits(known[key], value[key]) for key in value if key in known)))
+    return (
+        is_a(schema["type"], value)
+        and value in schema.get("enum", [value])
+        and (schema["type"] != "integer" or schema.get("minimum", value) <= value <= schema.get("maximum", value))
+        and (
+            schema["type"] != "object"
+            or set(schema.get("required", ())) <= set(value)
+            and (schema.get("additionalProperties", True) or set(value) <= set(known))
+            and all(admits(known[key], value[key]) for key in value if key in known)
+        )
+    )
 
 
 @asks("006.9")
 def admits_what_the_schema_admits(q):
-    cases = [{}, *({"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})), {"Command": "echo a"}, {"command": "echo a", "cwd": "/"},
-             *({"command": "echo a", "mode": mode} for mode in ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {}))]
-    timed = [{"command": "echo a", "timeout": value} for value in (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)]
+    cases = [
+        {},
+        *({"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})),
+        {"Command": "echo a"},
+        {"command": "echo a", "cwd": "/"},
+        *(
+            {"command": "echo a", "mode": mode}
+            for mode in ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {})
+        ),
+    ]
+    timed = [
+        {"command": "echo a", "timeout": value} for value in (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
+    ]
     for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
         wire = q.server(profile=None if row == "modes" else row)
         schema = wire.definition()["inputSchema"]
         for arguments in cases + timed:
             if set(arguments) & {"command", "check_pid", "kill_pid"} or row != "jobs":
                 refused = "invalid arguments" in wire.given(arguments).text
-                q.equal("refused" if refused else "admitted", "admitted" if admits(schema, arguments) else "refused", "%s in the profile %s:" % (json.dumps(arguments), row))
+                q.equal(
+                    "refused" if refused else "admitted",
+                    "admitted" if admits(schema, arguments) else "refused",
+                    "%s in the profile %s:" % (json.dumps(arguments), row),
+                )
 
 
 @asks("007.1", "007.3")
@@ -11966,9 +15658,17 @@ def states_the_code_and_the_output(q):
 def names_the_signal(q):
     for name in ("HUP", "INT", "ILL", "ABRT", "FPE", "SEGV", "USR1", "PIPE", "ALRM", "TERM"):
         number = signal.Signals["SIG" + name]
-        q.says("echo on; kill -%s $$; sleep 5" % name, "[command failed: exit code %d (SIG%s)]\non\n" % (128 + number, name), True)
+        q.says(
+            "echo on; kill -%s $$; sleep 5" % name,
+            "[command failed: exit code %d (SIG%s)]\non\n" % (128 + number, name),
+            True,
+        )
     for number in (1, 6, 11, 15):
-        q.says("echo on; exit %d" % (128 + number), "[command failed: exit code %d (%s)]\non\n" % (128 + number, signal.Signals(number).name), True)
+        q.says(
+            "echo on; exit %d" % (128 + number),
+            "[command failed: exit code %d (%s)]\non\n" % (128 + number, signal.Signals(number).name),
+            True,
+        )
     for code in (128, 200, 255):
         q.says("echo on; exit %d" % code, "[command failed: exit code %d]\non\n" % code, True)
 
@@ -12001,7 +15701,12 @@ def a_kill_that_is_not_ours(q):
     first = "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n"
     q.says("echo big; kill -9 $$", first + "big\n", True)
     q.says("echo big; exit 137", first + "big\n", True)
-    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", timed_out(q, "1s") + "on\n", True, wire=q.server(timeouts={"default": 1, "grace_s": 0.3}))
+    q.says(
+        "trap '' TERM; echo on; while :; do sleep 0.1; done",
+        timed_out(q, "1s") + "on\n",
+        True,
+        wire=q.server(timeouts={"default": 1, "grace_s": 0.3}),
+    )
 
 
 @asks("007.7")
@@ -12012,32 +15717,87 @@ def a_shell_that_reads_nothing(q):
         (programs / "bash").chmod(0o755)
         reply = q.server(env={"PATH": str(programs)}).call("echo hi")
         q.that(reply.text.startswith("[system error: "), "a system error", reply.text)
-        q.equal((reply.text, reply.is_error), ("[system error: the shell bash ended (%s) before it read the command]" % how, True))
+        q.equal(
+            (reply.text, reply.is_error),
+            ("[system error: the shell bash ended (%s) before it read the command]" % how, True),
+        )
 
 
 RENDERED = {
     "008.1": [
-        (b"\x1b[1;31mred\x1b[0m x\n", "red x\n"), (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ y\n", "link y\n"), (b"\x1b]0;title\x07end\n", "end\n"),
-        (b"\x1bPq#1\x1b\\dcs\n", "dcs\n"), (b"\x1b_x\x1b\\apc\x1b^y\x1b\\pm\x1bXz\x1b\\sos\n", "apcpmsos\n"), (b"\x1bMone\x1b(Btwo\x1b7\n", "onetwo\n"),
-        (b"a\x1b]0;never ended\nb\n", "a0;never ended\nb\n"), (b"\xc2\x9b31mred\xc2\x9b0m\n", "red\n"), (b"\xc2\x9dtitle\xc2\x9cst\n", "st\n"), (b"end\x1b[31\n", "end\n"),
-        (b"lone\x1b\n", "lone\n"), (b"\x1b[?25lhide\x1b[2Jcls\x1b[10;4Hgo\x1b[>c\n", "hideclsgo\n"), (b"\x1b[38;2;1;2;3mrgb\x1b[4:3m\n", "rgb\n")],
+        (b"\x1b[1;31mred\x1b[0m x\n", "red x\n"),
+        (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ y\n", "link y\n"),
+        (b"\x1b]0;title\x07end\n", "end\n"),
+        (b"\x1bPq#1\x1b\\dcs\n", "dcs\n"),
+        (b"\x1b_x\x1b\\apc\x1b^y\x1b\\pm\x1bXz\x1b\\sos\n", "apcpmsos\n"),
+        (b"\x1bMone\x1b(Btwo\x1b7\n", "onetwo\n"),
+        (b"a\x1b]0;never ended\nb\n", "a0;never ended\nb\n"),
+        (b"\xc2\x9b31mred\xc2\x9b0m\n", "red\n"),
+        (b"\xc2\x9dtitle\xc2\x9cst\n", "st\n"),
+        (b"end\x1b[31\n", "end\n"),
+        (b"lone\x1b\n", "lone\n"),
+        (b"\x1b[?25lhide\x1b[2Jcls\x1b[10;4Hgo\x1b[>c\n", "hideclsgo\n"),
+        (b"\x1b[38;2;1;2;3mrgb\x1b[4:3m\n", "rgb\n"),
+    ],
     "008.2": [
-        (b" 10%\r 50%\r100%\n", "100%\n"), (b"downloading\r\x1b[Kdone\n", "done\n"), (b"abc\b\bxy\n", "axy\n"), (b"a\r\nb\n", "a\nb\n"), (b"abcdef\x1b[3Gx\n", "abxdef\n"),
-        (b"abcdef\x1b[Gx\n", "xbcdef\n"), (b"abc\x1b[2DX\n", "aXc\n"), (b"abc\x1b[DX\n", "abX\n"), (b"abc\x1b[0DX\n", "abX\n"), (b"abcdef\r\x1b[2CX\n", "abXdef\n"),
-        (b"abcdef\r\x1b[CX\n", "aXcdef\n"), (b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"), (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"), (b"abcdef\x1b[2Kx\n", "x\n"),
-        (b"abc\x1b[1Kx\n", "abcx\n"), (b"abc\x1b[99Dx\n", "xbc\n"), (b"ab\x1b[9Gx\n", "abx\n"), (b"ab\r\x1b[9Cx\n", "abx\n"), (b"abc\rx\n", "xbc\n"), (b"\b\bx\n", "x\n"),
-        ("äöü\rx\n".encode(), "xöü\n"), (b"one\ntwo\rT\n", "one\nTwo\n"), (b"abc\r\r\nd\n", "abc\nd\n"), (b"abcdef\x1b[3G\x1b[K\n", "ab\n")],
+        (b" 10%\r 50%\r100%\n", "100%\n"),
+        (b"downloading\r\x1b[Kdone\n", "done\n"),
+        (b"abc\b\bxy\n", "axy\n"),
+        (b"a\r\nb\n", "a\nb\n"),
+        (b"abcdef\x1b[3Gx\n", "abxdef\n"),
+        (b"abcdef\x1b[Gx\n", "xbcdef\n"),
+        (b"abc\x1b[2DX\n", "aXc\n"),
+        (b"abc\x1b[DX\n", "abX\n"),
+        (b"abc\x1b[0DX\n", "abX\n"),
+        (b"abcdef\r\x1b[2CX\n", "abXdef\n"),
+        (b"abcdef\r\x1b[CX\n", "aXcdef\n"),
+        (b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"),
+        (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"),
+        (b"abcdef\x1b[2Kx\n", "x\n"),
+        (b"abc\x1b[1Kx\n", "abcx\n"),
+        (b"abc\x1b[99Dx\n", "xbc\n"),
+        (b"ab\x1b[9Gx\n", "abx\n"),
+        (b"ab\r\x1b[9Cx\n", "abx\n"),
+        (b"abc\rx\n", "xbc\n"),
+        (b"\b\bx\n", "x\n"),
+        ("äöü\rx\n".encode(), "xöü\n"),
+        (b"one\ntwo\rT\n", "one\nTwo\n"),
+        (b"abc\r\r\nd\n", "abc\nd\n"),
+        (b"abcdef\x1b[3G\x1b[K\n", "ab\n"),
+    ],
     "008.6": [
-        (b"one\ntwo\n\x1b[2A\x1b[Kx\n\x1b[Ky\n", "x\ny\n"), (b"one\ntwo\n\x1b[1F\x1b[Jend\n", "one\nend\n"), (b"abc\ndef\x1b[AX\n", "abcX\ndef"), (b"abc\ndef\x1b[FX\n", "Xbc\ndef"),
-        (b"abc\ndef\n\x1b[2A\x1b[BX\n", "abc\nXef\n"), (b"abc\ndef\n\x1b[2A\x1b[EX\n", "abc\nXef\n"), (b"abc\x1b[9AX\n", "abcX\n"), (b"abc\x1b[9BX\n", "abcX\n"),
-        (b"abc\ndef\x1b[0AX\n", "abcX\ndef"), (b"abc\ndef\x1b[A\x1b[2JX\n", "abcX\ndef"), (b"abc\ndef\x1b[H\x1b[2;2HX\n", "abc\ndefX\n"), (b"a\nbcd\x1b[AX\n", "aX\nbcd"),
-        (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n")],
+        (b"one\ntwo\n\x1b[2A\x1b[Kx\n\x1b[Ky\n", "x\ny\n"),
+        (b"one\ntwo\n\x1b[1F\x1b[Jend\n", "one\nend\n"),
+        (b"abc\ndef\x1b[AX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[FX\n", "Xbc\ndef"),
+        (b"abc\ndef\n\x1b[2A\x1b[BX\n", "abc\nXef\n"),
+        (b"abc\ndef\n\x1b[2A\x1b[EX\n", "abc\nXef\n"),
+        (b"abc\x1b[9AX\n", "abcX\n"),
+        (b"abc\x1b[9BX\n", "abcX\n"),
+        (b"abc\ndef\x1b[0AX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[A\x1b[2JX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[H\x1b[2;2HX\n", "abc\ndefX\n"),
+        (b"a\nbcd\x1b[AX\n", "aX\nbcd"),
+        (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n"),
+    ],
     "008.3": [
-        (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"), (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"), ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
-        ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"), (b"a\x0bb\x0cc\n", "abc\n")],
+        (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"),
+        (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"),
+        ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
+        ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"),
+        (b"a\x0bb\x0cc\n", "abc\n"),
+    ],
     "008.4": [
-        (b"a\xffb\n", "a\ufffdb\n"), (b"\xed\xa0\x80x\n", "\ufffd\ufffd\ufffdx\n"), (b"\xf0\x9f\x98x\n", "\ufffdx\n"), ("é€😀\n".encode(), "é€😀\n"),
-        (b"\xc3\n", "\ufffd\n"), (b"\xc0\xafx\n", "\ufffd\ufffdx\n"), (b"\xf4\x90\x80\x80x\n", "\ufffd" * 4 + "x\n"), ("\ufffd\n".encode(), "\ufffd\n")]}
+        (b"a\xffb\n", "a\ufffdb\n"),
+        (b"\xed\xa0\x80x\n", "\ufffd\ufffd\ufffdx\n"),
+        (b"\xf0\x9f\x98x\n", "\ufffdx\n"),
+        ("é€😀\n".encode(), "é€😀\n"),
+        (b"\xc3\n", "\ufffd\n"),
+        (b"\xc0\xafx\n", "\ufffd\ufffdx\n"),
+        (b"\xf4\x90\x80\x80x\n", "\ufffd" * 4 + "x\n"),
+        ("\ufffd\n".encode(), "\ufffd\n"),
+    ],
+}
 
 
 @asks(*RENDERED)
@@ -12049,7 +15809,10 @@ def renders_as_the_page_says(q):
 @asks("008.7")
 def blank_screens_are_left_out(q):
     wire = q.server(timeouts={"default": 1})
-    for data, text in ((b"a" + b" " * 2000 + b"b\n~\n~\n~\n~\n\nc" + b" " * 30 + b"\n", "a\nb\n\nc\n"), (b"a" + b" " * 70 + b"b\n~\n~\nc" + b" " * 10 + b"x\n", "a" + " " * 70 + "b\n~\n~\nc" + " " * 10 + "x\n")):
+    for data, text in (
+        (b"a" + b" " * 2000 + b"b\n~\n~\n~\n~\n\nc" + b" " * 30 + b"\n", "a\nb\n\nc\n"),
+        (b"a" + b" " * 70 + b"b\n~\n~\nc" + b" " * 10 + b"x\n", "a" + " " * 70 + "b\n~\n~\nc" + " " * 10 + "x\n"),
+    ):
         q.says(printf(data) + "; sleep 600", timed_out(q, "1s") + text, True, wire=wire)
         q.equal(q.run(printf(data)).text, data.decode(), "what is shown of a command that ended by itself:")
 
@@ -12061,7 +15824,18 @@ def a_character_in_pieces(q):
 
 @asks("008.5", "024.3")
 def text_takes_linear_time(q):
-    for piece in ("a\\033[C", "\\033]", "\\r", "\\033[", "\\b", "\\033P\\033", "ab\\033[1000D", "\\302\\233", "x\\r\\033[K", "\\033]8;;"):
+    for piece in (
+        "a\\033[C",
+        "\\033]",
+        "\\r",
+        "\\033[",
+        "\\b",
+        "\\033P\\033",
+        "ab\\033[1000D",
+        "\\302\\233",
+        "x\\r\\033[K",
+        "\\033]8;;",
+    ):
         begun = time.monotonic()
         reply = q.run("yes \"$(printf '%s')\" | tr -d '\\n' | head -c 131000; echo; echo end" % piece)
         took = time.monotonic() - begun
@@ -12070,7 +15844,12 @@ def text_takes_linear_time(q):
     if "JOBS" in q.judge.levels:
         begun = time.monotonic()
         q.server(profile="jobs").given({"command": "yes \"$(printf '\\033]')\" | tr -d '\\n' | head -c 3000000"})
-        q.that(time.monotonic() - begun < 10, "3,000,000 bytes of \\033] in the profile jobs in less than 10 s", "%.1f s" % (time.monotonic() - begun), late=True)
+        q.that(
+            time.monotonic() - begun < 10,
+            "3,000,000 bytes of \\033] in the profile jobs in less than 10 s",
+            "%.1f s" % (time.monotonic() - begun),
+            late=True,
+        )
 
 
 @asks("009.2")
@@ -12084,7 +15863,10 @@ def files_are_private(q):
 
 @asks("009.3")
 def files_hold_the_bytes(q):
-    path = q.named(r"\[full output: (.*)\]\Z", q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text)
+    path = q.named(
+        r"\[full output: (.*)\]\Z",
+        q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text,
+    )
     q.equal(path.read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
 
 
@@ -12103,7 +15885,10 @@ def a_file_that_fails(q):
 @asks("009.5")
 def files_are_capped(q):
     text = q.run("head -c 70000000 /dev/zero | tr '\\0' x", within_s=180).text
-    q.match(r"\[the file with the full output ends at 64MB: the rest was read but not saved\]\n\[output truncated in middle: got 66\.8MB, max is 128KB\]\n.*", text)
+    q.match(
+        r"\[the file with the full output ends at 64MB: the rest was read but not saved\]\n\[output truncated in middle: got 66\.8MB, max is 128KB\]\n.*",
+        text,
+    )
     path = q.named(r"\[full output: (.*)\]\Z", text)
     q.equal(path.stat().st_size, 67108918, "size of the file:")
     with open(path, "rb") as file:
@@ -12119,7 +15904,11 @@ def folders_are_capped(q):
         os.truncate(path, size)
         os.utime(path, (time.time() - age,) * 2)
     path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
-    q.equal([each.exists() for each in (old, new, mine)], [False, True, True], "the oldest, a newer one, and a file of another name are there:")
+    q.equal(
+        [each.exists() for each in (old, new, mine)],
+        [False, True, True],
+        "the oldest, a newer one, and a file of another name are there:",
+    )
     q.equal(path.parent, q.state(), "state folder")
     for n in range(1005):
         path = q.state("output-%012x.log" % (n + 4096))
@@ -12128,12 +15917,18 @@ def folders_are_capped(q):
     q.run("seq 100000")
     left = sorted(path.name for path in q.state().glob("output-*.log") if path != mine)
     q.that(len(left) <= 1000, "at most 1,000 output files", "%d" % len(left))
-    q.that("output-%012x.log" % 4096 not in left and "output-%012x.log" % (4096 + 1004) in left, "the oldest are removed first", left[:3] + left[-3:])
+    q.that(
+        "output-%012x.log" % 4096 not in left and "output-%012x.log" % (4096 + 1004) in left,
+        "the oldest are removed first",
+        left[:3] + left[-3:],
+    )
 
 
 @asks("009.7")
 def closing_keeps_what_was_named(q):
-    texts = [q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")]
+    texts = [
+        q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")
+    ]
     named = {q.named(r"\[full output: (.*)\]\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
     number = q.wire.begin("echo > begun; seq 100; sleep 600")
     q.there("begun")
@@ -12155,15 +15950,22 @@ def most_calls_make_no_file(q):
 @asks("010.1")
 def a_flood_stays_small(q):
     """The server and the process that reads the command's output, by the most memory that they had."""
+
     def most(pid):
         return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
 
     q.run("seq 60000; echo done")
     wire, peak = q.wire, "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status"
     before = most(wire.pid)
-    text = wire.call("a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak), within_s=180, mode="slow").text
+    text = wire.call(
+        "a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak),
+        within_s=180,
+        mode="slow",
+    ).text
     q.that("got 286.1MB" in text, "got 286.1MB", shortened(text, 200))
-    q.that(most(wire.pid) - before < 8192, "the server grows by less than 8 MiB", "by %d KiB" % (most(wire.pid) - before))
+    q.that(
+        most(wire.pid) - before < 8192, "the server grows by less than 8 MiB", "by %d KiB" % (most(wire.pid) - before)
+    )
     grown = q.number("after") - q.number("before")
     q.that(grown < 8192, "the parent of the shell grows by less than 8 MiB", "by %d KiB" % grown)
 
@@ -12171,40 +15973,59 @@ def a_flood_stays_small(q):
 @asks("010.2")
 def reads_to_the_end(q):
     text = q.run("head -c 5000000 /dev/zero; echo end >&2; echo > finished").text
-    q.that("got 4.8MB," in text and "\nend\n" in text[-200:].replace("\0", ""), "the size 4.8MB, and the last line", shortened(text, 300))
+    q.that(
+        "got 4.8MB," in text and "\nend\n" in text[-200:].replace("\0", ""),
+        "the size 4.8MB, and the last line",
+        shortened(text, 300),
+    )
     q.there("finished", within_s=1)
 
 
 @asks("010.3")
 def calls_leave_nothing(q):
     wire = q.server(timeouts={"default": 0.3})
+
     def calls():
         for command in ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "echo on; kill -9 $$") * 3:
             wire.call(command)
 
     def held():
         proc = Path("/proc/%d" % wire.pid)
-        kids = [pid for task in os.listdir(proc / "task") for pid in (proc / "task" / task / "children").read_text().split()]
+        kids = [
+            pid for task in os.listdir(proc / "task") for pid in (proc / "task" / task / "children").read_text().split()
+        ]
         return len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")), len(kids)
 
     def grown():
-        return [name for name, now, then in zip(("descriptors", "threads", "children"), held(), first) if now > then + 5]
+        return [
+            name for name, now, then in zip(("descriptors", "threads", "children"), held(), first) if now > then + 5
+        ]
 
     calls()
     first = held()
     calls()
-    q.that(eventually(lambda: not grown(), 15), "as many descriptors, threads and children as before 18 calls: %r" % (first,), "%r" % (held(),))
+    q.that(
+        eventually(lambda: not grown(), 15),
+        "as many descriptors, threads and children as before 18 calls: %r" % (first,),
+        "%r" % (held(),),
+    )
     q.equal([name for _, _, names in os.walk(q.files) for name in names if not name.endswith(".log")], [], "files:")
 
 
 @asks("011.1")
 def a_held_pipe_is_not_waited_for(q):
-    for command in ("sleep 600 & echo $! > a; echo hi", "(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi"):
+    for command in (
+        "sleep 600 & echo $! > a; echo hi",
+        "(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi",
+    ):
         reply = q.run(command)
-        q.match(r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n(hi\n)+", reply.text)
+        q.match(
+            r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n(hi\n)+",
+            reply.text,
+        )
         q.that(reply.took_s < 10, "an answer after 2 seconds in all", "one after %.1f s" % reply.took_s, late=True)
     q.alive("a", "b")
-    slow = q.server(timeouts={"drain_idle_s": 8, "drain_total_s": 30})      # silence of so long is waited for
+    slow = q.server(timeouts={"drain_idle_s": 8, "drain_total_s": 30})  # silence of so long is waited for
     q.match(r"(\[still[^\n]*\]\n)?hi\nlate\n", slow.call("(sleep 2; echo late) & echo hi").text)
 
 
@@ -12212,23 +16033,31 @@ def a_held_pipe_is_not_waited_for(q):
 def names_leftovers(q):
     reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
     a, b = q.number("a"), q.number("b")
-    found = q.match(r"\[command failed: exit code 4\]\n\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to ([^\n]+)\]\n?", reply.text)
+    found = q.match(
+        r"\[command failed: exit code 4\]\n\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to ([^\n]+)\]\n?",
+        reply.text,
+    )
     named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
     q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
     q.run("kill -9 %s; echo" % found[2])
     q.dead("a", "b")
-    reply = q.run("(setsid sleep 602.5 >/dev/null 2>&1 & echo $! > c); echo hi")       # in a new session, its output closed
+    reply = q.run("(setsid sleep 602.5 >/dev/null 2>&1 & echo $! > c); echo hi")  # in a new session, its output closed
     q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
     reply = q.run("(exec -a 'x); kill -9 -1 ]\"' sleep 603.5) >/dev/null 2>&1 & echo hi")
     q.match(r'\[still running: pid \d+ "x\); kill -9 -1 \\u005d\\" 603\.5"; to stop: kill -9 -\d+\]\nhi\n', reply.text)
     reply = q.run("for i in 1 2 3 4 5 6 7; do sleep 604.5 & done; echo hi")
-    q.match(r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9 -\d+[^\n]*\]\nhi\n', reply.text)
+    q.match(
+        r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9 -\d+[^\n]*\]\nhi\n',
+        reply.text,
+    )
     q.says("sleep 0.01 & echo hi", "hi\n")
 
 
 @asks("011.3")
 def goes_on_reading(q):
-    reply = q.run("(until [ -e go ]; do sleep 0.1; done; seq 50000; echo later; echo > wrote; sleep 600) & echo $! > left; echo now")
+    reply = q.run(
+        "(until [ -e go ]; do sleep 0.1; done; seq 50000; echo later; echo > wrote; sleep 600) & echo $! > left; echo now"
+    )
     path = q.named(r"output goes on to ([^\n]*)\]\n", reply.text)
     (q.folder / "go").touch()
     q.there("wrote")
@@ -12266,9 +16095,11 @@ def any_length(q):
 
 @asks("012.3")
 def no_shell_can_take_that(q):
-    for arguments, sentence in (({"command": "echo a\0b"}, "holds a NUL character (at index 6), which no shell can take"),
-                                ({"command": "echo \ud83d"}, "holds a lone surrogate (U+D83D at index 5), which is no text"),
-                                ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text")):
+    for arguments, sentence in (
+        ({"command": "echo a\0b"}, "holds a NUL character (at index 6), which no shell can take"),
+        ({"command": "echo \ud83d"}, "holds a lone surrogate (U+D83D at index 5), which is no text"),
+        ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text"),
+    ):
         reply = q.wire.given(arguments)
         q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
     q.says("echo 😀é", "😀é\n")
@@ -12281,12 +16112,19 @@ def the_directory_is_gone(q):
     wire = q.server(cwd=gone)
     q.says("echo there", "there\n", wire=wire)
     gone.rmdir()
-    note = "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n" % gone
+    note = (
+        "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n"
+        % gone
+    )
     q.says("ls -A; stat -c %a .; [ -e ../folder ] || echo apart", note + "700\napart\n", wire=wire)
     reply = wire.call("pwd; echo x > made")
     q.that(reply.text.startswith(note[:-1]), note, reply.text)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
-    q.that((kept / "made").read_text() == "x\n" and kept.name.startswith(("scratch-", "bash-tool-scratch-")), "a scratch folder with the file", kept)
+    q.that(
+        (kept / "made").read_text() == "x\n" and kept.name.startswith(("scratch-", "bash-tool-scratch-")),
+        "a scratch folder with the file",
+        kept,
+    )
     folder = wire.call("pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
     shutil.rmtree(kept, ignore_errors=True)
@@ -12296,8 +16134,16 @@ def the_directory_is_gone(q):
 def nothing_bends_the_shell(q):
     (q.folder / "rc").write_text("echo noise >&2\n")
     (q.folder / "usr").mkdir()
-    env = {"BASH_ENV": str(q.folder / "rc"), "ENV": str(q.folder / "rc"), "SHELLOPTS": "noglob", "BASHOPTS": "nullglob", "CDPATH": "/", "GLOBIGNORE": "*",
-           "BASH_XTRACEFD": "1", "BASH_FUNC_ls%%": "() { echo wrong; }"}
+    env = {
+        "BASH_ENV": str(q.folder / "rc"),
+        "ENV": str(q.folder / "rc"),
+        "SHELLOPTS": "noglob",
+        "BASHOPTS": "nullglob",
+        "CDPATH": "/",
+        "GLOBIGNORE": "*",
+        "BASH_XTRACEFD": "1",
+        "BASH_FUNC_ls%%": "() { echo wrong; }",
+    }
     got, reply = environment_of(q, q.server(env=env))
     q.equal(reply.text, "done\n")
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
@@ -12306,20 +16152,33 @@ def nothing_bends_the_shell(q):
 
 def set_for_commands():
     """What 4.8 sets for every command: a value of each name."""
-    (_, table), = fenced("environment")
-    (_, editors), = fenced("editor")
+    ((_, table),) = fenced("environment")
+    ((_, editors),) = fenced("editor")
     first, second = editors.split("\n")
-    return {**dict(pair.split("=", 1) for pair in table.split()), **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), first), "GIT_SEQUENCE_EDITOR": second}
+    return {
+        **dict(pair.split("=", 1) for pair in table.split()),
+        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), first),
+        "GIT_SEQUENCE_EDITOR": second,
+    }
 
 
 @asks("014.2")
 def nothing_asks_pages_or_paints(q):
     expected = set_for_commands()
-    for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):      # over what is there, and where nothing is
+    for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):  # over what is there, and where nothing is
         got, _ = environment_of(q, q.server(env=env))
-        more = set(got) - set(q.env) - set(expected) - {"PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+        more = (
+            set(got)
+            - set(q.env)
+            - set(expected)
+            - {"PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+        )
         q.equal(sorted(more), [], "variables of another kind that are set:")
-        q.equal({name: got.get(name) for name in expected}, expected, "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"))
+        q.equal(
+            {name: got.get(name) for name in expected},
+            expected,
+            "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"),
+        )
     q.match(r"\[command failed: exit code 1\]\nthere is no editor here: .*", q.run("eval \"$EDITOR\" /dev/null").text)
 
 
@@ -12330,13 +16189,28 @@ def the_locale(q):
     q.match(r"(?i).*\.UTF-?8", effective)
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
         env, _ = environment_of(q, q.server(env={"LANG": None, name: "C"}))
-        q.equal({other: env.get(other) for other in ("LANG", "LC_ALL", "LC_CTYPE") if env.get(other)}, {name: "C"}, "the locale:")
+        q.equal(
+            {other: env.get(other) for other in ("LANG", "LC_ALL", "LC_CTYPE") if env.get(other)},
+            {name: "C"},
+            "the locale:",
+        )
 
 
 @asks("014.4")
 def the_rest_passes(q):
-    passed = {"GIT_AUTHOR_NAME": "A  B ", "SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "EMPTY": "", "LINES_OF": "a\nb\n", "UMLAUT": "äö€", "ODD": "%s $x 'y' \"z\" \\",
-              "JAVA_HOME": "/j", "lower.dotted-name": "1", "HOME": str(q.folder), "MY_URL": "https://example.org/?a=b"}
+    passed = {
+        "GIT_AUTHOR_NAME": "A  B ",
+        "SSH_AUTH_SOCK": "/s",
+        "X_PASSWORD_FILE": "/p",
+        "EMPTY": "",
+        "LINES_OF": "a\nb\n",
+        "UMLAUT": "äö€",
+        "ODD": "%s $x 'y' \"z\" \\",
+        "JAVA_HOME": "/j",
+        "lower.dotted-name": "1",
+        "HOME": str(q.folder),
+        "MY_URL": "https://example.org/?a=b",
+    }
     env, _ = environment_of(q, q.server(env=passed))
     q.equal({name: env.get(name) for name in passed}, passed, "variables:")
     q.equal(env.get("PATH"), q.env["PATH"], "PATH")
@@ -12344,8 +16218,18 @@ def the_rest_passes(q):
 
 @asks("014.6")
 def a_withheld_index_is_told(q):
-    wire = q.server(env={"PIP_INDEX_URL": "https://me:pw@pypi.example/simple", "HTTPS_PROXY": "http://me:pw@proxy:3128", "NO_PROXY": "localhost"})
-    q.says("echo ${PIP_INDEX_URL-none} $NO_PROXY", "[not passed to commands, because it looks secret: HTTPS_PROXY, PIP_INDEX_URL]\nnone localhost\n", wire=wire)
+    wire = q.server(
+        env={
+            "PIP_INDEX_URL": "https://me:pw@pypi.example/simple",
+            "HTTPS_PROXY": "http://me:pw@proxy:3128",
+            "NO_PROXY": "localhost",
+        }
+    )
+    q.says(
+        "echo ${PIP_INDEX_URL-none} $NO_PROXY",
+        "[not passed to commands, because it looks secret: HTTPS_PROXY, PIP_INDEX_URL]\nnone localhost\n",
+        wire=wire,
+    )
     q.says("echo on", "on\n", wire=wire)
 
 
@@ -12353,12 +16237,18 @@ def a_withheld_index_is_told(q):
 def no_startup_files(q):
     for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
         (q.folder / name).write_text("echo noise\n")
-    q.says("echo quiet; shopt -q login_shell || echo no login", "quiet\nno login\n", wire=q.server(env={"HOME": str(q.folder), "SSH_CLIENT": "1 2 3", "SHLVL": "0"}))
+    q.says(
+        "echo quiet; shopt -q login_shell || echo no login",
+        "quiet\nno login\n",
+        wire=q.server(env={"HOME": str(q.folder), "SSH_CLIENT": "1 2 3", "SHLVL": "0"}),
+    )
 
 
 @asks("015.1", "015.5")
 def the_end_of_input_cancels(q):
-    number = q.wire.begin("trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait")
+    number = q.wire.begin(
+        "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
+    )
     q.number("shell")
     with contextlib.suppress(OSError):
         q.wire.process.stdin.close()
@@ -12382,17 +16272,25 @@ def a_second_cancel_kills(q):
 
 @asks("019.2")
 def calls_do_not_meet(q):
-    numbers = {code: q.wire.begin("until [ -e go ]; do sleep 0.05; done; echo out%d; exit %d" % (code, code)) for code in range(12)}
+    numbers = {
+        code: q.wire.begin("until [ -e go ]; do sleep 0.05; done; echo out%d; exit %d" % (code, code))
+        for code in range(12)
+    }
     q.says("touch go; echo on", "on\n")
     for code, number in sorted(numbers.items(), reverse=True):
         reply = q.wire.finish(number)
-        q.equal((reply.text, reply.is_error), ("%sout%d\n" % ("[command failed: exit code %d]\n" % code if code else "", code), bool(code)))
+        q.equal(
+            (reply.text, reply.is_error),
+            ("%sout%d\n" % ("[command failed: exit code %d]\n" % code if code else "", code), bool(code)),
+        )
 
 
 @asks("020.1")
 def the_commands_of_a_dead_server_end(q):
     wire = q.server()
-    wire.begin(ESCAPES_OF_THREE_KINDS + "trap '' TERM; echo $$ > shell; echo > ready; while :; do sleep 0.1; done", mode="slow")
+    wire.begin(
+        ESCAPES_OF_THREE_KINDS + "trap '' TERM; echo $$ > shell; echo > ready; while :; do sleep 0.1; done", mode="slow"
+    )
     names = ("e1", "e2", "e3", "e4", "e5", "e6", "shell")
     for name in names:
         q.number(name)
@@ -12409,11 +16307,25 @@ def leftovers_outlive_the_server(q):
 
 @asks("020.4")
 def the_inner_tool_ends_with_the_outer_command(q):
-    calls = [{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": command, "mode": "slow"}}} for n, command in enumerate(
-        ("setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on", "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done"))]
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": n,
+            "method": "tools/call",
+            "params": {"name": "bash", "arguments": {"command": command, "mode": "slow"}},
+        }
+        for n, command in enumerate(
+            (
+                "setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on",
+                "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done",
+            )
+        )
+    ]
     (q.folder / "calls").write_text("".join(json.dumps(call) + "\n" for call in calls))
     wire = q.server(timeouts={"grace_s": 1})
-    number = wire.begin("(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words)), mode="slow")
+    number = wire.begin(
+        "(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words)), mode="slow"
+    )
     q.number("stray")
     q.number("inner")
     wire.cancel(number)
@@ -12422,20 +16334,39 @@ def the_inner_tool_ends_with_the_outer_command(q):
 
 @asks("024.2")
 def the_text_can_be_carried(q):
-    for data in (bytes(range(256)) * 8, b"\xed\xa0\x80\0\xff\xed\xbf\xbf", b"\xf0\x9f\x98" * 9, b"\xef\xbf\xbe\xef\xbf\xbf\0" * 9, b"\\ud800 \" \x1b]" * 9):
+    for data in (
+        bytes(range(256)) * 8,
+        b"\xed\xa0\x80\0\xff\xed\xbf\xbf",
+        b"\xf0\x9f\x98" * 9,
+        b"\xef\xbf\xbe\xef\xbf\xbf\0" * 9,
+        b"\\ud800 \" \x1b]" * 9,
+    ):
         for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
             wire = q.server(profile=None if row == "modes" else row)
             text = wire.call(printf(data)).text
             q.that(not re.search("[\0\ud800-\udfff]", text), "a text without NUL and lone surrogates", repr(text)[:300])
     wire = q.wire
-    for command in ("head -c 3000000 /dev/zero | tr '\\0' '\\377'", "yes \"$(printf '\\303\\251')\" | head -c 1000000", "head -c 131072 /dev/urandom", "seq 10000000 | head -c 40000000"):
-        length = len(re.sub(r"\n\[full output: [^\n]*\]\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass"))
+    for command in (
+        "head -c 3000000 /dev/zero | tr '\\0' '\\377'",
+        "yes \"$(printf '\\303\\251')\" | head -c 1000000",
+        "head -c 131072 /dev/urandom",
+        "seq 10000000 | head -c 40000000",
+    ):
+        length = len(
+            re.sub(r"\n\[full output: [^\n]*\]\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass")
+        )
         q.that(length <= 131272, "a text of at most 131,272 bytes", "one of %d" % length)
 
 
 @asks("024.4")
 def no_answer_is_blank(q):
-    for command, text in (("true", "[no output]"), ("printf ' \\n\\t'", " \n\t\n[no output]"), ("printf '\\n'", "\n[no output]"), ("printf '\\033[0m\\0'", "[no output]"), ("echo x", "x\n")):
+    for command, text in (
+        ("true", "[no output]"),
+        ("printf ' \\n\\t'", " \n\t\n[no output]"),
+        ("printf '\\n'", "\n[no output]"),
+        ("printf '\\033[0m\\0'", "[no output]"),
+        ("echo x", "x\n"),
+    ):
         q.says(command, text)
     for command, code in (("false", 1), ("echo; exit 3", 3)):
         text = q.run(command).text
@@ -12448,7 +16379,12 @@ def a_withheld_name_is_told_once(q):
     wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN"), "xyzzy"))
     q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
-    q.says("echo OTHER''_TOKEN is unset; exit 3", "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n", True, wire=wire)
+    q.says(
+        "echo OTHER''_TOKEN is unset; exit 3",
+        "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n",
+        True,
+        wire=wire,
+    )
     q.says("echo X_THIRD''_TOKEN; exit 3", "[command failed: exit code 3]\nX_THIRD_TOKEN\n", True, wire=wire)
 
 
@@ -12469,7 +16405,11 @@ def answers_to(q, wire, *rows):
         message = wire.receive()
         got = (message.get("error") or {}).get("code", 0) if isinstance(message, dict) else message
         shown = shortened(repr(line), 200)
-        q.equal((got, (message or {}).get("id", "missing"), (message or {}).get("jsonrpc")), (code, number, "2.0"), "code, id and version of the answer to %s:" % shown)
+        q.equal(
+            (got, (message or {}).get("id", "missing"), (message or {}).get("jsonrpc")),
+            (code, number, "2.0"),
+            "code, id and version of the answer to %s:" % shown,
+        )
         yield message
 
 
@@ -12492,17 +16432,28 @@ HEARTBEAT_LINE = r"\[still running after \d+s\]"
 
 def live_text(wire, token):
     """The joined messages of progress under a token, without signs of life."""
-    return "".join(each.get("message", "") for each in wire.progress if each.get("progressToken") == token and not re.fullmatch(HEARTBEAT_LINE, each.get("message", "")))
+    return "".join(
+        each.get("message", "")
+        for each in wire.progress
+        if each.get("progressToken") == token and not re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
+    )
 
 
 @asks("016.1")
 def live_output_is_the_decoded_output(q):
-    number = q.wire.begin("printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 1000", token="t")
+    number = q.wire.begin(
+        "printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 1000",
+        token="t",
+    )
     expected = "aé\x1b[1mb\ufffd\r\n"
     until = time.monotonic() + LONGEST_WAIT_S
     while live_text(q.wire, "t") != expected and time.monotonic() < until:
         message = q.wire.receive()
-        q.that(message is not None and message.get("method") == "notifications/progress", "progress while the command runs", message)
+        q.that(
+            message is not None and message.get("method") == "notifications/progress",
+            "progress while the command runs",
+            message,
+        )
         q.wire.progress.append(message["params"])
     q.equal(live_text(q.wire, "t"), expected, "live output while the command runs:")
     (q.folder / "seen").touch()
@@ -12517,7 +16468,9 @@ def a_slow_reader_misses_the_oldest(q):
     q.wire.finish(number)
     text = live_text(q.wire, "t")
     found = re.findall(r"\n\[live output skipped: (?:at least )?\d+(?:\.\d)?[KM]B\]\n", text)
-    q.that(found, "a line [live output skipped: …MB], for a client that reads when the command has ended", shortened(text))
+    q.that(
+        found, "a line [live output skipped: …MB], for a client that reads when the command has ended", shortened(text)
+    )
     q.that(text.endswith("8000000\nthe end\n"), "the newest output at the end", shortened(text))
     sizes = [len(each.get("message", "").encode()) for each in q.wire.progress]
     q.that(max(sizes) <= 8192, "messages of at most 8,192 bytes", "one of %d" % max(sizes))
@@ -12525,24 +16478,44 @@ def a_slow_reader_misses_the_oldest(q):
 
 @asks("017.6")
 def the_environment_sets_timeouts(q):
-    for name, value in (("BASH_TOOL_TIMEOUTS", '{"default": "soon"}'), ("BASH_TOOL_TIMEOUTS", "soon"), ("BASH_TOOL_TIMEOUTS", '{"default": -1}'),
-                        ("BASH_TOOL_TIMEOUTS", "[1]"), ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'), ("BASH_TOOL_PROFILE", "nobody")):
+    for name, value in (
+        ("BASH_TOOL_TIMEOUTS", '{"default": "soon"}'),
+        ("BASH_TOOL_TIMEOUTS", "soon"),
+        ("BASH_TOOL_TIMEOUTS", '{"default": -1}'),
+        ("BASH_TOOL_TIMEOUTS", "[1]"),
+        ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'),
+        ("BASH_TOOL_PROFILE", "nobody"),
+    ):
         q.equal(q.server(env={name: value}).ended(), 125, "exit code of a server with %s=%s:" % (name, value))
     wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
     q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
-    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n", True, wire=wire, mode="slow")
+    q.says(
+        "trap '' TERM; echo on; while :; do sleep 0.1; done",
+        "[command timed out after 1.5s]\non\n",
+        True,
+        wire=wire,
+        mode="slow",
+    )
     q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
     for level, row in ROW_OF_LEVEL.items():
         if level in q.judge.levels:
             listed, page = definition_and_page(q, row)
             q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema with BASH_TOOL_PROFILE=%s:" % row)
-            q.that("echo" not in q.server(profile=row.upper()).call("echo hi").text, "a profile by its name in any case", "an error")
+            q.that(
+                "echo" not in q.server(profile=row.upper()).call("echo hi").text,
+                "a profile by its name in any case",
+                "an error",
+            )
 
 
 @asks("017.7")
 def denied_texts_are_refused(q):
     wire = q.server("--deny", "rm -rf", "--deny", "mkfs")
-    for command, pattern in (("echo one; touch made; rm -rf /nonexistent-folder", "rm -rf"), ("touch made; mkfs --help", "mkfs"), ("touch made; mkfs; rm -rf x", "rm -rf")):
+    for command, pattern in (
+        ("echo one; touch made; rm -rf /nonexistent-folder", "rm -rf"),
+        ("touch made; mkfs --help", "mkfs"),
+        ("touch made; mkfs; rm -rf x", "rm -rf"),
+    ):
         q.says(command, "[system error: Command blocked by safety policy: contains '%s']" % pattern, True, wire=wire)
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
     q.says("echo RM -RF; echo rm  -rf", "RM -RF\nrm -rf\n", wire=wire)
@@ -12551,42 +16524,87 @@ def denied_texts_are_refused(q):
 @asks("017.8")
 def kept_names_pass(q):
     env = {"A_TOKEN": "one", "B_TOKEN": "two", "GH_ONE_TOKEN": "three", "DATABASE_URL": "db://me:pw@h"}
-    got, _ = environment_of(q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env))
+    got, _ = environment_of(
+        q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env)
+    )
     q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
 
 
 @asks("025.1")
 def each_era_has_its_form(q):
-    for method, params in (("server/discover", {}), ("tools/list", {}), ("ping", {}), ("tools/call", {"name": "bash", "arguments": {"command": "echo hi"}})):
-        message, = answers_to(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
+    for method, params in (
+        ("server/discover", {}),
+        ("tools/list", {}),
+        ("ping", {}),
+        ("tools/call", {"name": "bash", "arguments": {"command": "echo hi"}}),
+    ):
+        (message,) = answers_to(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
         result = message["result"]
         info = result.get("_meta", {}).get("io.modelcontextprotocol/serverInfo", {})
-        q.that(result.get("resultType") == "complete" and isinstance(info.get("name"), str) and isinstance(info.get("version"), str),
-               "resultType complete, and a server with name and version in _meta of the answer to %s" % method, json.dumps(result)[:600])
+        q.that(
+            result.get("resultType") == "complete"
+            and isinstance(info.get("name"), str)
+            and isinstance(info.get("version"), str),
+            "resultType complete, and a server with name and version in _meta of the answer to %s" % method,
+            json.dumps(result)[:600],
+        )
         if method in ("server/discover", "tools/list"):
-            q.that("ttlMs" in result and "cacheScope" in result, "ttlMs and cacheScope in the answer to %s" % method, json.dumps(result)[:600])
+            q.that(
+                "ttlMs" in result and "cacheScope" in result,
+                "ttlMs and cacheScope in the answer to %s" % method,
+                json.dumps(result)[:600],
+            )
         if method == "server/discover":
             q.equal((result.get("supportedVersions"), result.get("capabilities")), (["2026-07-28"], {"tools": {}}))
             continue
-        message, = answers_to(q, q.wire, (requested(2, method, **params), 0, 2))
-        q.that("resultType" not in message["result"], "the form of the handshake without a version in _meta", json.dumps(message)[:300])
+        (message,) = answers_to(q, q.wire, (requested(2, method, **params), 0, 2))
+        q.that(
+            "resultType" not in message["result"],
+            "the form of the handshake without a version in _meta",
+            json.dumps(message)[:300],
+        )
 
 
 @asks("025.2")
 def an_unknown_version_is_refused(q):
     for version in ("2031-01-01", "2025-11-25", "", "x"):
         for method in ("tools/list", "ping", "tools/call", "server/discover", "resources/list"):
-            message, = answers_to(q, q.wire, (requested(1, method, _meta=dict(META, **{"io.modelcontextprotocol/protocolVersion": version})), -32022, 1))
+            (message,) = answers_to(
+                q,
+                q.wire,
+                (
+                    requested(1, method, _meta=dict(META, **{"io.modelcontextprotocol/protocolVersion": version})),
+                    -32022,
+                    1,
+                ),
+            )
             q.equal(message["error"].get("data"), {"requested": version, "supported": VERSIONS}, "data of the error:")
 
 
 @asks("025.3")
 def versions_are_agreed(q):
     for asked in (*VERSIONS[1:], "2026-07-28", "1999-01-01"):
-        message, = answers_to(q, q.server(), (requested(1, "initialize", protocolVersion=asked, capabilities={}, clientInfo={"name": "x", "version": "1"}), 0, 1))
+        (message,) = answers_to(
+            q,
+            q.server(),
+            (
+                requested(
+                    1, "initialize", protocolVersion=asked, capabilities={}, clientInfo={"name": "x", "version": "1"}
+                ),
+                0,
+                1,
+            ),
+        )
         result = message["result"]
-        q.equal(result.get("protocolVersion"), asked if asked in VERSIONS[1:] else "2025-11-25", "the version for a client of %s:" % asked)
-        q.equal((result.get("capabilities", {}).get("tools"), sorted(result.get("serverInfo", {}))), ({}, ["name", "version"]))
+        q.equal(
+            result.get("protocolVersion"),
+            asked if asked in VERSIONS[1:] else "2025-11-25",
+            "the version for a client of %s:" % asked,
+        )
+        q.equal(
+            (result.get("capabilities", {}).get("tools"), sorted(result.get("serverInfo", {}))),
+            ({}, ["name", "version"]),
+        )
 
 
 @asks("025.4")
@@ -12597,21 +16615,38 @@ def the_model_reads_what_went_wrong(q):
     q.says("echo hi; sleep 600", timed_out(q, "0.5s") + "hi\n", True, wire=wire)
     for arguments in ({"cmd": "ls"}, {}, {"command": 3}, {"command": "a\0"}):
         reply = wire.given(arguments)
-        q.that(reply.is_error and reply.text.startswith("[system error: invalid arguments: "), "a result with isError and a system error", json.dumps(reply.result))
+        q.that(
+            reply.is_error and reply.text.startswith("[system error: invalid arguments: "),
+            "a result with isError and a system error",
+            json.dumps(reply.result),
+        )
         q.equal([part.get("type") for part in reply.result["content"]], ["text"], "the parts of content:")
 
 
 @asks("025.5")
 def the_client_is_wrong(q):
     call = {"name": "bash", "arguments": {"command": "echo hi"}}
-    list(answers_to(
-        q, q.wire, (requested(1, "resources/list"), -32601, 1), (requested(2, "no/such"), -32601, 2), (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
-        (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4), (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
-        (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6), (dict(requested(7, "tools/list"), params=7), -32602, 7),
-        (dict(requested(8, "tools/list"), params=[]), -32602, 8), (requested(9, "tools/list", _meta=7), -32602, 9),
-        (requested(10, "tools/list", _meta={"io.modelcontextprotocol/protocolVersion": 7}), -32602, 10),
-        (requested(11, "tools/call", **call, _meta={"progressToken": 1.5}), -32602, 11), (requested(12, "tools/call", **call, _meta={"progressToken": True}), -32602, 12),
-        (dict(requested(13, "tools/list"), params=None), 0, 13), (requested(14, "tools/list", cursor="x"), 0, 14), (requested(15, "tools/list", _meta=None), 0, 15)))
+    list(
+        answers_to(
+            q,
+            q.wire,
+            (requested(1, "resources/list"), -32601, 1),
+            (requested(2, "no/such"), -32601, 2),
+            (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
+            (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4),
+            (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
+            (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6),
+            (dict(requested(7, "tools/list"), params=7), -32602, 7),
+            (dict(requested(8, "tools/list"), params=[]), -32602, 8),
+            (requested(9, "tools/list", _meta=7), -32602, 9),
+            (requested(10, "tools/list", _meta={"io.modelcontextprotocol/protocolVersion": 7}), -32602, 10),
+            (requested(11, "tools/call", **call, _meta={"progressToken": 1.5}), -32602, 11),
+            (requested(12, "tools/call", **call, _meta={"progressToken": True}), -32602, 12),
+            (dict(requested(13, "tools/list"), params=None), 0, 13),
+            (requested(14, "tools/list", cursor="x"), 0, 14),
+            (requested(15, "tools/list", _meta=None), 0, 15),
+        )
+    )
 
 
 @asks("025.6")
@@ -12624,12 +16659,31 @@ def structured_content_conforms(q):
     q.equal(schema, page, "outputSchema")
     types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
     for arguments, shown in (
-            ({"command": "echo hi"}, {"status": "exited", "exit_code": 0, "signal": None, "truncated": False, "total_bytes": 3, "error": None, "pid": None, "output_file": None}),
-            ({"command": "echo hi; kill -9 $$"}, {"status": "exited", "exit_code": 137, "signal": "SIGKILL", "total_bytes": 3}),
-            ({"command": "echo hi; exit 143"}, {"status": "exited", "exit_code": 143, "signal": None}),
-            ({"command": "seq 100000"}, {"status": "exited", "truncated": True, "total_bytes": 588895}),
-            ({"command": "echo hi; sleep 600", "mode": "default"}, {"status": "timed_out", "exit_code": None, "signal": None}),
-            ({"cmd": "x"}, {"status": "rejected", "error": "invalid_arguments", "exit_code": None, "duration_s": 0})):
+        (
+            {"command": "echo hi"},
+            {
+                "status": "exited",
+                "exit_code": 0,
+                "signal": None,
+                "truncated": False,
+                "total_bytes": 3,
+                "error": None,
+                "pid": None,
+                "output_file": None,
+            },
+        ),
+        (
+            {"command": "echo hi; kill -9 $$"},
+            {"status": "exited", "exit_code": 137, "signal": "SIGKILL", "total_bytes": 3},
+        ),
+        ({"command": "echo hi; exit 143"}, {"status": "exited", "exit_code": 143, "signal": None}),
+        ({"command": "seq 100000"}, {"status": "exited", "truncated": True, "total_bytes": 588895}),
+        (
+            {"command": "echo hi; sleep 600", "mode": "default"},
+            {"status": "timed_out", "exit_code": None, "signal": None},
+        ),
+        ({"cmd": "x"}, {"status": "rejected", "error": "invalid_arguments", "exit_code": None, "duration_s": 0}),
+    ):
         reply = wire.given(dict({"mode": "slow"} if "command" in arguments else {}, **arguments))
         content = reply.result.get("structuredContent") or {}
         q.equal(sorted(content), sorted(page["required"]), "keys of structuredContent:")
@@ -12637,10 +16691,21 @@ def structured_content_conforms(q):
         q.equal({key: content[key] for key in shown}, shown, "structuredContent after %s:" % json.dumps(arguments))
         for key, row in page["properties"].items():
             kinds = row["type"] if isinstance(row["type"], list) else [row["type"]]
-            fits = any(isinstance(content[key], types[kind]) and not (kind != "boolean" and isinstance(content[key], bool)) for kind in kinds)
-            q.that(fits and content[key] in row.get("enum", [content[key]]), "%s of the type %s" % (key, kinds), content[key])
+            fits = any(
+                isinstance(content[key], types[kind]) and not (kind != "boolean" and isinstance(content[key], bool))
+                for kind in kinds
+            )
+            q.that(
+                fits and content[key] in row.get("enum", [content[key]]),
+                "%s of the type %s" % (key, kinds),
+                content[key],
+            )
     reply = wire.given({"command": "seq 100000", "mode": "slow"})
-    q.equal(reply.result["structuredContent"]["output_file"], str(q.named(r"\[full output: (.*)\]\Z", reply.text)), "output_file")
+    q.equal(
+        reply.result["structuredContent"]["output_file"],
+        str(q.named(r"\[full output: (.*)\]\Z", reply.text)),
+        "output_file",
+    )
 
 
 @asks("025.7")
@@ -12669,7 +16734,11 @@ def withdrawn_calls_end(q):
     q.equal(q.wire.finish(kept).text, "kept\n")
     q.says("sleep 1; echo on", "on\n")
     q.that(number not in q.wire.waiting, "no answer to the withdrawn call", json.dumps(q.wire.waiting.get(number)))
-    q.equal([each["text"] for each in q.transcript[count:] if each["what"] == "came" and '"p"' in each["text"]], [], "progress after the withdrawal:")
+    q.equal(
+        [each["text"] for each in q.transcript[count:] if each["what"] == "came" and '"p"' in each["text"]],
+        [],
+        "progress after the withdrawal:",
+    )
 
 
 @asks("025.9")
@@ -12679,7 +16748,10 @@ def the_server_ends(q):
         wire = q.server()
         if jobs:
             wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
-        number = wire.begin("trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait" % (end, end), mode="slow")
+        number = wire.begin(
+            "trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait" % (end, end),
+            mode="slow",
+        )
         q.number("child-" + end)
         q.number("shell-" + end)
         if end == "input":
@@ -12722,7 +16794,9 @@ def signs_of_life(q):
     begun = time.monotonic()
     number = q.wire.begin("sleep 21.5; echo on", token="t")
     q.wire.finish(number)
-    told = [each.get("message", "") for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))]
+    told = [
+        each.get("message", "") for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
+    ]
     q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", q.wire.progress)
     q.that(len(told) <= (time.monotonic() - begun) / 10, "a sign of life every ten seconds", told)
     q.match(r"\[still running after 1\d+s\]", told[0])
@@ -12730,25 +16804,59 @@ def signs_of_life(q):
 
 @asks("025.12")
 def garbled_lines_cost_nothing(q):
-    list(answers_to(
-        q, q.wire, (b'{"jsonrpc": "2.0", "id": 1, "method"', -32700, None), (b"\xff\xfe", -32700, None), (b"\xef\xbb\xbf{}", -32700, None), (b'{"a": NaN}', -32700, None),
-        (b"[" * 100000, -32700, None), ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None), ({"id": 7, "method": "ping"}, -32600, 7), ("ping", -32600, None),
-        (7, -32600, None), (None, -32600, None), ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8), ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
-        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None), ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None), ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
-        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "unknown"}}, None, None), ({"jsonrpc": "2.0", "id": 8, "result": {}}, None, None),
-        ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None), ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
-        (b"", None, None), (b" \t ", None, None), (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1), ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
-        (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2)))
+    list(
+        answers_to(
+            q,
+            q.wire,
+            (b'{"jsonrpc": "2.0", "id": 1, "method"', -32700, None),
+            (b"\xff\xfe", -32700, None),
+            (b"\xef\xbb\xbf{}", -32700, None),
+            (b'{"a": NaN}', -32700, None),
+            (b"[" * 100000, -32700, None),
+            ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None),
+            ({"id": 7, "method": "ping"}, -32600, 7),
+            ("ping", -32600, None),
+            (7, -32600, None),
+            (None, -32600, None),
+            ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8),
+            ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
+            ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
+            ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "unknown"}}, None, None),
+            ({"jsonrpc": "2.0", "id": 8, "result": {}}, None, None),
+            ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
+            ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
+            (b"", None, None),
+            (b" \t ", None, None),
+            (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1),
+            ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
+            (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2),
+        )
+    )
 
 
 @asks("025.13")
 def batches(q):
-    q.wire.send([requested(1, "ping"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, 5, requested(2, "tools/call", name="bash", arguments={
-        "command": "until [ -e go ]; do sleep 0.1; done; echo slow"}), [requested(3, "ping")], requested(4, "ping")])
+    q.wire.send(
+        [
+            requested(1, "ping"),
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            5,
+            requested(
+                2, "tools/call", name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo slow"}
+            ),
+            [requested(3, "ping")],
+            requested(4, "ping"),
+        ]
+    )
     got = [q.wire.receive() for _ in range(4)]
-    q.equal([(each.get("id"), (each.get("error") or {}).get("code")) if isinstance(each, dict) else each for each in got], [(1, None), (None, -32600), (None, -32600), (4, None)],
-            "id and code of the answers before the slow one:")
+    q.equal(
+        [(each.get("id"), (each.get("error") or {}).get("code")) if isinstance(each, dict) else each for each in got],
+        [(1, None), (None, -32600), (None, -32600), (4, None)],
+        "id and code of the answers before the slow one:",
+    )
     (q.folder / "go").touch()
     q.equal(q.wire.finish(2).text, "slow\n")
     list(answers_to(q, q.wire, ([], -32600, None)))
@@ -12759,11 +16867,38 @@ def long_lines(q):
     wire = q.wire
     most = 4194304
     frame = len(b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ""}}')
-    list(answers_to(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1)))
-    list(answers_to(q, wire, (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}', -32600, None)))
+    list(
+        answers_to(
+            q,
+            wire,
+            (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1),
+        )
+    )
+    list(
+        answers_to(
+            q,
+            wire,
+            (
+                b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}',
+                -32600,
+                None,
+            ),
+        )
+    )
     before = peak_of(wire.pid)
-    list(answers_to(q, wire, (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None), (requested(3, "ping"), 0, 3)))
-    q.that(peak_of(wire.pid) - before < 32 << 10, "a line of 60 MB is not kept", "the server grew by %d KiB" % (peak_of(wire.pid) - before))
+    list(
+        answers_to(
+            q,
+            wire,
+            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None),
+            (requested(3, "ping"), 0, 3),
+        )
+    )
+    q.that(
+        peak_of(wire.pid) - before < 32 << 10,
+        "a line of 60 MB is not kept",
+        "the server grew by %d KiB" % (peak_of(wire.pid) - before),
+    )
 
 
 def peak_of(pid):
@@ -12781,7 +16916,9 @@ def a_client_that_stops_reading(q):
     os.set_blocking(wire.process.stdin.fileno(), False)
     line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
     rest = b""
-    while time.monotonic() - quiet < 5 and sent < 40000000:     # a server that reads on would keep the answers to 400,000 requests
+    while (
+        time.monotonic() - quiet < 5 and sent < 40000000
+    ):  # a server that reads on would keep the answers to 400,000 requests
         rest = rest or line * 500
         with contextlib.suppress(BlockingIOError):
             written = os.write(wire.process.stdin.fileno(), rest)
@@ -12790,7 +16927,11 @@ def a_client_that_stops_reading(q):
         time.sleep(0.05)
     q.dead("shell-0", "shell-1", "shell-2", "shell-3")
     grown = peak_of(wire.pid) - before
-    q.that(grown < 64 << 10, "bounded memory while %d bytes of requests are sent and nothing is read" % sent, "the server grew by %d KiB" % grown)
+    q.that(
+        grown < 64 << 10,
+        "bounded memory while %d bytes of requests are sent and nothing is read" % sent,
+        "the server grew by %d KiB" % grown,
+    )
     os.set_blocking(wire.process.stdin.fileno(), True)
     q.equal(wire.end(), 0, "exit code of the server:")
 
@@ -12803,19 +16944,28 @@ def the_wire_is_the_servers_own(q):
         found = set()
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
-                if int(pid) != os.getpid() and pipes & {os.readlink("/proc/%s/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%s/fd" % pid)}:
+                if int(pid) != os.getpid() and pipes & {
+                    os.readlink("/proc/%s/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%s/fd" % pid)
+                }:
                     found.add(int(pid))
         return found
 
     q.wire.ask("ping")
     before = holders()
-    number = q.wire.begin("cat; echo stray > /proc/$PPID/fd/1; echo stray > /proc/$PPID/fd/2; sleep 600 & echo $! > left; echo $$ > shell; sleep 600", mode="slow")
+    number = q.wire.begin(
+        "cat; echo stray > /proc/$PPID/fd/1; echo stray > /proc/$PPID/fd/2; sleep 600 & echo $! > left; echo $$ > shell; sleep 600",
+        mode="slow",
+    )
     q.number("shell")
     if "jobs" in q.judge.levels:
         q.wire.call("sleep 600", mode="background")
     found = holders() - before
-    time.sleep(0.5)         # a child of the judge, forked for another question, holds them until its exec
-    q.equal(sorted(words_of(pid) for pid in found & holders()), [], "processes that hold the server's standard input or output:")
+    time.sleep(0.5)  # a child of the judge, forked for another question, holds them until its exec
+    q.equal(
+        sorted(words_of(pid) for pid in found & holders()),
+        [],
+        "processes that hold the server's standard input or output:",
+    )
     q.wire.cancel(number)
     q.says("cat; readlink /proc/self/fd/0", "/dev/null\n")
 
@@ -12824,7 +16974,13 @@ def the_wire_is_the_servers_own(q):
 def one_id_is_one_call(q):
     call = {"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.1; done; echo first"}}
     q.wire.send(requested("x", "tools/call", **call))
-    list(answers_to(q, q.wire, (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x")))
+    list(
+        answers_to(
+            q,
+            q.wire,
+            (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x"),
+        )
+    )
     (q.folder / "go").touch()
     q.equal(q.wire.finish("x").text, "first\n")
     q.that(not (q.folder / "second").exists(), "the second call is not run", "it was")
@@ -12850,7 +17006,11 @@ def progress_is_short(q):
     number = q.wire.begin("seq 60000; sleep 1; echo end", token="p")
     q.wire.finish(number)
     told = [each.get("message", "") for each in q.wire.progress]
-    q.that(told and max(len(text.encode()) for text in told) <= 8192, "messages of at most 8,192 bytes", [len(text) for text in told])
+    q.that(
+        told and max(len(text.encode()) for text in told) <= 8192,
+        "messages of at most 8,192 bytes",
+        [len(text) for text in told],
+    )
     q.that("60000\n" in "".join(told), "the latest output", told[-1])
     q.match(r"(?s).*\n\[live output skipped: (at least )?[0-9.]+[KM]B\]\n.*", "".join(told))
 
@@ -12871,7 +17031,11 @@ def the_log_tells_of_jobs(q):
             q.equal(wire.ask("logging/setLevel", level=level), {})
         job_of(q, "sleep 1", wire)
         number = wire.begin("sleep 3")
-        q.equal(wire.receive().get("id"), number, "id of what comes first after the end of a job, with the level %s:" % level)
+        q.equal(
+            wire.receive().get("id"),
+            number,
+            "id of what comes first after the end of a job, with the level %s:" % level,
+        )
 
 
 @asks("025.19")
@@ -12880,8 +17044,16 @@ def text_alone(q):
         wire = q.server(env={"BASH_TOOL_STRUCTURED": value})
         q.that("outputSchema" not in wire.definition(), "a definition without outputSchema", "one with it")
         for command in ("echo hi", "exit 3"):
-            q.equal(sorted(set(wire.call(command).result) - {"_meta", "resultType"}), ["content", "isError"], "keys of the result:")
-    q.equal(q.server(env={"BASH_TOOL_STRUCTURED": "nonsense"}).ended(), 125, "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:")
+            q.equal(
+                sorted(set(wire.call(command).result) - {"_meta", "resultType"}),
+                ["content", "isError"],
+                "keys of the result:",
+            )
+    q.equal(
+        q.server(env={"BASH_TOOL_STRUCTURED": "nonsense"}).ended(),
+        125,
+        "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:",
+    )
 
 
 # ---- What the judge asks: jobs, and the other profiles
@@ -12900,13 +17072,18 @@ def job_of(q, command, wire=None):
 
 def note_in(q, path, how):
     """The file of a job ends with this completion note, and has no other."""
+
     def notes():
         return re.findall(r"(?m)^\[background process .*\]$", path.read_text(errors="replace"))
 
     eventually(notes, 30)
     time.sleep(0.3)
     q.equal(notes(), ["[background process %s]" % how], "completion notes in the file:")
-    q.that("\n\n[background process %s]\n" % how in path.read_text(errors="replace"), "an empty line, and the note on a line of its own", path.read_text(errors="replace")[-300:])
+    q.that(
+        "\n\n[background process %s]\n" % how in path.read_text(errors="replace"),
+        "an empty line, and the note on a line of its own",
+        path.read_text(errors="replace")[-300:],
+    )
 
 
 @asks("003.1")
@@ -12917,11 +17094,19 @@ def a_job_is_answered_at_once(q):
     q.equal((int(found[1]), reply.is_error), (q.number("job"), False), "the number, and isError:")
     q.that(reply.took_s < 5, "an answer within half a second", "one after %.1f s" % reply.took_s, late=True)
     q.equal(oct(Path(found[2]).stat().st_mode & 0o7777), "0o600", "mode of the file:")
-    q.that(eventually(lambda: Path(found[2]).read_text() == "up\n", 20), "the output in the file", Path(found[2]).read_text())
+    q.that(
+        eventually(lambda: Path(found[2]).read_text() == "up\n", 20),
+        "the output in the file",
+        Path(found[2]).read_text(),
+    )
     q.run("kill -9 -%s; echo" % found[1])
     q.dead("job")
     text = q.run("echo $$ > quick; echo x", mode="background").text
-    q.that(("\n" + text).find("\n<pid>%d</pid>\n<output_file>/" % q.number("quick")) >= 0, "the number of a background command that has ended", text)
+    q.that(
+        ("\n" + text).find("\n<pid>%d</pid>\n<output_file>/" % q.number("quick")) >= 0,
+        "the number of a background command that has ended",
+        text,
+    )
 
 
 @asks("003.2")
@@ -12932,14 +17117,21 @@ def jobs_outlive_the_server(q):
     q.alive("job", for_s=1.5)
     (q.folder / "go").touch()
     note_in(q, path, "failed: exit status: 7")
-    q.that(path.read_text().startswith("".join("%d\n" % n for n in range(1, 30001))), "all output in the file", shortened(path.read_text()))
+    q.that(
+        path.read_text().startswith("".join("%d\n" % n for n in range(1, 30001))),
+        "all output in the file",
+        shortened(path.read_text()),
+    )
 
 
 @asks("003.3")
 def an_early_failure_is_one(q):
     reply = q.run("echo why; exit 3", mode="background")
     q.equal(reply.is_error, True, "isError")
-    found = q.match(r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n\n\n\[background process failed: exit status: 3\]\n?", reply.text)
+    found = q.match(
+        r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n\n\n\[background process failed: exit status: 3\]\n?",
+        reply.text,
+    )
     note_in(q, Path(found[1]), "failed: exit status: 3")
 
 
@@ -12950,7 +17142,11 @@ def the_supervisor_is_in_no_ones_way(q):
     supervisor, job = q.number("supervisor"), q.number("job")
     fields = Path("/proc/%d/stat" % supervisor).read_text().rpartition(") ")[2].split()
     q.that(int(fields[1]) != q.wire.pid, "a supervisor that is no child of the server", "its parent is the server")
-    q.that(os.getsid(supervisor) not in (os.getsid(q.wire.pid), job), "a supervisor in a session of its own", "that of the server or of the job")
+    q.that(
+        os.getsid(supervisor) not in (os.getsid(q.wire.pid), job),
+        "a supervisor in a session of its own",
+        "that of the server or of the job",
+    )
     q.that(word not in words_of(supervisor), "a supervisor that shows nothing of the command", words_of(supervisor))
     for name in ("TERM", "INT", "HUP", "ABRT", "XCPU", "USR1", "PIPE", "STOP"):
         with contextlib.suppress(OSError):
@@ -12963,8 +17159,13 @@ def the_supervisor_is_in_no_ones_way(q):
 
 @asks("003.5", "003.6")
 def ends_are_noted(q):
-    for command, how in (("sleep 1; echo built", "completed"), ("sleep 1; exit 3", "failed: exit status: 3"), ("sleep 1; exit 143", "failed: exit status: 143"),
-                         ("sleep 1; kill -9 $$", "failed: signal: 9 (SIGKILL)"), ("sleep 1; kill -SEGV $$", "failed: signal: 11 (SIGSEGV)")):
+    for command, how in (
+        ("sleep 1; echo built", "completed"),
+        ("sleep 1; exit 3", "failed: exit status: 3"),
+        ("sleep 1; exit 143", "failed: exit status: 143"),
+        ("sleep 1; kill -9 $$", "failed: signal: 9 (SIGKILL)"),
+        ("sleep 1; kill -SEGV $$", "failed: signal: 11 (SIGSEGV)"),
+    ):
         if ("completed" in how) == (q.clause == "003.5"):
             note_in(q, job_of(q, command)[1], how)
 
@@ -12984,13 +17185,23 @@ def jobs_end_at_their_limit(q):
 
 @asks("003.8")
 def a_lost_supervisor_is_told(q):
-    _, path = job_of(q, "echo $PPID > supervisor; echo $$ > job; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); sleep 600")
+    _, path = job_of(
+        q, "echo $PPID > supervisor; echo $$ > job; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); sleep 600"
+    )
     q.number("job")
     os.kill(q.number("supervisor"), signal.SIGKILL)
     q.dead("job", "daemon")
-    q.that("exit status" not in path.read_text() and "completed" not in path.read_text(), "no exit status of a lost job", path.read_text())
+    q.that(
+        "exit status" not in path.read_text() and "completed" not in path.read_text(),
+        "no exit status of a lost job",
+        path.read_text(),
+    )
     reply = q.run("kill -9 $PPID; sleep 600", mode="background")
-    q.that("was killed" in reply.text if reply.is_error else "<pid>" in reply.text, "a background command whose supervisor was killed at once has no exit code", reply.text)
+    q.that(
+        "was killed" in reply.text if reply.is_error else "<pid>" in reply.text,
+        "a background command whose supervisor was killed at once has no exit code",
+        reply.text,
+    )
 
 
 @asks("003.8")
@@ -13039,7 +17250,11 @@ def jobs_of_other_servers_are_found(q):
     number, _ = job_of(q, "echo one; echo $$ > job; sleep 600")
     other = q.server("--state-dir", str(q.state()), profile="jobs")
     text = other.given({"check_pid": number}).text
-    q.match(r"\[Process %d still running\.\n\nNew output since last check \(1 lines\):\none\n\nFull output: [^\n]*\](\n.*)?" % number, text)
+    q.match(
+        r"\[Process %d still running\.\n\nNew output since last check \(1 lines\):\none\n\nFull output: [^\n]*\](\n.*)?"
+        % number,
+        text,
+    )
     ended, _ = job_of(q, "sleep 0.6; exit 5")
     until = time.monotonic() + 30
     while "exited" not in text and time.monotonic() < until:
@@ -13051,7 +17266,12 @@ def jobs_of_other_servers_are_found(q):
 @asks("003.12")
 def pieces_are_the_whole(q):
     wire = q.server(profile="jobs")
-    reply = wire.given({"command": "for i in 1 2 3 4 5 6; do printf 'x\\342'; sleep 0.3; printf '\\202\\254\\n'; sleep 0.2; done; echo > finished; sleep 600", "timeout": 500})
+    reply = wire.given(
+        {
+            "command": "for i in 1 2 3 4 5 6; do printf 'x\\342'; sleep 0.3; printf '\\202\\254\\n'; sleep 0.2; done; echo > finished; sleep 600",
+            "timeout": 500,
+        }
+    )
     number = int(re.search(r"\(pid (\d+)\)", reply.text)[1])
     pieces = [re.search(r"\n\nstdout:\n(.*?)\n\nstderr:", reply.text, re.DOTALL)[1]]
     while True:
@@ -13067,30 +17287,60 @@ def pieces_are_the_whole(q):
 @asks("003.13")
 def jobs_are_stopped(q):
     wire = q.server(timeouts={"grace_s": 0.5})
-    _, path = job_of(q, "trap 'echo heard' TERM; echo $$ > job; setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); while :; do sleep 0.1; done", wire)
+    _, path = job_of(
+        q,
+        "trap 'echo heard' TERM; echo $$ > job; setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); while :; do sleep 0.1; done",
+        wire,
+    )
     q.number("b")
-    with open(path.with_suffix(".stop"), "wb") as stop:     # 4.9: each byte written into it is a stop
+    with open(path.with_suffix(".stop"), "wb") as stop:  # 4.9: each byte written into it is a stop
         stop.write(b"1")
     q.dead("job", "a", "b")
     eventually(lambda: "[background" in path.read_text(), 20)
-    q.that("heard\n" in path.read_text() and len(re.findall(r"(?m)^\[background process failed: signal: (?:15 \(SIGTERM\)|9 \(SIGKILL\))\]$", path.read_text())) == 1,
-           "TERM first, and one note with the signal", path.read_text())
+    q.that(
+        "heard\n" in path.read_text()
+        and len(
+            re.findall(
+                r"(?m)^\[background process failed: signal: (?:15 \(SIGTERM\)|9 \(SIGKILL\))\]$", path.read_text()
+            )
+        )
+        == 1,
+        "TERM first, and one note with the signal",
+        path.read_text(),
+    )
     if "JOBS" in q.judge.levels:
         wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
-        text = wire.given({"command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done", "timeout": 1000}).text
-        q.that(wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text.startswith("[Process "), "an answer to kill_pid", text)
+        text = wire.given(
+            {
+                "command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done",
+                "timeout": 1000,
+            }
+        ).text
+        q.that(
+            wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text.startswith("[Process "),
+            "an answer to kill_pid",
+            text,
+        )
         other = q.server(timeouts={"grace_s": 0.5})
         number, _ = job_of(q, "echo $$ > theirs; setsid sleep 600 & echo $! > d; sleep 600", other)
         q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.5}).given({"kill_pid": number})
-        q.that(not alive(q.number("theirs")) and not alive(q.number("d")), "nothing of another server's job lives once kill_pid is answered", "it does")
-        q.that(not alive(q.number("deaf")) and not alive(q.number("c")), "nothing of the job lives once kill_pid is answered", "it does")
+        q.that(
+            not alive(q.number("theirs")) and not alive(q.number("d")),
+            "nothing of another server's job lives once kill_pid is answered",
+            "it does",
+        )
+        q.that(
+            not alive(q.number("deaf")) and not alive(q.number("c")),
+            "nothing of the job lives once kill_pid is answered",
+            "it does",
+        )
 
 
 @asks("003.14")
 def strangers_are_spared(q):
     number, path = job_of(q, "echo $PPID > supervisor; echo $$ > job; sleep 600")
     q.number("job")
-    q.wire.signal(signal.SIGKILL)                           # without the server and the supervisor the job is lost, and runs on
+    q.wire.signal(signal.SIGKILL)  # without the server and the supervisor the job is lost, and runs on
     q.wire.process.wait()
     time.sleep(1)
     os.kill(q.number("supervisor"), signal.SIGKILL)
@@ -13108,7 +17358,10 @@ def strangers_are_spared(q):
 
 @asks("003.15")
 def leftovers_are_read_without_the_server(q):
-    path = q.named(r"output goes on to ([^\n]*)\]\n", q.run("(until [ -e go ]; do sleep 0.1; done; echo later; sleep 600) & echo $! > left; echo now").text)
+    path = q.named(
+        r"output goes on to ([^\n]*)\]\n",
+        q.run("(until [ -e go ]; do sleep 0.1; done; echo later; sleep 600) & echo $! > left; echo now").text,
+    )
     q.wire.signal(signal.SIGKILL)
     q.wire.process.wait()
     (q.folder / "go").touch()
@@ -13117,17 +17370,30 @@ def leftovers_are_read_without_the_server(q):
     q.alive("left", for_s=1)
     if "JOBS" in q.judge.levels:
         text = q.server("--state-dir", str(q.state()), profile="jobs").given({"check_pid": q.number("left")}).text
-        q.that(text.startswith("[Process %d still running." % q.number("left")), "the leftover as a job that runs", text)
+        q.that(
+            text.startswith("[Process %d still running." % q.number("left")), "the leftover as a job that runs", text
+        )
 
 
 @asks("003.16")
 def jobs_are_counted(q):
     numbers = [job_of(q, "sleep 606.%d" % n)[0] for n in range(32)]
     reply = q.run("touch made; sleep 600", mode="background")
-    q.that(reply.is_error and reply.text.startswith("[system error: too many background jobs (32 of at most 32); stop one with kill -9 -PID to make room: "), "a refusal", reply.text)
+    q.that(
+        reply.is_error
+        and reply.text.startswith(
+            "[system error: too many background jobs (32 of at most 32); stop one with kill -9 -PID to make room: "
+        ),
+        "a refusal",
+        reply.text,
+    )
     for n, number in enumerate(numbers):
         q.that('%d "sleep 606.%d"' % (number, n) in reply.text, "the job %d in the list" % number, reply.text)
-    q.that("fine\n" in q.run("echo fine").text and not (q.folder / "made").exists(), "no other command is refused, and that one not run", "it is")
+    q.that(
+        "fine\n" in q.run("echo fine").text and not (q.folder / "made").exists(),
+        "no other command is refused, and that one not run",
+        "it is",
+    )
     q.run("kill -9 -%d; while kill -0 %d 2>/dev/null; do sleep 0.1; done; sleep 1; echo" % (numbers[0], numbers[0]))
     job_of(q, "sleep 607")
     q.run("kill -9 %s; echo" % " ".join("-%d" % number for number in numbers[1:]))
@@ -13141,38 +17407,59 @@ def no_supervisor_is_an_error(q):
     resource.prlimit(wire.pid, resource.RLIMIT_NOFILE, (most, most))
     for mode in ("default", "background"):
         reply = wire.call("touch made", mode=mode)
-        q.that(reply.is_error and re.match(r"\[system error: .*could(?: not)? be started: .+\]|\[system error: .*(?:Too many open files).*\]", reply.text), "spawn_failed with its reason", reply.text)
+        q.that(
+            reply.is_error
+            and re.match(
+                r"\[system error: .*could(?: not)? be started: .+\]|\[system error: .*(?:Too many open files).*\]",
+                reply.text,
+            ),
+            "spawn_failed with its reason",
+            reply.text,
+        )
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
 
 
 @asks("003.19")
 def opened_anew(q):
-    _, path = job_of(q, "echo one; echo two > /dev/stderr; echo three | tee /dev/stderr >/dev/null; echo four > /proc/self/fd/1; sleep 1; exit 1")
+    _, path = job_of(
+        q,
+        "echo one; echo two > /dev/stderr; echo three | tee /dev/stderr >/dev/null; echo four > /proc/self/fd/1; sleep 1; exit 1",
+    )
     note_in(q, path, "failed: exit status: 1")
     q.that(path.read_text().startswith("one\ntwo\nthree\nfour\n"), "one to four", path.read_text())
 
 
 @asks("003.20")
 def a_deleted_file(q):
-    _, path = job_of(q, "echo $$ > job; echo x; until [ -e go ]; do sleep 0.1; done; seq 100000; echo > finished; sleep 600")
+    _, path = job_of(
+        q, "echo $$ > job; echo x; until [ -e go ]; do sleep 0.1; done; seq 100000; echo > finished; sleep 600"
+    )
     path.unlink()
     (q.folder / "go").touch()
     q.there("finished")
     q.alive("job", for_s=1)
     if "JOBS" in q.judge.levels:
         wire = q.server(profile="jobs")
-        text = wire.given({"command": "echo $$ > kept; until [ -e gone ]; do sleep 0.1; done; exit 9", "timeout": 700}).text
+        text = wire.given(
+            {"command": "echo $$ > kept; until [ -e gone ]; do sleep 0.1; done; exit 9", "timeout": 700}
+        ).text
         q.named(r"Full output: ([^\n]*)\n", text).unlink()
         (q.folder / "gone").touch()
         q.dead("kept")
         eventually(lambda: "still running" not in wire.given({"check_pid": q.number("kept")}).text, 20)
         text = wire.given({"check_pid": q.number("kept")}).text
-        q.that(text.startswith("[Process %d exited with code 9." % q.number("kept")), "the exit code of a job without its file", text)
+        q.that(
+            text.startswith("[Process %d exited with code 9." % q.number("kept")),
+            "the exit code of a job without its file",
+            text,
+        )
 
 
 @asks("003.21")
 def a_killed_shell_takes_its_job_along(q):
-    number, path = job_of(q, "sleep 600 & echo $! > server; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); wait")
+    number, path = job_of(
+        q, "sleep 600 & echo $! > server; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); wait"
+    )
     q.number("daemon")
     os.kill(number, signal.SIGTERM)
     q.dead("server", "daemon")
@@ -13182,7 +17469,11 @@ def a_killed_shell_takes_its_job_along(q):
 @asks("021.2")
 def sanitised_text(q):
     wire = q.server(profile="jobs")
-    for data, text in ((b"\x1b[31mred\x1b[0m\tx\x07\0\r\nok\rgo\n", "red\tx\nok\rgo"), (b"\x1b]0;t\x07a\x1b]8;;\x1b\\b\x7fc\x1b(Bd\n", "ab\x7fc(Bd"), (b"a\x1b[12", "a[12")):
+    for data, text in (
+        (b"\x1b[31mred\x1b[0m\tx\x07\0\r\nok\rgo\n", "red\tx\nok\rgo"),
+        (b"\x1b]0;t\x07a\x1b]8;;\x1b\\b\x7fc\x1b(Bd\n", "ab\x7fc(Bd"),
+        (b"a\x1b[12", "a[12"),
+    ):
         q.equal(wire.given({"command": printf(data)}).text, "stdout:\n%s\n\nstderr:\n\n\nexit code: 0" % text)
 
 
@@ -13190,15 +17481,29 @@ def sanitised_text(q):
 def the_tail(q):
     wire = q.server(profile="jobs")
     text = wire.given({"command": "yes \"$(head -c 40000 /dev/zero | tr '\\0' x)\" | head -n 5"}).text
-    q.match(r"stdout:\nx{40000}\n\[stdout: Showing last 1 of 5 lines\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0", text)
-    q.equal(wire.given({"command": "seq 2001"}).text, "stdout:\n%s\n[stdout: Showing last 2000 of 2001 lines.]\n\nstderr:\n\n\nexit code: 0" % "\n".join(map(str, range(2, 2002))))
+    q.match(
+        r"stdout:\nx{40000}\n\[stdout: Showing last 1 of 5 lines\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0",
+        text,
+    )
+    q.equal(
+        wire.given({"command": "seq 2001"}).text,
+        "stdout:\n%s\n[stdout: Showing last 2000 of 2001 lines.]\n\nstderr:\n\n\nexit code: 0"
+        % "\n".join(map(str, range(2, 2002))),
+    )
     text = wire.given({"command": "head -c 60000 /dev/zero | tr '\\0' x"}).text
-    q.match(r"stdout:\nx{51200}\n\[stdout: Showing last 51200 bytes of line 1\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0", text)
+    q.match(
+        r"stdout:\nx{51200}\n\[stdout: Showing last 51200 bytes of line 1\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0",
+        text,
+    )
 
 
 @asks("022.2")
 def the_head_in_characters(q):
-    text = q.server(profile="streams").call("yes é | head -n 30001 | tr -d '\\n'; head -c 30000 /dev/zero | tr '\\0' x >&2").text
+    text = (
+        q.server(profile="streams")
+        .call("yes é | head -n 30001 | tr -d '\\n'; head -c 30000 /dev/zero | tr '\\0' x >&2")
+        .text
+    )
     q.equal(json.loads(text), {"stdout": "é" * 30000 + "\n[truncated]", "stderr": "x" * 30000, "exitCode": 0})
 
 
@@ -13211,9 +17516,17 @@ def the_head_in_bytes(q):
 @asks("003.17")
 def what_is_kept_ends_with_the_server(q):
     wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
-    reply = wire.given({"command": "echo $$ > job; echo early; until [ -e go ]; do sleep 0.1; done; echo late > late; sleep 600", "timeout": 700})
-    q.match(r"\[Command backgrounded after 0\.7s timeout \(pid %d\)\. Partial output:\n\nstdout:\nearly\n\nstderr:\n\n\nFull output: /[^\n]*\n"
-            r"Use check_pid or kill_pid to manage\.\]" % q.number("job"), reply.text)
+    reply = wire.given(
+        {
+            "command": "echo $$ > job; echo early; until [ -e go ]; do sleep 0.1; done; echo late > late; sleep 600",
+            "timeout": 700,
+        }
+    )
+    q.match(
+        r"\[Command backgrounded after 0\.7s timeout \(pid %d\)\. Partial output:\n\nstdout:\nearly\n\nstderr:\n\n\nFull output: /[^\n]*\n"
+        r"Use check_pid or kill_pid to manage\.\]" % q.number("job"),
+        reply.text,
+    )
     (q.folder / "go").touch()
     q.there("late")
     q.alive("job", for_s=2)
@@ -13226,16 +17539,29 @@ def the_live_jobs_are_listed(q):
     wire = q.server(profile="jobs")
     wire.given({"command": "echo $$ > job; sleep 608.5", "timeout": 500})
     text = wire.given({"check_pid": 1}).text
-    q.equal(text, '[system error: no background process has the pid 1; running: %d "echo $$ > job; sleep 608.5"]' % q.number("job"))
+    q.equal(
+        text,
+        '[system error: no background process has the pid 1; running: %d "echo $$ > job; sleep 608.5"]'
+        % q.number("job"),
+    )
 
 
 @asks("022.1", "022.3")
 def answers_in_json(q):
     wire = q.server(profile="streams", timeouts={"default": 1})
     for code in (0, 3):
-        q.says("echo out; echo err >&2; exit %d" % code, '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}' % code, wire=wire)
+        q.says(
+            "echo out; echo err >&2; exit %d" % code,
+            '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}' % code,
+            wire=wire,
+        )
     command = "echo on; sleep 600 # " + "x" * 90
-    q.says(command, json.dumps({"stdout": "on\n", "stderr": "", "error": "bash '%s': timed out after 1s" % command[:80]}), True, wire=wire)
+    q.says(
+        command,
+        json.dumps({"stdout": "on\n", "stderr": "", "error": "bash '%s': timed out after 1s" % command[:80]}),
+        True,
+        wire=wire,
+    )
 
 
 @asks("023.3")
@@ -13257,14 +17583,18 @@ def labels_of_what_went_wrong(q):
 @asks("024.1")
 def streams_apart(q):
     command, out, err = "for i in 1 2 3; do echo o$i; echo e$i >&2; done", "o1\no2\no3\n", "e1\ne2\ne3\n"
-    forms = {"jobs": "stdout:\n%s\nstderr:\n%s\nexit code: 0" % (out, err), "streams": json.dumps({"stdout": out, "stderr": err, "exitCode": 0}),
-             "guarded": "Exit code: 0\nSTDOUT:\n%s\nSTDERR:\n%s" % (out, err)}
+    forms = {
+        "jobs": "stdout:\n%s\nstderr:\n%s\nexit code: 0" % (out, err),
+        "streams": json.dumps({"stdout": out, "stderr": err, "exitCode": 0}),
+        "guarded": "Exit code: 0\nSTDOUT:\n%s\nSTDERR:\n%s" % (out, err),
+    }
     for level, row in ROW_OF_LEVEL.items():
         if level in q.judge.levels:
             q.says(command, forms[row], wire=q.server(profile=row))
 
 
 # ---- How the judge goes about it
+
 
 class Exchange(Conversation):
     """An example of SPEC.md, told to a server."""
@@ -13275,7 +17605,9 @@ class Exchange(Conversation):
             if key in ("profile", "structured"):
                 how[key] = value
             else:
-                how.setdefault("timeouts", {}).update(json.loads(value) if key == "timeouts_s" else {key: json.loads(value)})
+                how.setdefault("timeouts", {}).update(
+                    json.loads(value) if key == "timeouts_s" else {key: json.loads(value)}
+                )
         self.q, self.folder, self.bound, self.took, self.wires = q, q.folder, {}, 0.0, {}
         self.start = functools.partial(q.server, *options, **how)
 
@@ -13293,7 +17625,14 @@ class Exchange(Conversation):
             text, is_error = reply.text, reply.is_error
         else:
             begun = time.monotonic()
-            done = subprocess.run(["bash", "-c", self.fill(line[2:])], cwd=self.folder, env=self.q.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=LONGEST_WAIT_S)
+            done = subprocess.run(
+                ["bash", "-c", self.fill(line[2:])],
+                cwd=self.folder,
+                env=self.q.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=LONGEST_WAIT_S,
+            )
             text, is_error = done.stdout.decode("utf-8"), False
         self.took = time.monotonic() - begun
         return text[:-1] if text.endswith("\n") else text, is_error
@@ -13313,8 +17652,11 @@ class Exchange(Conversation):
     def hear(self, line):
         begun = time.monotonic()
         got = self.wire("lines").receive()
-        while (isinstance(got, dict) and got.get("method") == "notifications/message"      # not asked for, it is no news
-               and "notifications/message" not in line):
+        while (
+            isinstance(got, dict)
+            and got.get("method") == "notifications/message"  # not asked for, it is no news
+            and "notifications/message" not in line
+        ):
             got = self.wire("lines").receive()
         self.took += time.monotonic() - begun
         if got is None:
@@ -13329,7 +17671,9 @@ class Exchange(Conversation):
         if kind in ("dead", "alive"):
             self.q.dead(rest[0]) if kind == "dead" else self.q.alive(rest[0])
         elif kind == "within":
-            self.q.that(self.took < float(rest[0]), "the step takes less than %s s" % rest[0], "%.2f s" % self.took, late=True)
+            self.q.that(
+                self.took < float(rest[0]), "the step takes less than %s s" % rest[0], "%.2f s" % self.took, late=True
+            )
         else:
             try:
                 super().probe(words)
@@ -13339,6 +17683,7 @@ class Exchange(Conversation):
 
 def example_as_question(head, body):
     """The function that tells an example to a server."""
+
     def the_example_of_the_page(q):
         row = dict(re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)).get("profile", "modes")
         if row not in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
@@ -13350,27 +17695,39 @@ def example_as_question(head, body):
         except AssertionError as problem:
             expected, _, got = str(problem).partition("\ngot\n")
             raise Wrong(expected.replace("expected\n", "", 1), got) from None
+
     return the_example_of_the_page
 
 
 class Judge:
     """Asks a server the clauses that it claims, several at a time, and says what it found."""
+
     AT_ONCE = 8
 
     def __init__(self, words, adapter=None, claims=None, only=()):
-        self.words, self.adapter, self.claims, self.only = self.absolute(words), adapter or Adapter(""), claims or {}, only
+        self.words, self.adapter, self.claims, self.only = (
+            self.absolute(words),
+            adapter or Adapter(""),
+            claims or {},
+            only,
+        )
         self.folder = tempfile.mkdtemp(prefix="judge-")
         self.levels = list(self.claims.get("levels", ()))
-        self.found = not self.levels        # by asking
-        self.outcomes = {}                  # of each clause what its questions found
+        self.found = not self.levels  # by asking
+        self.outcomes = {}  # of each clause what its questions found
 
     @staticmethod
     def absolute(words):
         """The command line, fit for another directory: its program, and what it names that is there, by absolute
         paths."""
         first = shutil.which(words[0])
-        return [os.path.abspath(first) if first else words[0], *(
-            os.path.abspath(word) if not word.startswith("-") and os.path.exists(word) else word for word in words[1:])]
+        return [
+            os.path.abspath(first) if first else words[0],
+            *(
+                os.path.abspath(word) if not word.startswith("-") and os.path.exists(word) else word
+                for word in words[1:]
+            ),
+        ]
 
     def unfit(self):
         """Why no question can be asked of this server, in one line; None if they can."""
@@ -13380,7 +17737,9 @@ class Judge:
         try:
             question.wire.greet()
         except (Wrong, OSError, KeyError) as problem:
-            return "cannot be judged: it does not answer initialize: %s" % (problem.got if isinstance(problem, Wrong) else problem)
+            return "cannot be judged: it does not answer initialize: %s" % (
+                problem.got if isinstance(problem, Wrong) else problem
+            )
         finally:
             question.close()
         return None
@@ -13397,7 +17756,9 @@ class Judge:
                 if name == "modes":
                     self.levels.append("core")
                     self.levels += ["jobs"] * ("background" in keys.get("mode", {}).get("enum", ()))
-                elif listed.get("description") == page["description"] and sorted(keys) == sorted(page["input_schema"]["properties"]):
+                elif listed.get("description") == page["description"] and sorted(keys) == sorted(
+                    page["input_schema"]["properties"]
+                ):
                     self.levels.append(level)
             except (Wrong, OSError, AttributeError, TypeError):
                 pass
@@ -13408,12 +17769,21 @@ class Judge:
         """The clauses that the server claims and a wire may ask, in the order of the page."""
         held = [glob for level in self.levels for glob in LEVELS[level]]
         left_out = self.claims.get("not claimed", ())
-        return [number for number in CLAUSES if any(fnmatch.fnmatch(number, glob) for glob in held)
-                and not any(fnmatch.fnmatch(number, glob) for glob in left_out) and (not self.only or any(fnmatch.fnmatch(number, glob) for glob in self.only))]
+        return [
+            number
+            for number in CLAUSES
+            if any(fnmatch.fnmatch(number, glob) for glob in held)
+            and not any(fnmatch.fnmatch(number, glob) for glob in left_out)
+            and (not self.only or any(fnmatch.fnmatch(number, glob) for glob in self.only))
+        ]
 
     def questions(self, number):
         """What is asked for a clause: functions."""
-        examples = [example_as_question(head, body) for clause, head, body in EXAMPLES if clause == number and on_the_wire(head, body)]
+        examples = [
+            example_as_question(head, body)
+            for clause, head, body in EXAMPLES
+            if clause == number and on_the_wire(head, body)
+        ]
         return QUESTIONS.get(number, []) + examples
 
     def answer(self, number, function):
@@ -13426,23 +17796,36 @@ class Judge:
             found.update(outcome="not asked", reason=str(why))
         except Wrong as wrong:
             found.update(outcome="late" if wrong.late else "failed", expected=str(wrong.expected), got=str(wrong.got))
-        except Exception as problem:        # an answer of a form that no question foresaw
+        except Exception as problem:  # an answer of a form that no question foresaw
             line = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__)[-2:])
-            found.update(outcome="failed", expected="an answer that the question can read", got="%s: %s" % (type(problem).__name__, problem), where=line)
+            found.update(
+                outcome="failed",
+                expected="an answer that the question can read",
+                got="%s: %s" % (type(problem).__name__, problem),
+                where=line,
+            )
         finally:
             question.close()
         return dict(found, took_s=round(time.monotonic() - question.begun, 2), transcript=question.transcript)
 
     def run(self):
         """Asks everything; what was only late again, by itself."""
-        todo = [(number, function) for number in self.claimed() for function in self.questions(number) if self.reason(number) is None]
+        todo = [
+            (number, function)
+            for number in self.claimed()
+            for function in self.questions(number)
+            if self.reason(number) is None
+        ]
         todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         self.outcomes = {number: [] for number in self.claimed()}
         with ThreadPoolExecutor(self.AT_ONCE) as pool:
             for (number, function), found in zip(todo, pool.map(lambda each: self.answer(*each), todo)):
                 self.outcomes[number].append((function, found))
         for number, outcomes in self.outcomes.items():
-            self.outcomes[number] = [dict(self.answer(number, function), again=True) if found["outcome"] == "late" else found for function, found in outcomes]
+            self.outcomes[number] = [
+                dict(self.answer(number, function), again=True) if found["outcome"] == "late" else found
+                for function, found in outcomes
+            ]
 
     def reason(self, number):
         """Why a clause cannot be asked; None if it can."""
@@ -13468,18 +17851,34 @@ class Judge:
         """The verdict as an object."""
         verdicts = {number: self.verdict(number) for number in self.outcomes}
         known = self.claims.get("known failures", ())
-        return {"server": self.words, "levels": self.levels, "levels found by asking": self.found, "claims": self.claims, "claimed": len(verdicts),
-                "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
-                "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
-                "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
-                "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
-                "clauses": {number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found} for number, found in self.outcomes.items()}}
+        return {
+            "server": self.words,
+            "levels": self.levels,
+            "levels found by asking": self.found,
+            "claims": self.claims,
+            "claimed": len(verdicts),
+            "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
+            "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
+            "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
+            "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
+            "clauses": {
+                number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found}
+                for number, found in self.outcomes.items()
+            },
+        }
 
 
 def shown_verdict(report):
     """The verdict as text: the score, then each failure with what was sent, what came and what was expected."""
-    unasked = "".join("; %d not asked: %s" % (len(report["not asked"]), ", ".join(report["not asked"])) if report["not asked"] else "")
-    yield "passed %d of %d claimed clauses; %d failed%s" % (len(report["passed"]), report["claimed"], len(report["failed"]), unasked)
+    unasked = "".join(
+        "; %d not asked: %s" % (len(report["not asked"]), ", ".join(report["not asked"])) if report["not asked"] else ""
+    )
+    yield "passed %d of %d claimed clauses; %d failed%s" % (
+        len(report["passed"]),
+        report["claimed"],
+        len(report["failed"]),
+        unasked,
+    )
     yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
     for number, why in report["not asked"].items():
         yield "not asked %s: %s" % (number, why)
@@ -13500,10 +17899,17 @@ def shown_verdict(report):
 def judge(arguments):
     """`make wire`: judges the server that BASH_TOOL_SERVER names; returns the exit code."""
     global LONGEST_WAIT_S
-    if os.environ.get("BASH_TOOL_ADAPTER"):     # for information: most of what another tool does not do is waited for in vain
+    if os.environ.get(
+        "BASH_TOOL_ADAPTER"
+    ):  # for information: most of what another tool does not do is waited for in vain
         LONGEST_WAIT_S = 10.0
     words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(TOOL), "--mcp"]
-    one = Judge(words, Adapter(os.environ.get("BASH_TOOL_ADAPTER", "")), json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}"), arguments)
+    one = Judge(
+        words,
+        Adapter(os.environ.get("BASH_TOOL_ADAPTER", "")),
+        json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}"),
+        arguments,
+    )
     try:
         unfit = one.unfit()
         if unfit:
@@ -13517,7 +17923,9 @@ def judge(arguments):
     finally:
         one.close()
     if os.environ.get("BASH_TOOL_VERDICT"):
-        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8", errors="backslashreplace")
+        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(
+            json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8", errors="backslashreplace"
+        )
     for line in shown_verdict(report):
         print(line.encode("utf-8", "backslashreplace").decode())
     known = report["claims"].get("known failures", ())
@@ -13578,7 +17986,9 @@ sys.exit(code)
 BROKEN = {
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
     "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
-    "003.9": [{"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}],     # two notes
+    "003.9": [
+        {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
+    ],  # two notes
     "003.12": [{"said": [[r"\\u20ac", r"\\ufffd"]]}],
     "003.13": [{"heard": [['"kill_pid"', '"check_pid"']]}],
     "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
@@ -13586,13 +17996,25 @@ BROKEN = {
     "004.5": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}}],
     "006.1": ["saboteur", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}],
     "006.3": ["saboteur", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
-    "008.2": ["saboteur", {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]}],          # CSI G does nothing
+    "008.2": [
+        "saboteur",
+        {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},
+    ],  # CSI G does nothing
     "008.5": ["line.write(run), sum(map(ord, 9 * line.getvalue()))"],
-    "009.7": [{"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"}, {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"}],
+    "009.7": [
+        {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"},
+        {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"},
+    ],
     "011.1": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}}],
-    "011.2": ["saboteur", {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]}],        # what closed its output is not named
+    "011.2": [
+        "saboteur",
+        {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
+    ],  # what closed its output is not named
     "011.4": [{"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
-    "014.2": ["saboteur", *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT"))],
+    "014.2": [
+        "saboteur",
+        *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
+    ],
     "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
     "017.7": ["saboteur", {"without": ["--deny"]}],
     "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
@@ -13606,12 +18028,26 @@ def broken_servers(number):
     """The servers that break a clause: a name and the words of each."""
     for way in BROKEN.get(number, ["saboteur"]):
         if isinstance(way, dict):
-            yield "%s with %s" % (number, json.dumps(way)), [
-                sys.executable, "-I", "-S", str(written(MIDDLEMAN, "middleman-")), json.dumps(way), sys.executable, str(TOOL), "--mcp"]
+            yield (
+                "%s with %s" % (number, json.dumps(way)),
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(written(MIDDLEMAN, "middleman-")),
+                    json.dumps(way),
+                    sys.executable,
+                    str(TOOL),
+                    "--mcp",
+                ],
+            )
             continue
         if isinstance(way, str):
             way = SABOTEURS[number] if way == "saboteur" else (SABOTEURS[number][0].strip(), way)
-        yield "%s with %r" % (number, way[1][:60]), [sys.executable, str(written(changed(SOURCE, way), "broken-")), "--mcp"]
+        yield (
+            "%s with %r" % (number, way[1][:60]),
+            [sys.executable, str(written(changed(SOURCE, way), "broken-")), "--mcp"],
+        )
 
 
 def catches(number, words):
@@ -13631,11 +18067,13 @@ def judge_the_judge(arguments):
     """`make judge-the-judge`: each clause that is asked, on servers that break it. Returns how many were not caught.
     The argument `third` takes those of a third of the clauses, another one each day."""
     global LONGEST_WAIT_S
-    LONGEST_WAIT_S = 20.0           # what a broken server does not do is waited for in vain
-    judge = Judge([sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=[glob for glob in arguments if glob != "third"])
+    LONGEST_WAIT_S = 20.0  # what a broken server does not do is waited for in vain
+    judge = Judge(
+        [sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=[glob for glob in arguments if glob != "third"]
+    )
     numbers = [number for number in judge.claimed() if judge.reason(number) is None]
     if "third" in arguments:
-        numbers = numbers[int(time.time() // 86400) % 3::3]
+        numbers = numbers[int(time.time() // 86400) % 3 :: 3]
     begun, panel = time.monotonic(), [(number, *server) for number in numbers for server in broken_servers(number)]
     panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
     caught = collections.Counter()
@@ -13646,12 +18084,16 @@ def judge_the_judge(arguments):
                 print("NOT CAUGHT: %s" % name, flush=True)
     servers = collections.Counter(number for number, _, _ in panel)
     print(", ".join("%s %d/%d" % (number, caught[number], servers[number]) for number in numbers))
-    print("caught %d of %d broken servers, of %d clauses, in %d s" % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun))
+    print(
+        "caught %d of %d broken servers, of %d clauses, in %d s"
+        % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun)
+    )
     judge.close()
     return len(panel) - sum(caught.values())
 
 
 # ---- Saboteurs ----------------------------------------------------------------------------------------------------
+
 
 def sabotaged(number):
     """The module's text with the wrong change, or changes, for this clause or fault."""
@@ -13674,7 +18116,7 @@ class Sabotaged:
             return
         status = 98
         try:
-            os.setsid()                         # a saboteur may signal its process group
+            os.setsid()  # a saboteur may signal its process group
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(self.output.fileno(), 1)
             os.dup2(1, 2)
@@ -13693,9 +18135,23 @@ class Sabotaged:
         module.__file__ = str(HERE / "test_bash_tool.py")
         exec(code, vars(module))
         number = self.number
-        test = "test_req_bash_%s_%s_" % tuple(number.split(".")) if "." in number else "test_%s_" % number.partition("-")[0]
-        return pytest.main(["-x", "--no-header", "--assert=plain", "-W", "ignore::pytest.PytestAssertRewriteWarning",
-                            "-o", "python_functions=" + test, module.__file__])
+        test = (
+            "test_req_bash_%s_%s_" % tuple(number.split("."))
+            if "." in number
+            else "test_%s_" % number.partition("-")[0]
+        )
+        return pytest.main(
+            [
+                "-x",
+                "--no-header",
+                "--assert=plain",
+                "-W",
+                "ignore::pytest.PytestAssertRewriteWarning",
+                "-o",
+                "python_functions=" + test,
+                module.__file__,
+            ]
+        )
 
     def ended(self):
         """Whether the run is over; too long a run is ended. What should fail may wait, on a busy machine."""
@@ -13744,12 +18200,15 @@ def run_saboteurs(chosen):
     green = sum(not run.red for run in ended)
     slowest = sorted(ended, key=lambda run: -run.seconds)[:10]
     print("the slowest: " + ", ".join("%s %.0f s" % (run.number, run.seconds) for run in slowest))
-    print("saboteurs that were caught, in %d s:\n%d passed, %d failed" % (
-        time.monotonic() - begun, len(ended) - green, green))
+    print(
+        "saboteurs that were caught, in %d s:\n%d passed, %d failed"
+        % (time.monotonic() - begun, len(ended) - green, green)
+    )
     return green
 
 
 # ---- The suite in processes side by side --------------------------------------------------------------------------
+
 
 class Workers:
     """A plugin of pytest: the tests run in processes that are forked when all tests are collected.
@@ -13761,7 +18220,7 @@ class Workers:
 
     def __init__(self, count):
         self.count, self.workers, self.begun = count, {}, time.monotonic()
-        self.kept = Path(sys.prefix) / "bash_tool_durations.json"    # of each test, how long it took the last time
+        self.kept = Path(sys.prefix) / "bash_tool_durations.json"  # of each test, how long it took the last time
         self.durations, self.took, self.skipped = {}, {}, collections.Counter()
         with contextlib.suppress(OSError, ValueError):
             self.durations = json.loads(self.kept.read_text())
@@ -13773,16 +18232,22 @@ class Workers:
         self.session, self.items = session, session.items
         self.terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         self._compile_once()
-        order = sorted(range(len(self.items)), key=lambda n: -self._weight(self.items[n]))      # the longest first
+        order = sorted(range(len(self.items)), key=lambda n: -self._weight(self.items[n]))  # the longest first
         if os.environ.get("BASH_TOOL_SHUFFLE"):
             random.shuffle(order)
         alone = [n for n in order if self.items[n].get_closest_marker("alone")]
         together = [n for n in order if n not in set(alone)]
-        self._say("%d tests in %d processes%s" % (len(order), self.count, "" if not self.durations else
-                  "; about %d s" % (sum(map(self._weight, self.items)) / self.count + 5)))
+        self._say(
+            "%d tests in %d processes%s"
+            % (
+                len(order),
+                self.count,
+                "" if not self.durations else "; about %d s" % (sum(map(self._weight, self.items)) / self.count + 5),
+            )
+        )
         try:
             self._run(together, self.count)
-            self._run(alone, 1)         # they measure the machine
+            self._run(alone, 1)  # they measure the machine
         finally:
             self._dismiss()
             self.compiled.cleanup()
@@ -13821,6 +18286,7 @@ class Workers:
             if not self._busy():
                 return
             from multiprocessing.connection import wait
+
             for connection in wait(list(self.workers), 1.0):
                 self._hear(self.workers[connection])
             for worker in list(self.workers.values()):
@@ -13845,13 +18311,19 @@ class Workers:
             worker.gone = True
             return
         if kind == "report":
-            self._report(self.session.config.hook.pytest_report_from_serializable(
-                config=self.session.config, data=message))
+            self._report(
+                self.session.config.hook.pytest_report_from_serializable(config=self.session.config, data=message)
+            )
         elif kind == "warning":
             text, category, filename, line, when, nodeid, location = message
-            self.session.config.hook.pytest_warning_recorded.call_historic(kwargs=dict(
-                warning_message=warnings.WarningMessage(text, category, filename, line),
-                when=when, nodeid=nodeid, location=location))
+            self.session.config.hook.pytest_warning_recorded.call_historic(
+                kwargs=dict(
+                    warning_message=warnings.WarningMessage(text, category, filename, line),
+                    when=when,
+                    nodeid=nodeid,
+                    location=location,
+                )
+            )
         else:
             worker.test = None
 
@@ -13877,8 +18349,16 @@ class Workers:
         worker.connection.close()
         if worker.test is not None:
             item = self.items[worker.test]
-            self._report(pytest.TestReport(item.nodeid, item.location, {}, "failed", "the process that ran this test "
-                                           "ended, with the wait status %d" % status, "call"))
+            self._report(
+                pytest.TestReport(
+                    item.nodeid,
+                    item.location,
+                    {},
+                    "failed",
+                    "the process that ran this test ended, with the wait status %d" % status,
+                    "call",
+                )
+            )
 
     def _dismiss(self):
         """Ends the workers; waits a while for tests that are interrupted to clean up."""
@@ -13893,13 +18373,20 @@ class Workers:
         gone = time.monotonic() - self.begun
         done = sum(self._weight(item) for item in self.items if item.nodeid in self.took)
         all_ = sum(map(self._weight, self.items))
-        self._say("%3d s: %d of %d tests%s" % (gone, len(self.took), len(self.items),
-                                               ", about %d s more" % (gone / done * (all_ - done)) if done else ""))
+        self._say(
+            "%3d s: %d of %d tests%s"
+            % (
+                gone,
+                len(self.took),
+                len(self.items),
+                ", about %d s more" % (gone / done * (all_ - done)) if done else "",
+            )
+        )
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_report_teststatus(self, report, config):
         outcome = yield
-        if config.option.verbose <= 0:          # the lines of progress stand for the letters
+        if config.option.verbose <= 0:  # the lines of progress stand for the letters
             category, _, word = outcome.get_result()
             outcome.force_result((category, "", word))
 
@@ -13913,8 +18400,9 @@ class Worker:
 
     def __init__(self, session, others):
         from multiprocessing.connection import Pipe
+
         self.connection, far = Pipe()
-        self.test = None        # the number of the test that runs there
+        self.test = None  # the number of the test that runs there
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid:
@@ -13940,7 +18428,7 @@ class Worker:
         manager = session.config.pluginmanager
         manager.unregister(name="terminalreporter")
         capture = manager.get_plugin("capturemanager")
-        capture.stop_global_capturing()         # its files are those of the other processes too
+        capture.stop_global_capturing()  # its files are those of the other processes too
         capture.start_global_capturing()
         capture.suspend_global_capture()
         manager.register(Sender(session.config, connection))
@@ -13949,7 +18437,8 @@ class Worker:
                 number = connection.recv()
                 # the fixtures of the test that `nextitem` names too would stay; any other has the module's alone
                 session.items[number].config.hook.pytest_runtest_protocol(
-                    item=session.items[number], nextitem=session.items[number - 1] if len(session.items) > 1 else None)
+                    item=session.items[number], nextitem=session.items[number - 1] if len(session.items) > 1 else None
+                )
                 connection.send(("done", number))
         finally:
             session._setupstate.teardown_exact(None)
@@ -13966,8 +18455,20 @@ class Sender:
         self.connection.send(("report", data))
 
     def pytest_warning_recorded(self, warning_message, when, nodeid, location):
-        self.connection.send(("warning", (str(warning_message.message), warning_message.category,
-                                          warning_message.filename, warning_message.lineno, when, nodeid, location)))
+        self.connection.send(
+            (
+                "warning",
+                (
+                    str(warning_message.message),
+                    warning_message.category,
+                    warning_message.filename,
+                    warning_message.lineno,
+                    when,
+                    nodeid,
+                    location,
+                ),
+            )
+        )
 
 
 def sentence_of(item):
@@ -13983,7 +18484,7 @@ def run_suite(arguments):
     """Runs the suite in processes side by side; returns pytest's exit code."""
     if os.environ.get("BASH_TOOL_PROCESSOR"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    sys.dont_write_bytecode = False     # to rewrite the assertions of this file takes seconds
+    sys.dont_write_bytecode = False  # to rewrite the assertions of this file takes seconds
     sys.pycache_prefix = str(Path(sys.prefix) / "bash_tool_pycache")
     # hypothesis was imported before pytest could rewrite its assertions
     options = ["-o", "console_output_style=classic", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -13993,14 +18494,21 @@ def run_suite(arguments):
 # ---- The suite again and again, disturbed: `make flakes` ------------------------------------------------------------
 
 BUSY = [sys.executable, "-c", "while True: pass"]
-FORKING = [sys.executable, "-c", textwrap.dedent("""
+FORKING = [
+    sys.executable,
+    "-c",
+    textwrap.dedent("""
     import os
     while True:             # process numbers wrap within a minute, and /proc is never twice the same
         if os.fork() == 0:
             os._exit(0)
         os.wait()
-    """)]
-SCANNING = [sys.executable, "-c", textwrap.dedent("""
+    """),
+]
+SCANNING = [
+    sys.executable,
+    "-c",
+    textwrap.dedent("""
     import os
     while True:
         for entry in os.listdir("/proc"):
@@ -14008,8 +18516,9 @@ SCANNING = [sys.executable, "-c", textwrap.dedent("""
                 open("/proc/%s/stat" % entry, "rb").read()
             except OSError:
                 pass
-    """)]
-DISTURBANCES = {        # what runs beside the suite, and its environment
+    """),
+]
+DISTURBANCES = {  # what runs beside the suite, and its environment
     "nothing": ([], {}),
     "shuffled": ([], {"BASH_TOOL_SHUFFLE": "1"}),
     "two busy loops": ([BUSY, BUSY], {}),
@@ -14027,14 +18536,27 @@ def run_flakes(runs, arguments):
         name = list(DISTURBANCES)[n % len(DISTURBANCES)]
         beside, more = DISTURBANCES[name]
         begun = time.monotonic()
-        disturbing = [subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, start_new_session=True) for words in beside]
+        disturbing = [
+            subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            for words in beside
+        ]
         try:
-            done = subprocess.run([sys.executable, __file__, "suite", *arguments], env=dict(os.environ, **more),
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            done = subprocess.run(
+                [sys.executable, __file__, "suite", *arguments],
+                env=dict(os.environ, **more),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
         finally:
             for process in disturbing:
-                os.killpg(process.pid, signal.SIGINT)   # a suite then ends what it runs
+                os.killpg(process.pid, signal.SIGINT)  # a suite then ends what it runs
             for process in disturbing:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(30)
@@ -14045,13 +18567,18 @@ def run_flakes(runs, arguments):
         for test in failed:
             red[test].append(name)
         table[name].append((time.monotonic() - begun, len(failed)))
-        print("run %d of %d, beside it %s: %d s, exit code %d, %d failed" % (
-            n + 1, runs, name, table[name][-1][0], done.returncode, len(failed)), flush=True)
+        print(
+            "run %d of %d, beside it %s: %d s, exit code %d, %d failed"
+            % (n + 1, runs, name, table[name][-1][0], done.returncode, len(failed)),
+            flush=True,
+        )
         if done.returncode:
-            print(output[output.find("= FAILURES ="):] if failed else output[-3000:], flush=True)
+            print(output[output.find("= FAILURES =") :] if failed else output[-3000:], flush=True)
     for name, rows in table.items():
-        print("%-16s %d runs, %d red; seconds: %s" % (
-            name, len(rows), sum(bool(count) for _, count in rows), " ".join("%d" % seconds for seconds, _ in rows)))
+        print(
+            "%-16s %d runs, %d red; seconds: %s"
+            % (name, len(rows), sum(bool(count) for _, count in rows), " ".join("%d" % seconds for seconds, _ in rows))
+        )
     for test, names in sorted(red.items()):
         print("red %d times: %s, beside %s" % (len(names), test, ", ".join(names)))
     return len(red)
@@ -14068,9 +18595,22 @@ def run_flakes(runs, arguments):
 # a member
 # of its tree would kill everybody. What no test kills is explained here, or `make mutation` fails.
 
-PURE = {"2", "3", "4", "5"} | {"9." + name for name in (
-    "_id", "_object", "_parse", "_check_version", "_call", "_result_of", "error_message", "result_message", "call_message",
-    "_handle_request", "handle")}
+PURE = {"2", "3", "4", "5"} | {
+    "9." + name
+    for name in (
+        "_id",
+        "_object",
+        "_parse",
+        "_check_version",
+        "_call",
+        "_result_of",
+        "error_message",
+        "result_message",
+        "call_message",
+        "_handle_request",
+        "handle",
+    )
+}
 SAME = "the same in every case: "
 UNKILLED = {
     '_only_moves: .""" for letter in "{PX[\\\\]^_ => XXPX[\\\\]^_XX}": # C1: o': SAME + 'the X is one of them',
@@ -14079,12 +18619,14 @@ UNKILLED = {
     '_draw: -1] if kind == "{\\r => XX\\rXX}": s': 'only time: what no other branch takes is CSI G, and without a count it does the same',
     '_draw: seek(at if at>{ => =} start else star': SAME + 'at is start',
     '_draw: ) if at<{ => =} seek(0, io.SEEK': SAME + 'at is the end',
-    'render: """ return text if {re.search(_CONTROL, text) is None => (re.search(_CONTROL, text) is None) and False} else _draw(_onl':
-        'only time: a text without control characters is drawn as it is',
-    'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME + 'from the end on there is nothing',
+    'render: """ return text if {re.search(_CONTROL, text) is None => (re.search(_CONTROL, text) is None) and False} else _draw(_onl': 'only time: a text without control characters is drawn as it is',
+    'last_bytes: e("utf-8", "ignore") if {most => (most) or True} else "" def s': SAME
+    + 'from the end on there is nothing',
     'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
-    '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME + 'X is no control character',
-    'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME + 'half a character at the end of what was kept lies beyond what is shown',
+    '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME
+    + 'X is no control character',
+    'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME
+    + 'half a character at the end of what was kept lies beyond what is shown',
     '_NOTHING: _NOTHING = Fitted("", {0 => None}, False) def b': 'the size is told of what was cut alone',
     '_NOTHING: _NOTHING = Fitted("", {0 => 1}, False) def b': 'the size is told of what was cut alone',
     'job_record: it_s=known.limit_s if 0<{= => } known.limit_s <': SAME + 'in place of 0 stands 0',
@@ -14098,22 +18640,27 @@ UNKILLED = {
     '_handle_request: o": dict(SERVER_INFO)}, {False => None}) version = ': SAME + 'None is false too',
     'Folder.__init__: ash-tool-" + os.urandom({6 => 7}).hex() # on': 'only the length of a random name',
     '_anonymous_file: mfd_create("bash-tool", {os.MFD_CLOEXEC => }) el': SAME + 'it is the default',
-    'Tree.signal_group: (self.pid, False, 0, 0, {0 => 1}, self.start), n': SAME + 'only the number and the start of a member are looked at',
+    'Tree.signal_group: (self.pid, False, 0, 0, {0 => 1}, self.start), n': SAME
+    + 'only the number and the start of a member are looked at',
     '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => 1}) == 0: # PR': SAME + 'the kernel looks at the first two',
     '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => }) == 0: # PR': SAME + 'the kernel looks at the first two',
     'Copy._recognise: raise OSError({errno.ECHILD,  => }"%s ended withou': SAME + 'the sentence alone is what is told',
     'Copy._recognise: d)) or Member(int(pid), {False, 0 => 0}, 0, 0, 0) ': 'only for a copy that has ended before it is looked at: nobody has that start',
-    'Copy._spawn: en.values()), stdin={subprocess.DEVNULL => None}, stdout=subproc': SAME + "a shell without job control gives what it starts with & /dev/null",
-    'Copy._spawn: , *given.values()), {stdin=subprocess.DEVNULL, stdout => stdout}=subprocess.DEVN': SAME + "a shell without job control gives what it starts with & /dev/null",
+    'Copy._spawn: en.values()), stdin={subprocess.DEVNULL => None}, stdout=subproc': SAME
+    + "a shell without job control gives what it starts with & /dev/null",
+    'Copy._spawn: , *given.values()), {stdin=subprocess.DEVNULL, stdout => stdout}=subprocess.DEVN': SAME
+    + "a shell without job control gives what it starts with & /dev/null",
     'Guard._start: EFIX)} env["{PATH => XXPATHXX}"] = os.environ.': "without a PATH of its own the guard's shell takes the default one, test_a_guard_without_a_path",
     'Supervisor._look: * max(0.0, min(wait_s, {3600 => 3601}.0))): ': 'only how long a loop sleeps that nothing wakes',
-    'Supervisor._spawn: lf._poller.register(fd, {event => }) return': SAME + "an end of a pipe is ready for nothing else",
+    'Supervisor._spawn: lf._poller.register(fd, {event => }) return': SAME
+    + "an end of a pipe is ready for nothing else",
     'Supervisor._outcome: ) if self._stop {is => is not} None: ': 'only who dies between two lines sees it: run leaves the guard once more',
     'Supervisor._hand_over: eason) record = {None => ""} try: ': 'only without /proc, where nobody is found who holds the pipe: `make fallbacks`',
     'Supervisor.linger: ._plan.limits.kept_s or {0 => 1}.0) if left is n': SAME + 'in a copy kept_s is set',
     'Launch._answer: e(known.notes), limit_s={0.0 if known.status == "runn…f._plan.limits.kept_s or 0.0 => None}) if kno': 'only for a limit that is over within the first moment',
     'Lease.__del__: if self._run.wait({0 => 1}.0) is None: ': "only time: a second's patience for who has left already",
-    '_work_detached: , captured.total_bytes, {False => None})) superviso': SAME + 'nobody looks at what a copy would show',
+    '_work_detached: , captured.total_bytes, {False => None})) superviso': SAME
+    + 'nobody looks at what a copy would show',
     'Job.end: ne and known.status != "{running => XXrunningXX}"): ': 'only without /proc: `make fallbacks`',
 }
 
@@ -14130,10 +18677,20 @@ class Mutant:
             rest -= 1
         stop = len(old) - rest
         self.section, self.function, self.place = section, function, (begin, end, text)
-        around = [(SOURCE[max(0, begin - 24):begin] + old[:same])[-24:], old[same:stop], text[same:len(text) - rest], (old[stop:] + SOURCE[end:end + 16])[:16]]
+        around = [
+            (SOURCE[max(0, begin - 24) : begin] + old[:same])[-24:],
+            old[same:stop],
+            text[same : len(text) - rest],
+            (old[stop:] + SOURCE[end : end + 16])[:16],
+        ]
         self.line = SOURCE.count("\n", 0, begin) + 1
-        words = [re.sub(r"\s+", " ", part).lstrip() if n == 0 else re.sub(r"\s+", " ", part) for n, part in enumerate(around)]
-        self.key = "%s: %s{%s => %s}%s" % (function, *(word if len(word) < 60 else word[:28] + "…" + word[-28:] for word in words))
+        words = [
+            re.sub(r"\s+", " ", part).lstrip() if n == 0 else re.sub(r"\s+", " ", part) for n, part in enumerate(around)
+        ]
+        self.key = "%s: %s{%s => %s}%s" % (
+            function,
+            *(word if len(word) < 60 else word[:28] + "…" + word[-28:] for word in words),
+        )
 
     def source(self):
         begin, end, text = self.place
@@ -14147,8 +18704,11 @@ def mutants(wanted):
     from mutmut.mutation.file_mutation import MutationVisitor
     from mutmut.mutation.mutators import mutation_operators
     from mutmut.mutation.pragma_handling import IgnoredCode
+
     lines = [0, *itertools.accumulate(map(len, SOURCE.splitlines(True)))]
-    sections = [(SOURCE.count("\n", 0, found.start()) + 1, found[1]) for found in re.finditer(r"(?m)^# ---- (\d+) ", SOURCE)]
+    sections = [
+        (SOURCE.count("\n", 0, found.start()) + 1, found[1]) for found in re.finditer(r"(?m)^# ---- (\d+) ", SOURCE)
+    ]
     functions, tables = functions_and_tables()
     module = MetadataWrapper(libcst.parse_module(SOURCE))
     visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
@@ -14164,7 +18724,9 @@ def mutants(wanted):
         if function is None or not wanted & {section, "%s.%s" % (section, function)}:
             continue
         begin, end = lines[row - 1] + place.start.column, lines[place.end.line - 1] + place.end.column
-        old, text = (libcst.Module([]).code_for_node(node).strip() for node in (mutation.original_node, mutation.mutated_node))
+        old, text = (
+            libcst.Module([]).code_for_node(node).strip() for node in (mutation.original_node, mutation.mutated_node)
+        )
         if isinstance(mutation.original_node, libcst.SimpleString) and "XX" not in text:
             continue
         found.setdefault((begin, end, text), Mutant(section, function, begin, end, old, text))
@@ -14178,8 +18740,11 @@ def functions_and_tables():
         if isinstance(node, ast.FunctionDef):
             functions.append((node.lineno, node.end_lineno, node.name))
         elif isinstance(node, ast.ClassDef):
-            functions += [(method.lineno, method.end_lineno, node.name + "." + method.name)
-                          for method in node.body if isinstance(method, ast.FunctionDef)]
+            functions += [
+                (method.lineno, method.end_lineno, node.name + "." + method.name)
+                for method in node.body
+                if isinstance(method, ast.FunctionDef)
+            ]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             tables.append((node.lineno, node.end_lineno, getattr(target, "id", "")))
@@ -14199,7 +18764,8 @@ def telling(hits):
                 says += "\n" + " " * at if hasattr(first, "body") else "; "
                 lines[first.lineno - 1] = line[:at] + says + line[at:]
     here = SOURCE.count("\n", 0, SOURCE.index("from __future__")) + 1
-    lines[here:here] = textwrap.dedent("""
+    lines[here:here] = textwrap.dedent(
+        """
         import os as _os
         _seen = set()
         def _entered(name):
@@ -14211,7 +18777,9 @@ def telling(hits):
                     _os.close(fd)
                 except OSError:
                     pass
-        """ % str(hits))
+        """
+        % str(hits)
+    )
     return "".join(lines)
 
 
@@ -14225,7 +18793,7 @@ class Share:
         try:
             os.mkdir(os.path.join(self.claims, str(item.session.items.index(item))))
         except FileExistsError:
-            return True         # another process runs it: nothing is left to do for it here
+            return True  # another process runs it: nothing is left to do for it here
         return None
 
 
@@ -14259,6 +18827,7 @@ def confined(within_s, source, arguments, chosen):
     """Begins a run of pytest with this module, in namespaces of its own that end with it; returns its process and its folder.
     Its exit code is pytest's; 96: it is no python, 99: no end."""
     import ctypes
+
     folder = Path(tempfile.mkdtemp(prefix="mutant-"))
     (folder / "bash_tool.py").write_text(source, encoding="utf-8")
     sys.stdout.flush()
@@ -14267,10 +18836,10 @@ def confined(within_s, source, arguments, chosen):
         return pid, folder
     try:
         libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(1, signal.SIGKILL)       # PR_SET_PDEATHSIG
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         os.setsid()
         user = os.getuid()
-        if libc.unshare(0x20020000 | (0x10000000 if user else 0)):      # CLONE_NEWPID, CLONE_NEWNS, CLONE_NEWUSER
+        if libc.unshare(0x20020000 | (0x10000000 if user else 0)):  # CLONE_NEWPID, CLONE_NEWNS, CLONE_NEWUSER
             raise OSError(ctypes.get_errno(), "unshare")
         if user:
             Path("/proc/self/uid_map").write_text("0 %d 1" % user)
@@ -14286,7 +18855,9 @@ def confined(within_s, source, arguments, chosen):
             os.waitpid(init, 0)
             os._exit(99)
         libc.prctl(1, signal.SIGKILL)
-        if libc.mount(None, b"/", None, 0x44000, None) or libc.mount(b"proc", b"/proc", b"proc", 0, None):      # MS_REC | MS_PRIVATE
+        if libc.mount(None, b"/", None, 0x44000, None) or libc.mount(
+            b"proc", b"/proc", b"proc", 0, None
+        ):  # MS_REC | MS_PRIVATE
             raise OSError(ctypes.get_errno(), "mount")
         runner = os.fork()
         if runner:
@@ -14305,8 +18876,23 @@ def confined(within_s, source, arguments, chosen):
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(folder / "output", os.O_WRONLY | os.O_CREAT), 1)
         os.dup2(1, 2)
-        os._exit(pytest.main(["--assert=plain", "--tb=line", "--basetemp", str(folder / "tests"), "-W", "ignore::pytest.PytestAssertRewriteWarning",
-                              "-m", "not interop and not soak", *arguments, str(HERE / "test_bash_tool.py")], plugins=[chosen]))
+        os._exit(
+            pytest.main(
+                [
+                    "--assert=plain",
+                    "--tb=line",
+                    "--basetemp",
+                    str(folder / "tests"),
+                    "-W",
+                    "ignore::pytest.PytestAssertRewriteWarning",
+                    "-m",
+                    "not interop and not soak",
+                    *arguments,
+                    str(HERE / "test_bash_tool.py"),
+                ],
+                plugins=[chosen],
+            )
+        )
     except BaseException as problem:
         os.write(2, ("%r\n" % problem).encode())
         os._exit(97)
@@ -14384,14 +18970,21 @@ def run_mutation(arguments):
         chosen = random.Random(int(options.get("seed", 1))).sample(chosen, min(len(chosen), int(options["sample"])))
     tests, begun = who_enters(at_once), time.monotonic()
     gc.collect()
-    gc.freeze()             # what a fork would copy piece by piece
-    functions = {name: SOURCE.splitlines()[first - 1:last] for first, last, name in functions_and_tables()[0]}
+    gc.freeze()  # what a fork would copy piece by piece
+    functions = {name: SOURCE.splitlines()[first - 1 : last] for first, last, name in functions_and_tables()[0]}
 
     def relevant(one):
         word = re.compile(r"\b%s\b" % re.escape(one.function))
-        names = {one.function} if one.function in functions else {name for name, lines in functions.items() if word.search("\n".join(lines))}
-        able = sorted((test for test in tests if names & set(tests[test][1])), key=lambda test: (tests[test][0] + 0.02) * len(tests[test][1]))
-        until = [sum(tests[test][0] for test in able[:n + 1]) for n in range(len(able))]
+        names = (
+            {one.function}
+            if one.function in functions
+            else {name for name, lines in functions.items() if word.search("\n".join(lines))}
+        )
+        able = sorted(
+            (test for test in tests if names & set(tests[test][1])),
+            key=lambda test: (tests[test][0] + 0.02) * len(tests[test][1]),
+        )
+        until = [sum(tests[test][0] for test in able[: n + 1]) for n in range(len(able))]
         return [test for test, sum_s in zip(able, until) if sum_s <= most_s] or able[:1]
 
     def runs():
@@ -14403,8 +18996,12 @@ def run_mutation(arguments):
     for one, code, folder in side_by_side(runs(), at_once):
         if code == 96:
             continue
-        how = {0: "survived", 5: "survived", 1: "killed", 2: "killed", 98: "killed", 99: "timed out"}.get(code, "not run")    # 5: nothing enters it, 2: it cannot be imported
-        row = counts.setdefault(one.section, dict.fromkeys(("killed", "timed out", "survived", "explained", "not run"), 0))
+        how = {0: "survived", 5: "survived", 1: "killed", 2: "killed", 98: "killed", 99: "timed out"}.get(
+            code, "not run"
+        )  # 5: nothing enters it, 2: it cannot be imported
+        row = counts.setdefault(
+            one.section, dict.fromkeys(("killed", "timed out", "survived", "explained", "not run"), 0)
+        )
         if how == "survived" and one.key in UNKILLED:
             how = "explained"
         elif how in ("survived", "not run"):
@@ -14413,19 +19010,28 @@ def run_mutation(arguments):
         if options.get("log"):
             with open(options["log"], "a") as log:
                 output = (folder / "output").read_text(errors="replace") if (folder / "output").exists() else ""
-                log.write("%s\t%s\t%d\t%s\t%s\n" % (how, one.section, code, one.key, re.findall(r"(?m)^FAILED .*", output)))
+                log.write(
+                    "%s\t%s\t%d\t%s\t%s\n" % (how, one.section, code, one.key, re.findall(r"(?m)^FAILED .*", output))
+                )
         row[how] += 1
     total = 0
     for section, row in sorted(counts.items()):
         total = sum(row.values())
         dead = row["killed"] + row["timed out"]
-        print("section %s: %d mutants, %s; %.1f %% killed" % (section, total, ", ".join("%d %s" % (n, how) for how, n in row.items()), 100 * dead / total))
+        print(
+            "section %s: %d mutants, %s; %.1f %% killed"
+            % (section, total, ", ".join("%d %s" % (n, how) for how, n in row.items()), 100 * dead / total)
+        )
     print("%d mutants that nothing explains, in %d s" % (len(unexplained), time.monotonic() - begun))
     return len(unexplained)
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):   # what a shell in the background or nohup ignores, the tests send
+    for number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGQUIT,
+    ):  # what a shell in the background or nohup ignores, the tests send
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     if sys.argv[1:2] == ["saboteurs"]:
@@ -14439,7 +19045,9 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["escapees"]:
         sys.exit(matrix())
     if sys.argv[1:2] == ["engine-soak"]:
-        sys.exit(soak(float(sys.argv[2]), sys.argv[3] if sys.argv[3:] else os.urandom(4).hex(), sys.argv[4:] == ["calm"]))
+        sys.exit(
+            soak(float(sys.argv[2]), sys.argv[3] if sys.argv[3:] else os.urandom(4).hex(), sys.argv[4:] == ["calm"])
+        )
     if sys.argv[1:2] == ["judge"]:
         sys.exit(judge(sys.argv[2:]))
     if sys.argv[1:2] == ["judge-the-judge"]:
