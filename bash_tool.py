@@ -379,10 +379,10 @@ class Stop(Enum):
 
 
 class OnTimeout(Enum):
-    """What happens to a command that has not ended in time."""
+    """What happens to a command that has not ended in time: KILL ends it, KEEP makes it a job."""
 
     KILL = "kill"
-    KEEP = "keep"  # it goes on as a job
+    KEEP = "keep"
 
 
 class Streams(Enum):
@@ -1276,11 +1276,22 @@ def _is_whole(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and _is_number(value, least, most)
 
 
+def require(right: object, name: str, wanted: str, value: object) -> None:
+    """Raises ValueError, which says what is wanted, where a value of the host is not right."""
+    if not right:
+        raise ValueError("%s takes %s, got %r" % (name, wanted, value))
+
+
 def check_seconds(name: str, value: object, above_0: bool = False) -> None:
     """Raises ValueError for what is no number of seconds that a command can be given."""
-    if not _is_number(value, 0, LONGEST_S) or (above_0 and value == 0):
-        least = "above 0 and" if above_0 else "from 0"
-        raise ValueError("%s takes seconds %s up to %d, got %r" % (name, least, LONGEST_S, value))
+    right = _is_number(value, 0, LONGEST_S) and not (above_0 and value == 0)
+    least = "above 0 and" if above_0 else "from 0"
+    require(right, name, "seconds %s up to %d" % (least, LONGEST_S), value)
+
+
+def check_function(name: str, value: object) -> None:
+    """Raises ValueError for what can be called no more than None."""
+    require(value is None or callable(value), name, "a function", value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -1341,18 +1352,23 @@ class Profile:
         return "<Profile %s>" % self.name
 
     def __post_init__(self) -> None:
-        if "default" not in self.timeouts_s:
-            raise ValueError("timeouts_s must name the mode default")
+        right = isinstance(self.timeouts_s, Mapping) and "default" in self.timeouts_s
+        require(right, "timeouts_s", 'seconds by mode, with "default"', self.timeouts_s)
         for mode, limit_s in self.timeouts_s.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s)
         for name in ("grace_s", "drain_idle_s", "drain_total_s"):
             check_seconds(name, getattr(self, name))
         self._check_limits()
+        right = isinstance(self.on_timeout, OnTimeout)
+        require(right, "on_timeout", "OnTimeout.KILL or OnTimeout.KEEP", self.on_timeout)
         if self.on_timeout is OnTimeout.KEEP and not self.format.tells_kept:
-            raise ValueError("an answer in this format cannot say that a command goes on")
+            raise ValueError(
+                "on_timeout must be KILL: an answer in this format cannot say that a command goes on"
+            )
         if "background" in self.timeouts_s and not self.format.tells_started:
             raise ValueError(
-                "an answer in this format cannot say that a command was started in the background"
+                "timeouts_s must not have \"background\": an answer in this format cannot say that "
+                "a command was started"
             )
 
     def _check_limits(self) -> None:
@@ -1365,10 +1381,8 @@ class Profile:
                     % (name, self.truncation.name, ", ".join(used))
                 )
             least = 0 if name == "snip_size" else 1
-            if not _is_whole(value, least, sys.maxsize):
-                raise ValueError(
-                    "%s takes a whole number from %d up, got %r" % (name, least, value)
-                )
+            right = _is_whole(value, least, sys.maxsize)
+            require(right, name, "a whole number from %d up" % least, value)
         if "snip_size" in used and 2 * self.snip_size > self.max_output_bytes:
             raise ValueError("two ends of snip_size must fit into max_output_bytes")
         if "rolling_bytes" in used and self.rolling_bytes < self.max_output_bytes:
@@ -1794,9 +1808,13 @@ def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_env(environ: Mapping[str, str]) -> None:
-    """Raises ValueError for what no environment can hold."""
-    if not all(isinstance(part, str) for pair in environ.items() for part in pair):
-        raise ValueError("env maps strings to strings")
+    """Raises ValueError for what no environment can hold. No value is shown: it may be secret."""
+    require(isinstance(environ, Mapping), "env", "a mapping of strings to strings", type(environ))
+    for name, value in environ.items():
+        named = isinstance(name, str) and re.fullmatch("[^=\0]+", name)
+        require(named, "env", "names without '=' and NUL", name)
+        right = isinstance(value, str) and "\0" not in value
+        require(right, "env[%r]" % name, "a string without NUL", type(value))
 
 
 # What a record may say, by checks that stand for one kind of value each.
@@ -4232,7 +4250,7 @@ class Cancel:
             with suppress(LineLost):
                 self._ends[1].send(b"x", within_s=0.0)
 
-    def listen(self) -> int:
+    def _listen(self) -> int:
         """A descriptor that is readable once `cancel` was called; nothing reads from it. The
         caller looks at `count` after this."""
         ends = self._ends
@@ -4447,7 +4465,7 @@ class Exchange:
             return line.next(wait_s)
         if token.count:  # its descriptor stays readable: the next cancel is looked for
             return line.next(min(wait_s, CANCEL_EVERY_S))
-        also = token.listen()
+        also = token._listen()
         return line.next(0.0 if token.count else wait_s, also)
 
     def _accept(self, event: Mapping[str, Any]) -> Answer:
@@ -4740,12 +4758,13 @@ class Job:
         `until`: a text, or a compiled pattern to search for, in the lines of the output, also in
         those that came before; a line counts once its newline has come, or the job has ended.
         Returns the first line that has it, or None when the job has ended without one or the time
-        is over. Upholds REQ-BASH-027.4."""
+        is over. Upholds REQ-BASH-027.4 and REQ-BASH-027.5."""
         if until is None:
             return bool(_await_ends([self], 1, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
+        require(isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until)
         begun = time.monotonic()
-        deadline = begun + (math.inf if timeout_s is None else timeout_s)
+        deadline = _deadline(begun, timeout_s)
         offset, part = 0, bytearray()
         while True:
             ended = self.status != "running"
@@ -4842,13 +4861,22 @@ class Job:
             os.close(fd)
 
 
+def _deadline(begun: float, timeout_s: float | None) -> float:
+    """When a wait is over, for a host that may have given it no limit."""
+    if timeout_s is None:
+        return math.inf
+    right = _is_number(timeout_s, -math.inf, math.inf)
+    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
+    return begun + timeout_s
+
+
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
     """Those of the jobs that have ended, as soon as `enough` have, or the time is over. The monitor
     thread of a job rings; of a job of another process the record is looked at, 20 times a second
     at most: a file is all that this process shares with it."""
     bell = threading.Event()
     begun = time.monotonic()
-    deadline = begun + (math.inf if timeout_s is None else timeout_s)
+    deadline = _deadline(begun, timeout_s)
     for job in jobs:
         job._bells.append(bell)
     try:
@@ -4943,9 +4971,10 @@ class ShownJob:
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element, an empty one a
     ValueError."""
-    strings = (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(string, str) and string for string in strings):
-        raise ValueError("%s takes non-empty strings, got %r" % (what, value))
+    right = isinstance(value, Iterable)
+    strings = (value,) if isinstance(value, str) else tuple(value if right else ())
+    right = right and all(isinstance(string, str) and string for string in strings)
+    require(right and "\0" not in "".join(strings), what, "non-empty strings without NUL", value)
     return strings
 
 
@@ -4957,27 +4986,22 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
         base = os.environ.get("PWD", "")
         if not base.startswith("/") or os.path.isdir(base):
             base = "/nonexistent"
-    return os.path.normpath(os.path.join(base, os.fspath(cwd or "")))
+    return base if cwd is None else _path("cwd", cwd, base)
 
 
-def _path(what: str, path: str | os.PathLike[str]) -> str:
+def _path(what: str, path: str | os.PathLike[str], base: str = "") -> str:
     """An absolute path, which is not looked at: its file system may not answer."""
-    absolute = os.path.abspath(os.fspath(path))
-    if "\0" in absolute:
-        raise ValueError("%s holds a NUL character" % what)
-    return absolute
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
 
 
 def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
-        if profile not in PROFILES:
-            raise ValueError(
-                "profile takes a row or one of %s, got %r" % (_quoted(PROFILES), profile)
-            )
+        require(profile in PROFILES, "profile", "a row or one of " + _quoted(PROFILES), profile)
         profile = PROFILES[profile]
-    if not isinstance(profile, Profile):
-        raise ValueError("profile takes a row of PROFILES or its name, got %r" % (profile,))
+    require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
     if timeout_s is None:
         return profile
     check_seconds("timeout_s", timeout_s, above_0=True)
@@ -5072,8 +5096,7 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(self, most: int, grace_s: float, on_end: Callable[[Job], object] | None) -> None:
-        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
-            raise ValueError("max_jobs takes a whole number from 0 up, got %r" % (most,))
+        require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
         self.most, self._grace_s, self.on_end = most, grace_s, on_end
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}  # None: about to start
@@ -5216,9 +5239,10 @@ class BashTool:
         passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
         self._env = _encoded(passed)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
+        check_function("confirm", confirm)
+        check_function("on_job_end", on_job_end)
         self._shell = [os.fsencode(word) for word in _strings(shell, "shell")]
-        if not self._shell:
-            raise ValueError("shell takes at least the name of a shell")
+        require(self._shell, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
         self._state_dir = StateDir.choose(
             given, self.profile.file_prefix, not self.profile.own_folder
@@ -5291,11 +5315,11 @@ class BashTool:
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        check_env(env or {})
-        if stdin is not None and not isinstance(stdin, (str, bytes)):
-            raise ValueError("stdin takes str or bytes, got %s" % type(stdin).__name__)
+        check_env({} if env is None else env)
+        right = stdin is None or isinstance(stdin, (str, bytes))
+        require(right, "stdin", "str or bytes", type(stdin))
         if cwd is not None:
-            cwd = _path("cwd", os.path.join(self.cwd, os.fspath(cwd)))
+            cwd = _path("cwd", cwd, self.cwd)
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Request):
             request = request._replace(cwd=cwd, env=env, stdin=stdin)
@@ -5340,6 +5364,7 @@ class BashTool:
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
         tool. The model is told all the same. Upholds REQ-BASH-027.4."""
         waited = self._jobs.live() if jobs is None else list(jobs)
+        require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
 
     def close(self) -> None:
@@ -5377,6 +5402,8 @@ class BashTool:
         on_output: Callable[[str], object] | None,
     ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
+        require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
+        check_function("on_output", on_output)
         if isinstance(request, Inquiry):
             return self._inquire(request, cancel)
         if isinstance(request, Request):
@@ -6033,7 +6060,12 @@ def _options(argv: Sequence[str] | None) -> Any:
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
     add = parser.add_argument
-    add("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
+    add(
+        "command",
+        nargs="?",
+        metavar="COMMAND",
+        help="the command, as one argument; - reads it from stdin",
+    )
     add(
         "--profile",
         choices=sorted(PROFILES),

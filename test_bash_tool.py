@@ -6282,6 +6282,33 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
                 dataclasses.replace(row, **{name: 7})
             assert str(refused.value).startswith(name + " is not used where the truncation is ")
             assert all(other in str(refused.value).partition("which uses ")[2] for other in used)
+    tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
+    wrong = {
+        "cwd": (5, "", "a\0", b"/"),
+        "env": (5, "A=1", ["A=1"], {"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}),
+        "env['A']": ({"A": 5}, {"A": None}, {"A": "secret\0"}),
+    }
+    calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
+    calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
+    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "deny", "shell") for value in (5, "", ["a", 5])]
+    calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
+    calls += [
+        ("shell", BashTool, {"shell": ()}),
+        ("state_dir", BashTool, {"state_dir": ""}),
+        ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": 60}),
+        ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
+        ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
+        ("stdin", tool.run, {"command": "touch ran", "stdin": ["a"]}),
+        ("cancel", tool.run, {"command": "touch ran", "cancel": 5}),
+        ("on_output", tool.call, {"arguments": {"command": "touch ran"}, "on_output": 5}),
+        ("jobs", tool.wait, {"jobs": [4711]}),
+        *[("timeout_s", tool.wait, {"timeout_s": value}) for value in ("5", True, float("nan"))],
+        *[("until", job.wait, {"until": value}) for value in (5, b"x", ["x"])],
+    ]
+    for name, call, given in calls:
+        with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
+            call(given.pop("obj"), **given) if "obj" in given else call(**given)
+        assert "secret" not in str(refused.value)
     assert not os.path.exists("ran")
 
 
@@ -8925,7 +8952,7 @@ def test_profiles_that_cannot_be():
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
     timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
     for row, changes, reason in (
-        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s must name the mode default"),
+        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s takes seconds by mode, with \"default\", got {'slow': 1.0}"),
         *(
             (MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
             for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")
@@ -8948,17 +8975,17 @@ def test_profiles_that_cannot_be():
         (
             STREAMS,
             {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "an answer in this format cannot say that a command goes on",
+            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
         ),
         (
             GUARDED,
             {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "an answer in this format cannot say that a command goes on",
+            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
         ),
         (
             JOBS,
             timeouts(background=1.0),
-            "an answer in this format cannot say that a command was started in the background",
+            'timeouts_s must not have "background": an answer in this format cannot say that a command was started',
         ),
         (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
         (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes"),
@@ -9673,7 +9700,7 @@ def test_environments_to_the_letter():
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
     for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
-        with pytest.raises(ValueError, match="^env maps strings to strings$"):
+        with pytest.raises(ValueError, match="^env"):
             bash_tool.complete_env(wrong)
 
 
