@@ -133,7 +133,6 @@ HOST_LEFT_KILL_S = 0.8      # after the host's end, until the fork server ends i
 HOST_LOOK_S = 0.5           # between two looks at the host, where no descriptor tells its end
 HOST_SLACK_S = 0.5          # by which a supervisor may answer late; then the host gives it up
 LOOK_AROUND_S = 1.0         # between two looks of a waiting caller at its clock
-CANCEL_EVERY_S = 0.05       # between two looks for a second cancel of the same token
 ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
 SLOW_PYTHON_S = 600.0       # ... and its interpreter is not started again before this
 REQUESTS_MOST = 8           # tries: up to IDLE_MOST idle supervisors, two fork servers, a fork
@@ -220,6 +219,7 @@ NO_SCRATCH = (
 )
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
+SERVER_KILLED = ", and what it started may still run"  # the fork server was killed too
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
@@ -3892,12 +3892,15 @@ class OwnedSocket:
             return None
 
     def is_ours(self) -> bool:
-        """False once the host has closed it, or reused its number."""
-        return self._socket.fileno() >= 0 and self._identity() == self._made
+        """False once the host has closed it, or reused its number, and in a forked child."""
+        return self._owner == os.getpid() and self._identity() == self._made
 
-    def fileno(self) -> int:
-        """The number, to wait with."""
-        return self._socket.fileno()
+    def _wait_for(self, events: int, wait_s: float) -> None:
+        """Waits until it is ready. `select.poll` needs no descriptor, and is looked up now: gevent
+        replaces it, also after this module was imported."""
+        poller = select.poll()
+        poller.register(self._socket.fileno(), events)
+        poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
 
     def has_ended(self) -> bool:
         """True if the other end is closed; of a line without messages on their way."""
@@ -3923,7 +3926,7 @@ class OwnedSocket:
             except BlockingIOError:
                 if time.monotonic() >= until:
                     raise LineLost from None
-                _wait_for(self, select.POLLOUT, until - time.monotonic())
+                self._wait_for(select.POLLOUT, until - time.monotonic())
             except OSError:
                 raise LineLost from None
 
@@ -3944,23 +3947,13 @@ class OwnedSocket:
     def close(self, shut_down: bool = True) -> None:
         """Closes it. `shut_down` ends the connection also where a child that the host has forked
         holds a copy; that child itself must not end what is its parent's."""
-        if not self.is_ours():
+        if self._identity() != self._made:
             self._socket.detach()
             return
-        if shut_down and self._owner == os.getpid():
+        if shut_down and self.is_ours():
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-
-
-def _wait_for(first: OwnedSocket, events: int, wait_s: float, also: int | None = None) -> None:
-    """Waits for the socket, or for `also` to be readable. `select.poll` needs no descriptor, and
-    is looked up now: gevent replaces it, also after this module was imported."""
-    poller = select.poll()
-    poller.register(first.fileno(), events)
-    if also is not None:
-        poller.register(also, select.POLLIN)
-    poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
 
 
 class Line(OwnedSocket):
@@ -3974,11 +3967,11 @@ class Line(OwnedSocket):
         self._inbox = Inbox()
         self._events: deque[Mapping[str, Any]] = deque()
 
-    def next(self, wait_s: float, also: int | None = None) -> Mapping[str, Any] | None:
-        """The next event; None if none comes within `wait_s` seconds, or once `also` is readable.
-        Raises LineLost at the end."""
+    def next(self, wait_s: float) -> Mapping[str, Any] | None:
+        """The next event; None if none comes within `wait_s` seconds. Raises LineLost at the
+        end."""
         if not self._events:
-            _wait_for(self, select.POLLIN, wait_s, also)
+            self._wait_for(select.POLLIN, wait_s)
         data = b"x"
         while data and not self._events:  # a long event comes in pieces
             data = self.receive()
@@ -4235,8 +4228,7 @@ class Cancel:
 
     def __init__(self) -> None:
         self._requests: list[None] = []  # its length is the count: list.append is one step
-        self._ends: tuple[OwnedSocket, OwnedSocket] | None = None
-        self._owner = os.getpid()
+        self._exchanges: list[Exchange] = []  # the commands that it ends
 
     @property
     def count(self) -> int:
@@ -4246,19 +4238,8 @@ class Cancel:
     def cancel(self) -> None:
         """Asks every call that was given this token to stop."""
         self._requests.append(None)
-        if self._ends is not None and self._owner == os.getpid():  # else a forked child's copy
-            with suppress(LineLost):
-                self._ends[1].send(b"x", within_s=0.0)
-
-    def _listen(self) -> int:
-        """A descriptor that is readable once `cancel` was called; nothing reads from it. The
-        caller looks at `count` after this."""
-        ends = self._ends
-        if ends is None or self._owner != os.getpid() or not ends[0].is_ours():
-            made = _socketpair()
-            ends = OwnedSocket(made[0]), OwnedSocket(made[1])
-            self._owner, self._ends = os.getpid(), ends
-        return ends[0].fileno()
+        for exchange in list(self._exchanges):
+            exchange.tell_cancels()
 
 
 class LiveText:
@@ -4309,7 +4290,8 @@ class Exchange:
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._line: Line | None = None
-        self._accepted = False  # a supervisor has the request
+        self._requested = False  # a supervisor has the request
+        self._accepted = False  # ... and has said so
         self._cancels: list[None] = []  # its length is the count: list.append is one step
         self._told = 0  # cancels that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no answer is expected
@@ -4320,20 +4302,20 @@ class Exchange:
     def cancel(self) -> None:
         """Asks the command to end; once more means KILL now."""
         self._cancels.append(None)
-        self._tell_cancels()
+        self.tell_cancels()
 
     def _wanted(self) -> int:
         return len(self._cancels) + (self._token.count if self._token is not None else 0)
 
-    def _tell_cancels(self) -> None:
-        """Sends how often a stop was asked for. Two threads may send the same count: it is a
-        count, so that the supervisor does not take it for two stops."""
+    def tell_cancels(self) -> None:
+        """Sends how often a stop was asked for, from any thread. Two threads may send the same
+        count: it is a count, so that the supervisor does not take it for two stops."""
         line, wanted = self._line, self._wanted()
         if line is not None and self._accepted and self._told < wanted:
-            self._told = wanted
             self._expect_within(0.0)
             with suppress(LineLost):
                 line.send(pack({"cancel": self._number, "count": wanted}), within_s=0.0)
+            self._told = wanted
 
     def _expect_within(self, seconds: float) -> None:
         """A supervisor that does not answer by then hangs: a file system below it does not answer,
@@ -4346,15 +4328,22 @@ class Exchange:
     ) -> Answer:
         """How the command ended, or that it goes on. An exception in the caller ends the command,
         waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
+        token = self._token
+        if token is not None:
+            token._exchanges.append(self)
         try:
             return self._begin(stdin) or self.wait(on_output)
         except BaseException:
             try:
-                if self._accepted:
+                if self._requested:
                     self._wait_for_end()
             finally:
                 self._leave()
             raise
+        finally:
+            if token is not None:
+                token._exchanges.remove(self)
+                self._token = None  # it was for the call
 
     def _begin(self, stdin: str | bytes | None) -> Answer | None:
         """Brings the request to a supervisor; the answer where that cannot be."""
@@ -4413,16 +4402,18 @@ class Exchange:
         if line.sent_env is self._plan.env:
             plan["env"] = None
         line.sent_env = self._plan.env
-        until = time.monotonic() + ACCEPT_S
+        self._gives_up_s = time.monotonic() + ACCEPT_S
         event = None
         with suppress(LineLost):
             line.send(pack({"request": self._number, "plan": plan}), fds)
-            while event is None and time.monotonic() < until:
-                event = line.next(until - time.monotonic())
+            self._requested = True
+            while event is None and time.monotonic() < self._gives_up_s:
+                event = line.next(self._gives_up_s - time.monotonic())
         return event
 
     def _take_acceptance(self, line: Line, event: Mapping[str, Any]) -> None:
         self._accepted = True
+        self._gives_up_s = math.inf
         line.supervisor = event["supervisor"]
         line.server.prove(tuple(event["server"]))
         limits = self._plan.limits
@@ -4444,6 +4435,8 @@ class Exchange:
                     return self._give_up()
             elif kind == "output" and live is not None:
                 live.take(event["skipped"], event["chunks"])
+            elif kind == "accepted" and self._line is not None:  # after an interrupt
+                self._take_acceptance(self._line, event)
             elif kind == "started":
                 self._last = _answer(event)
             elif kind == "bug":
@@ -4458,22 +4451,14 @@ class Exchange:
         line = self._line
         if line is None:
             raise LineLost  # `close`, in another thread, has given the command up
-        self._tell_cancels()
-        wait_s = min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S)
-        token = self._token
-        if token is None:
-            return line.next(wait_s)
-        if token.count:  # its descriptor stays readable: the next cancel is looked for
-            return line.next(min(wait_s, CANCEL_EVERY_S))
-        also = token._listen()
-        return line.next(0.0 if token.count else wait_s, also)
+        self.tell_cancels()
+        return line.next(min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S))
 
     def _accept(self, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
         answer = self._last = _answer(event)
         if answer.runs_on:
             self._gives_up_s = math.inf
-            self._token = None  # it was for the call
             self._waiter = None
         elif event["idle"] and self._line is not None:
             line, self._line = self._line, None
@@ -4484,6 +4469,7 @@ class Exchange:
         return answer
 
     def _drop_line(self) -> None:
+        self._requested = False
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -4493,10 +4479,14 @@ class Exchange:
         self.over.set()
 
     def _lost(self) -> Answer:
-        """The supervisor was killed; its fork server ends what it leaves."""
+        """The supervisor was killed; its fork server, if that lives, ends what is left."""
+        line = self._line
+        reason = SUPERVISOR_KILLED
+        if line is not None and not line.server.is_usable():
+            reason += SERVER_KILLED
         self._leave()
         if self._last is None:
-            return Answer(Outcome("failed", error="status_unknown", reason=SUPERVISOR_KILLED))
+            return Answer(Outcome("failed", error="status_unknown", reason=reason))
         return Answer(
             self._last.outcome._replace(  # of a job, whose number and file are known
                 status="failed",
@@ -4897,19 +4887,12 @@ class ShownJob:
 
     def __init__(self, job: Job, shown_bytes: int) -> None:
         self.job = job
-        self._shown_bytes = self._shown_up_to(shown_bytes)
+        self.shown_bytes = shown_bytes
         self._showing = threading.Lock()  # two that ask at once get each line once
 
-    def _shown_up_to(self, offset: int) -> int:
-        """The place up to which an answer that ended at byte `offset` has shown the output: what
-        may be half a character or a sequence there is left for the next answer."""
-        try:
-            with open(_open_own(self.job.output_file, os.O_RDONLY), "rb") as file:
-                file.seek(max(0, offset - KIB))
-                end = file.read(min(KIB, offset))
-        except OSError:
-            return offset
-        return offset - len(end) + without_unfinished(Captured(b"", end, len(end))).total_bytes
+    def show_again(self, offset: int) -> None:
+        """The output from byte `offset` on is new again: the answer that showed it was not sent."""
+        self.shown_bytes = min(self.shown_bytes, offset)
 
     def _captured(self, known: JobRecord, most: int) -> Captured:
         """The last `most` bytes of what is new in the output file, without the completion note,
@@ -4918,7 +4901,7 @@ class ShownJob:
         buffer = OutputBuffer(0, most, True)
         with open(_open_own(self.job.output_file, os.O_RDONLY), "rb") as file:
             size = min(os.fstat(file.fileno()).st_size, 2 * FILE_CAP_BYTES)
-            offset = self._shown_bytes if running and self._shown_bytes <= size else 0
+            offset = self.shown_bytes if running and self.shown_bytes <= size else 0
             end = min(size, known.at) if known.at >= 0 else size
             file.seek(offset)
             while offset + buffer.total_bytes < end:
@@ -4929,7 +4912,7 @@ class ShownJob:
         stream = buffer.captured()
         if running:
             stream = without_unfinished(stream)
-            self._shown_bytes = offset + stream.total_bytes
+            self.shown_bytes = offset + stream.total_bytes
         return stream
 
     def tell(self, profile: Profile) -> Outcome:
@@ -5081,13 +5064,15 @@ def _withheld_notes(untold: dict[str, None], names: Iterable[str]) -> tuple[str,
 
 
 class Draft(NamedTuple):
-    """An answer without the notes that are told once: a call that is withdrawn takes none."""
+    """An answer without the notes that are told once: `_finish` adds these, or the call is
+    withdrawn and `undo` takes back what only its answer would have told."""
 
     outcome: Outcome
     job: Job | None = None  # that the answer is about
     starts_job: bool = False  # whose end is to be told
     is_error: bool | None = None  # in the place of what the outcome says
     passed: tuple[str, ...] = ()  # names of variables that came with the call
+    undo: Callable[[], object] | None = None
 
 
 class JobTable:
@@ -5147,7 +5132,8 @@ class JobTable:
             return None
         job = Job(path, self._grace_s, record)
         self.live()
-        self._shown[job.pid] = ShownJob(job, outcome.total_bytes)
+        held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
+        self._shown[job.pid] = ShownJob(job, outcome.total_bytes - held)
         ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
         for pid in ended[:-MAX_JOBS]:
             self._shown.pop(pid, None)
@@ -5453,7 +5439,13 @@ class BashTool:
                 self._files.append(job.output_file)
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
-            return Draft(outcome, job, starts_job=answer.runs_on, passed=tuple(request.env or ()))
+            return Draft(
+                outcome,
+                job,
+                starts_job=answer.runs_on,
+                passed=tuple(request.env or ()),
+                undo=None if job is None else job._ask_to_stop,
+            )
         finally:
             self._jobs.leave(place)
 
@@ -5495,12 +5487,15 @@ class BashTool:
         gone = True
         if inquiry.kill:
             gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+        shown_bytes = known.shown_bytes
         outcome = known.tell(self.profile)
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
         # The question was answered, whatever the answer is.
-        return Draft(outcome, known.job, is_error=not gone)
+        return Draft(
+            outcome, known.job, is_error=not gone, undo=lambda: known.show_again(shown_bytes)
+        )
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -5897,6 +5892,8 @@ class Server:
                 del self._calls[underway.call.id]
             if underway is None or not underway.cancel.count:
                 return self._final_message(underway, message)
+            if isinstance(message, Draft) and message.undo is not None:
+                message.undo()
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
             if progress is not None:
