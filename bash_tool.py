@@ -801,6 +801,11 @@ def last_bytes(text: str, most: int) -> str:
     return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
 
 
+def behind_skipped(skipped: int, text: str) -> str:
+    """Live output, behind a line on the bytes that were skipped before it, if there are any."""
+    return (NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else "") + text
+
+
 def size_text(count: int) -> str:
     """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
 
@@ -4242,22 +4247,35 @@ class Cancel:
             exchange.tell_cancels()
 
 
-class LiveText:
-    """Live output as text: each stream has its own decoder, so that no character is split.
-    Upholds REQ-BASH-016.1."""
+OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
+
+class LiveText:
+    """Live output as text, behind the number of the bytes that were skipped before it: each stream
+    has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
+
+    def __init__(self, tell: OnLive) -> None:
         self._tell = tell
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
     def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
         """Hands on what has come; with `final` also the half of a character."""
-        text = NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else ""
-        text += "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
+        text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
         if final:
             text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
-        if text:
-            self._tell(text)
+        if skipped or text:
+            self._tell(skipped, text)
+
+
+def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
+    """A function that hands live output to `on_output`, with a line on what was skipped."""
+    if on_output is None:
+        return None
+
+    def tell(skipped: int, text: str) -> None:
+        on_output(behind_skipped(skipped, text))
+
+    return tell
 
 
 class Answer(NamedTuple):
@@ -4323,16 +4341,14 @@ class Exchange:
         ending_s = self._plan.limits.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
-    def answer(
-        self, on_output: Callable[[str], object] | None, stdin: str | bytes | None
-    ) -> Answer:
+    def answer(self, on_live: OnLive | None, stdin: str | bytes | None) -> Answer:
         """How the command ended, or that it goes on. An exception in the caller ends the command,
         waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
         token = self._token
         if token is not None:
             token._exchanges.append(self)
         try:
-            return self._begin(stdin) or self.wait(on_output)
+            return self._begin(stdin) or self.wait(on_live)
         except BaseException:
             try:
                 if self._requested:
@@ -4420,10 +4436,10 @@ class Exchange:
         waits_s = limits.answer_after_s
         self._expect_within(limits.limit_s if waits_s is None else waits_s)
 
-    def wait(self, on_output: Callable[[str], object] | None = None) -> Answer:
+    def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended."""
         self._waiter = threading.get_ident()
-        live = LiveText(on_output) if on_output is not None else None
+        live = LiveText(on_live) if on_live is not None else None
         while True:
             try:
                 event = self._next()
@@ -5275,7 +5291,7 @@ class BashTool:
         one does not wait. `on_output` gets live output as text, in the caller's thread.
         """
         request = parse_arguments(arguments, self.profile)
-        return self._finish(self._draft(request, cancel, on_output))
+        return self._finish(self._draft(request, cancel, _with_notes(on_output)))
 
     def run(
         self,
@@ -5309,7 +5325,7 @@ class BashTool:
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Request):
             request = request._replace(cwd=cwd, env=env, stdin=stdin)
-        return self._finish(self._draft(request, cancel, on_output))
+        return self._finish(self._draft(request, cancel, _with_notes(on_output)))
 
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other
@@ -5382,10 +5398,7 @@ class BashTool:
             exchange.cancel()
 
     def _draft(
-        self,
-        request: Request | Inquiry | Rejected,
-        cancel: Cancel | None,
-        on_output: Callable[[str], object] | None,
+        self, request: Request | Inquiry | Rejected, cancel: Cancel | None, on_live: OnLive | None
     ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
@@ -5397,7 +5410,7 @@ class BashTool:
             if not self._closed:
                 refusal = _refusal(request, self._deny, self._confirm)
             if refusal is None:
-                return self._run(request, cancel, on_output)
+                return self._run(request, cancel, on_live)
             request = refusal
         return Draft(Outcome("rejected", error=request.error, reason=request.reason))
 
@@ -5412,15 +5425,13 @@ class BashTool:
         result = present(outcome._replace(notes=notes), self.profile)
         return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
-    def _run(
-        self, request: Request, cancel: Cancel | None, on_output: Callable[[str], object] | None
-    ) -> Draft:
+    def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Draft:
         background = request.mode == "background"
         place, refusal = self._jobs.enter(background)
         try:
             if refusal is not None:
                 return Draft(refusal)
-            plan = self._plan(request, on_output is not None)
+            plan = self._plan(request, on_live is not None)
             users, groups = _own_users()
             inherited = self._inherited._replace(users=users, groups=groups)
             exchange = Exchange(plan, inherited, cancel)
@@ -5428,7 +5439,7 @@ class BashTool:
             if self._closed:  # looked at after the entry: close() sees the one or other
                 exchange.cancel()
             try:
-                answer = exchange.answer(on_output, request.stdin)
+                answer = exchange.answer(on_live, request.stdin)
             except BaseException:
                 self._unnamed += exchange.files()
                 raise
@@ -5755,10 +5766,10 @@ class CallUnderway:
         self._output = ""  # live output that no message has told, or its end
         self._output_bytes = 0  # ... and how much there was of it
 
-    def add(self, text: str) -> None:
-        """Adds live output."""
+    def add(self, skipped: int, text: str) -> None:
+        """Adds live output, before which so many bytes were skipped."""
         with self._lock:
-            self._output_bytes += len(text.encode())
+            self._output_bytes += skipped + len(text.encode())
             self._output = last_bytes(self._output + text, PROGRESS_BYTES)
 
     def progress(self) -> dict[str, Any] | None:
@@ -5768,9 +5779,7 @@ class CallUnderway:
         with self._lock:
             text, skipped = self._output, self._output_bytes - len(self._output.encode())
             self._output, self._output_bytes = "", 0
-        if skipped:
-            # The supervisor may have skipped some before, and said so in what is cut off here.
-            text = NOTE_LIVE_SKIPPED.format(size="at least " + size_text(skipped)) + text
+        text = behind_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
         if not text or self.call.token is None or self.cancel.count:
@@ -5978,9 +5987,9 @@ class Server:
         call = underway.call
         answer: Draft | dict[str, Any]
 
-        def tell(text: str) -> None:
+        def tell(skipped: int, text: str) -> None:
             """Takes live output from the thread of the call."""
-            underway.add(text)
+            underway.add(skipped, text)
             self._wake_up()
 
         try:
