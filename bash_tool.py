@@ -4268,7 +4268,9 @@ class LiveText:
 
 
 def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
-    """A function that hands live output to `on_output`, with a line on what was skipped."""
+    """A function that hands live output to `on_output`, with a line on what was skipped. Raises
+    ValueError for what is no function."""
+    check_function("on_output", on_output)
     if on_output is None:
         return None
 
@@ -5402,7 +5404,6 @@ class BashTool:
     ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
-        check_function("on_output", on_output)
         if isinstance(request, Inquiry):
             return self._inquire(request, cancel)
         if isinstance(request, Request):
