@@ -2053,7 +2053,8 @@ def _close(fd: int | None) -> None:
 # -- Files: the state directory, output files, records
 
 _STEM = r"(?:output|pipe-bash)-[0-9a-f]{12}"  # a given folder may hold other files
-_SUFFIXES = (".log", ".job", ".stop")  # output, record, the pipe that ends the job
+# Output, record, the pipe that ends the job, a record that is being made.
+_SUFFIXES = (".log", ".job", ".stop", ".new")
 
 
 def _beside(output: str, suffix: str) -> str:
@@ -2388,8 +2389,8 @@ class Record:
     @classmethod
     def create(cls, output: str, facts: Mapping[str, object]) -> "Record":
         """A new record, with its lock and its stop pipe before it has its name. Raises OSError."""
-        path = _beside(output, ".job")
-        record = cls(_create(path + ".new", os.O_RDWR), output)
+        new = _beside(output, ".new")
+        record = cls(_create(new, os.O_RDWR), output)
         try:
             _lock(record.fd)
             _write_all(record.fd, cls._line(facts) + b" " * RECORD_ROOM)
@@ -2399,11 +2400,11 @@ class Record:
             # For writing too: without a writer poll(2) would report POLLHUP for ever (fifo(7)).
             flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             record.stop_pipe = os.open(stop_pipe, flags)
-            os.rename(path + ".new", path)
+            os.rename(new, _beside(output, ".job"))
         except BaseException:
             record.close()
             with suppress(OSError):
-                os.unlink(path + ".new")
+                os.unlink(new)
             raise
         return record
 
@@ -3110,6 +3111,7 @@ class Command(RunState):
             pid=self.shell.pid if self.is_job else None,
         )
         if self.stop_reason is not None:
+            # A background command that is ended within its first look was never told as a job.
             pid = outcome.pid if self.answered else None
             return outcome._replace(
                 status=self.stop_reason.value, limit_s=self.limits.limit_s, pid=pid
@@ -3341,9 +3343,8 @@ class Run(Command):
         if self.stops:
             return
         if self.answered:
-            # A signal that the supervisor did not send killed the shell: the rest of the job is
-            # ended too.
-            self.stops = int(returncode < 0)
+            if returncode < 0:  # by a signal that the supervisor did not send: the job is to end
+                self.stops = 1
         elif is_unread and returncode == CWD_EXIT_CODE:
             if not self.plan.cwd_required and self.scratch is None:
                 raise CannotEnter
@@ -3391,8 +3392,10 @@ class Run(Command):
     def _leftovers(self) -> list[Member]:
         """What goes on, without what is just ending and the short commands of a loop: a process
         counts that was there when the shell ended, or the first of a daemon that has just begun."""
-        live, seen = _live_descendants(), self._seen_at_exit
-        return sorted([one for one in live if seen is None or one.pid in seen] or live)
+        assert self._seen_at_exit is not None
+        live = _live_descendants()
+        older = [member for member in live if member.pid in self._seen_at_exit]
+        return sorted(older or live)
 
     def _finish(self) -> None:
         """Nothing of the command is left, or what is left cannot be ended."""
@@ -4912,23 +4915,19 @@ class ShownJob:
         """The output from byte `offset` on is new again: the answer that showed it was not sent."""
         self.shown_bytes = min(self.shown_bytes, offset)
 
-    def _captured(self, known: JobRecord, most: int) -> Captured:
-        """The last `most` bytes of what is new in the output file, without the completion note,
-        and the counts of all of it. A file that became shorter is read from its beginning."""
-        running = known.status == "running"
+    def _captured(self, is_running: bool, most: int) -> Captured:
+        """The last `most` bytes of what is new in the output, all of it once the job has ended,
+        and the counts of it. A file that became shorter is read from its beginning. Raises
+        OSError if the file is gone."""
         buffer = OutputBuffer(0, most, True)
-        with open(_open_own(self.job.output_file, os.O_RDONLY), "rb") as file:
-            size = min(os.fstat(file.fileno()).st_size, 2 * FILE_CAP_BYTES)
-            offset = self.shown_bytes if running and self.shown_bytes <= size else 0
-            end = min(size, known.at) if known.at >= 0 else size
-            file.seek(offset)
-            while offset + buffer.total_bytes < end:
-                chunk = file.read(min(READ_BYTES, end - offset - buffer.total_bytes))
-                if not chunk:
-                    break
-                buffer.add(chunk)
+        size = os.stat(self.job.output_file).st_size
+        offset = self.shown_bytes if is_running and self.shown_bytes <= size else 0
+        data = b"x"
+        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
+            data = self.job._output_from(offset + buffer.total_bytes)
+            buffer.add(data)
         stream = buffer.captured()
-        if running:
+        if is_running:
             stream = without_unfinished(stream)
             self.shown_bytes = offset + stream.total_bytes
         return stream
@@ -4943,11 +4942,13 @@ class ShownJob:
         if known.status != "running" and final is not None and final.streams:
             streams = tuple(fit(stream, profile) for stream in final.streams)
             return final.outcome._replace(streams=streams, pid=self.job.pid)
+        saved = Saved(self.job.output_file, "", False)
+        stream = Captured(b"", b"", 0)
         with self._showing:
             try:
-                stream = self._captured(known, profile.rolling_bytes)
-            except OSError:  # the file is gone
-                stream = Captured(b"", b"", 0)
+                stream = self._captured(known.status == "running", profile.rolling_bytes)
+            except OSError as problem:
+                saved = Saved(None, _reason(problem), False)
         return Outcome(
             known.status,
             exit_code=known.exit_code,
@@ -4959,7 +4960,7 @@ class ShownJob:
             total_bytes=stream.total_bytes,
             pid=self.job.pid,
             notes=tuple(known.notes),
-            saved=Saved(self.job.output_file, "", False),
+            saved=saved,
         )
 
 

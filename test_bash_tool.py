@@ -1556,7 +1556,7 @@ def test_req_bash_003_20_files_that_fail(fault):
             subprocess.run(["umount", "state"], check=True)
 
 
-@clause("003.21", saboteur=("self.stops = int(returncode < 0)", "pass"))
+@clause("003.21", saboteur=("if returncode < 0:", "if False:"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -6020,7 +6020,7 @@ def test_what_is_said_of_a_job():
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
         job = background(tool, "printf 'ab\\n\\303\\251\\n'; sleep 600")
         assert eventually(lambda: os.path.getsize(job.output_file) == 6)
-        captured = [bash_tool.ShownJob(job, n)._captured(record_of(job), most) for n, most in ((0, 3), (3, 9))]
+        captured = [bash_tool.ShownJob(job, n)._captured(True, most) for n, most in ((0, 3), (3, 9))]
         assert captured == [
             bash_tool.Captured(b"", "é\n".encode(), 6, 2),
             bash_tool.Captured(b"", "é\n".encode(), 3, 1),
