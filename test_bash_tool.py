@@ -79,6 +79,7 @@ import fcntl
 import fnmatch
 import functools
 import gc
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -12017,6 +12018,117 @@ def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
         ]
         assert seen and all(one == tuple(given[key] for key in ("name", "description", "input_schema")) for one in seen)
         script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
+
+
+@dataclasses.dataclass
+class HarborResult:
+    """What `exec` of harbor.environments.base returns (0.24.0), where that is not installed: 377 MB."""
+
+    return_code: int
+    stdout: str = ""
+    stderr: str = ""
+
+
+@dataclasses.dataclass
+class InspectResult:
+    """What `exec` of inspect_ai.util returns (0.3.285), where that is not installed: 349 MB."""
+
+    success: bool
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class InspectLimit(Exception):
+    def __init__(self, limit_str, truncated_output):
+        super().__init__(limit_str)
+        self.truncated_output = truncated_output
+
+
+@pytest.fixture
+def machines(monkeypatch):
+    """The two classes of the recipe for evaluations, with the real packages where they are installed."""
+    import importlib.util
+    import types
+
+    for name, members in (
+        ("harbor.environments.base", {"ExecResult": HarborResult}),
+        ("inspect_ai.util", {"ExecResult": InspectResult, "OutputLimitExceededError": InspectLimit}),
+    ):
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            say(name, "is not installed: the recipe meets a copy of its result")
+            parts = name.split(".")
+            for n in range(len(parts)):
+                monkeypatch.setitem(sys.modules, ".".join(parts[: n + 1]), types.ModuleType(parts[n]))
+            vars(sys.modules[name]).update(members)
+    (program,) = re.findall(
+        r"^```python\n((?:(?!^```).)*OutputLimitExceededError.*?)^```", RECIPES.read_text(), re.M | re.S
+    )
+    names = {}
+    exec(program, names)
+    yield names["Environment"], names["Sandbox"]
+    for module in [name for name in sys.modules if name.partition(".")[0] in ("harbor", "inspect_ai")]:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+
+
+@pytest.mark.interop
+def test_interop_evaluations(machines):
+    """The recipe for Harbor and Inspect: the streams apart, the code, directory, variables, input, user and timeout of the
+    call; words as they are; a missing directory, a timeout and a cancelled task leave nothing behind."""
+    import asyncio
+
+    seconds = "9%d.25" % os.getpid()
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    (folder / "sub").mkdir()
+    folder.chmod(0o755)  # another user enters it
+    harbor, inspect_ai = (kind(folder) for kind in machines)
+
+    async def converse():
+        result = await harbor.exec("pwd; echo $MY_TOKEN; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of the call"}, 60)
+        assert (result.stdout, result.stderr, result.return_code) == ("%s/sub\nof the call\n" % folder, "oh\n", 3)
+        assert (await harbor.exec("kill -9 $$")).return_code == 137
+        words = ["printf", "%s|", "two  words", "$HOME", "*", "it's", "", "new\nline"]
+        result = await inspect_ai.exec(words)
+        assert (result.success, result.returncode) == (True, 0) and result.stdout == "|".join(words[2:]) + "|"
+        for data in ("é\n" * 9, bytes(range(256)) * 40000):
+            result = await inspect_ai.exec(["sha256sum"], data, "sub", {"MY_TOKEN": "x"}, timeout=60)
+            assert (
+                result.stdout.split()[0] == hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+            )
+        result = await inspect_ai.exec(["sh", "-c", "echo $MY_TOKEN; exit 4"], env={"MY_TOKEN": "y"})
+        assert (result.success, result.returncode, result.stdout, result.stderr) == (False, 4, "y\n", "")
+        assert (await inspect_ai.exec(["no-such-program"])).returncode == 127
+        assert len((await inspect_ai.exec(["head", "-c", "9000000", "/dev/zero"])).stdout) == 9_000_000
+        with pytest.raises(Exception, match="10 MiB") as refused:
+            await inspect_ai.exec(["head", "-c", "11000000", "/dev/zero"])
+        assert len(refused.value.truncated_output) > 10 * 2**20
+        with pytest.raises(RuntimeError, match="no-such"):
+            await harbor.exec("touch made", "no-such")
+        for call in (
+            lambda: harbor.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1),
+            lambda: inspect_ai.exec(["sh", "-c", "echo partial; sleep %s & sleep %s" % (seconds, seconds)], timeout=1),
+        ):
+            with pytest.raises(TimeoutError, match="partial"):
+                await call()
+            assert not sleepers(seconds)
+            task = asyncio.create_task(harbor.exec("sleep %s" % seconds))
+            while not sleepers(seconds):
+                await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert eventually(lambda: not sleepers(seconds))
+        if os.getuid() == 0:
+            result = await harbor.exec("id -un; sleep 0.1", user="nobody")
+            assert (result.stdout, result.return_code) == ("nobody\n", 0)
+            with pytest.raises(TimeoutError):
+                await inspect_ai.exec(["sleep", seconds], user="nobody", timeout=1)
+            assert not sleepers(seconds)
+
+    asyncio.run(converse())
+    for machine in (harbor, inspect_ai):
+        for tool in machine.tools.values():
+            tool.close()
+    shutil.rmtree(folder)
 
 
 # ---- The own tests of packages from PyPI, without the tool and through it: `make packages` -----------------------------------
