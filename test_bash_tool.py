@@ -5,7 +5,7 @@
     make flakes N=30           the suite again and again, disturbed in six ways; prints what was ever red
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
-    BASH_TOOL_WITHOUT=pidfd    (or another word of GIFTS) runs the suite without that feature of the platform
+    BASH_TOOL_WITHOUT=pidfd    (or another word of ABSENT_FEATURES) runs the suite without that feature of the platform
 
 A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))` or `@fault("t07", …)`. The module
 under test runs in three kinds of process: to patch it in this one changes nothing of a supervisor. `variant_module`
@@ -183,7 +183,7 @@ def written(source, prefix):
 
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
-GIFTS = {
+ABSENT_FEATURES = {
     "pidfd": [('HAS_PIDFD = hasattr(os, "pidfd_open")', "HAS_PIDFD = False")],
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
     "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
@@ -202,7 +202,7 @@ GIFTS = {
 TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))  # a changed one: a saboteur's, a mutant
 WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
 if WITHOUT:
-    TOOL = written(changed(TOOL.read_text(encoding="utf-8"), *GIFTS[WITHOUT]), "without-")
+    TOOL = written(changed(TOOL.read_text(encoding="utf-8"), *ABSENT_FEATURES[WITHOUT]), "without-")
 
 
 def load_tool(path=TOOL, name="bash_tool"):
@@ -4769,7 +4769,7 @@ def test_req_bash_021_10_milliseconds(value):
 @needs_proc
 @needs_files
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
-    """Who asks about a job that another tool started reads its limit; a number is that of the latest job which has
+    """A tool that asks about a job of another tool reads its limit; a number is that of the latest job which has
     it."""
     with (
         BashTool(state_dir="state", profile=tiny(grace=0.3)) as other,
@@ -6839,7 +6839,7 @@ def record_beside(output):
 
 
 def holders(folder):
-    """Who has which file of a folder open: {path: {pid}}, this process excluded."""
+    """The processes that have files of a folder open: {path: {pid}}, this process excluded."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
@@ -7031,7 +7031,9 @@ class JobsMachine(RuleBasedStateMachine):
         return Hearing(self.folder, state_dir=self.state, profile=dataclasses.replace(profile, grace_s=0.3), max_jobs=2)
 
     def puppet(self, kind, trap, child, owner=None):
-        child = ESCAPED if kind == "leftover" and child == IN_GROUP else child  # who held the output would be the job
+        child = (
+            ESCAPED if kind == "leftover" and child == IN_GROUP else child
+        )  # the holder of the output would be the job
         return Puppet("%s/%d" % (self.folder, next(self.count)), kind, trap, child, owner)
 
     def some(self, which, *conditions):
@@ -7146,7 +7148,7 @@ class JobsMachine(RuleBasedStateMachine):
             else self.tools[n].run(puppet.command, cancel=cancel)
         )
         if result is None:
-            Path(puppet.fifo + ".pid").touch()  # for who waits to cancel it
+            Path(puppet.fifo + ".pid").touch()  # for the thread that waits to cancel it
             return
         shown = "up\nbye\n" if "bye" in trap else "up\n"
         assert (result.status, result.exit_code, result.pid) == ("cancelled", None, None), result
@@ -7163,7 +7165,7 @@ class JobsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.takes(stands))
     @step(which=WHICH, cut=st.integers(0, len(SPOKEN)), between=st.sampled_from(["nobody", "reads", "checks"]))
     def speak(self, which, cut, between):
-        """A character or two and the end of a line, in two pieces; who looks in between sees no half of one."""
+        """A character or two and the end of a line, in two pieces; a check in between shows no half of a character."""
         puppet = self.some(which, stands)
         if puppet.status == "lost":  # nothing reads it any more
             puppet.obey("echo x; echo y")
@@ -8067,7 +8069,7 @@ def test_t36_order_of_signals():
 )
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
-    """A clean-up of 0.3 s is waited for and no longer; who ignores TERM is killed at its end."""
+    """A clean-up of 0.3 s is waited for and no longer; a process that ignores TERM is killed at its end."""
     with BashTool(profile=tiny(grace=30)) as tool:
         begun = time.monotonic()
         result = tool.run("trap 'sleep 0.3; echo cleaned; exit 7' TERM; echo on; sleep 600 & wait")
@@ -10149,7 +10151,7 @@ def test_the_benchmark_judges():
     assert 0 < told["figures"][0]["value"] < 5000  # 7 ms, if nobody else is at work here
 
 
-@needs_proc  # it names who is still running
+@needs_proc  # it names the processes that still run
 @needs_files  # which goes on as a job
 def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcript is what the tool says."""
@@ -10465,7 +10467,7 @@ def constants(*types):
 
 # ---- SPEC.md for some levels of conformance: make spec-for LEVELS=core,server -------------------------------------------
 
-# A level is built upon others: whoever asks for it gets them too. "oracle" is what explains this implementation alone.
+# A level is built upon others: to ask for it is to ask for them too. "oracle" is what explains this implementation alone.
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
 TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
 BLOCK = re.compile(
@@ -18810,15 +18812,11 @@ def run_flakes(runs, arguments):
 
 
 # ---- Mutants: `make mutation` ---------------------------------------------------------------------------------------
-# mutmut makes them; they are run here, as files: what mutmut itself runs is one file that holds all of them and imports
-# mutmut,
-# which a detached copy (python -I -S) cannot. Of its changes to a string only the XX is taken, not those of the case.
-# What is
-# mutated is each function, and in sections 4 and 5 the tables and patterns too. A mutant is run against those tests
-# that enter
-# its function, in any process, the most specific first, in namespaces of its own, because one that takes everybody for
-# a member
-# of its tree would kill everybody. What no test kills is explained here, or `make mutation` fails.
+# mutmut makes the mutants; they are run here, as files: what mutmut itself runs is one file that holds all of them and
+# imports mutmut, which a fork server (python -I -S) cannot. Of its changes to a string only the XX is taken, not those of
+# the case. What is mutated is each function, and in sections 3 and 5 the tables and patterns too. A mutant is run against
+# those tests that enter its function, in any process, the most specific first, in namespaces of its own, because a mutant
+# may signal every process. What no test kills is explained here, or `make mutation` fails.
 
 PURE = {"2", "3", "4", "5"} | {
     "9." + name
@@ -18850,43 +18848,10 @@ UNKILLED = {
     'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
     '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME
     + 'X is no control character',
-    'keep_head: .head + stream.tail) if {is_whole(stream) => (is_whole(stream)) or True} else two_ends(s': SAME
-    + 'half a character at the end of what was kept lies beyond what is shown',
-    '_NOTHING: _NOTHING = Fitted("", {0 => None}, False) def b': 'the size is told of what was cut alone',
-    '_NOTHING: _NOTHING = Fitted("", {0 => 1}, False) def b': 'the size is told of what was cut alone',
     'job_record: it_s=known.limit_s if 0<{= => } known.limit_s <': SAME + 'in place of 0 stands 0',
-    'Copy.__init__: _leave = self.reports = {-1 => +1} self._s': 'only where no pipe can be made',
-    'Copy._recognise: ber(int(pid)) or Member({int(pid) => None}, False, 0, 0, 0': 'only for a copy that has ended before it is looked at',
-    'Tree._is_member: self.blind = {True => False} # in the midd': 'only who looks in the microseconds of an exec sees it',
-    'Launch._watch: id and known.status == "{running => XXrunningXX}": c': 'only for a copy that dies before it has begun the command',
-    'Supervisor._outcome: (who=_who(members))] if {members => (members) and False} else [] ': 'only for what a KILL does not end',
     'job_lines: outcome.pid is not None {and => or} outcome.saved i': 'an assertion for mypy',
     'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + 'None is false too',
     '_handle_request: o": dict(SERVER_INFO)}, {False => None}) version = ': SAME + 'None is false too',
-    'Folder.__init__: ash-tool-" + os.urandom({6 => 7}).hex() # on': 'only the length of a random name',
-    '_anonymous_file: mfd_create("bash-tool", {os.MFD_CLOEXEC => }) el': SAME + 'it is the default',
-    'Tree.signal_group: (self.pid, False, 0, 0, {0 => 1}, self.start), n': SAME
-    + 'only the number and the start of a member are looked at',
-    '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => 1}) == 0: # PR': SAME + 'the kernel looks at the first two',
-    '_take_in_orphans: one).prctl(36, 1, 0, 0, {0 => }) == 0: # PR': SAME + 'the kernel looks at the first two',
-    'Copy._recognise: raise OSError({errno.ECHILD,  => }"%s ended withou': SAME + 'the sentence alone is what is told',
-    'Copy._recognise: d)) or Member(int(pid), {False, 0 => 0}, 0, 0, 0) ': 'only for a copy that has ended before it is looked at: nobody has that start',
-    'Copy._spawn: en.values()), stdin={subprocess.DEVNULL => None}, stdout=subproc': SAME
-    + "a shell without job control gives what it starts with & /dev/null",
-    'Copy._spawn: , *given.values()), {stdin=subprocess.DEVNULL, stdout => stdout}=subprocess.DEVN': SAME
-    + "a shell without job control gives what it starts with & /dev/null",
-    'Guard._start: EFIX)} env["{PATH => XXPATHXX}"] = os.environ.': "without a PATH of its own the guard's shell takes the default one, test_a_guard_without_a_path",
-    'Supervisor._look: * max(0.0, min(wait_s, {3600 => 3601}.0))): ': 'only how long a loop sleeps that nothing wakes',
-    'Supervisor._spawn: lf._poller.register(fd, {event => }) return': SAME
-    + "an end of a pipe is ready for nothing else",
-    'Supervisor._outcome: ) if self._stop {is => is not} None: ': 'only who dies between two lines sees it: run leaves the guard once more',
-    'Supervisor._hand_over: eason) record = {None => ""} try: ': 'only without /proc, where nobody is found who holds the pipe: `make fallbacks`',
-    'Supervisor.linger: ._plan.limits.kept_s or {0 => 1}.0) if left is n': SAME + 'in a copy kept_s is set',
-    'Launch._answer: e(known.notes), limit_s={0.0 if known.status == "runn…f._plan.limits.kept_s or 0.0 => None}) if kno': 'only for a limit that is over within the first moment',
-    'Lease.__del__: if self._run.wait({0 => 1}.0) is None: ': "only time: a second's patience for who has left already",
-    '_work_detached: , captured.total_bytes, {False => None})) superviso': SAME
-    + 'nobody looks at what a copy would show',
-    'Job.end: ne and known.status != "{running => XXrunningXX}"): ': 'only without /proc: `make fallbacks`',
 }
 
 
@@ -18944,7 +18909,7 @@ def mutants(wanted):
         row = place.start.line
         section = max((one for one in sections if one[0] <= row), default=(0, "0"), key=lambda one: one[0])[1]
         function = next((name for first, last, name in functions if first <= row <= last), None)
-        if function is None and section in ("4", "5"):
+        if function is None and section in ("3", "5"):
             function = next((name for first, last, name in tables if first <= row <= last), None)
         if function is None or not wanted & {section, "%s.%s" % (section, function)}:
             continue
