@@ -70,6 +70,7 @@ Real processes, real descriptors, tiny timeouts. Claims about the machine are po
 """
 
 import ast
+import atexit
 import collections
 import contextlib
 import ctypes
@@ -85,6 +86,7 @@ import importlib.util
 import inspect
 import itertools
 import json
+import marshal
 import math
 import os
 import platform
@@ -324,10 +326,37 @@ def children():
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def compiled_script():
+    """The path of a script that behaves as bash_tool.py does and starts in half the time: the code comes compiled. Tests
+    that start bash_tool.py itself name TOOL."""
+    folder = Path(_kept_folder("script-"))
+    path = folder / "bash_tool.py"
+    path.write_text(
+        "import sys\n"
+        "with open(%r, 'rb') as code:\n"
+        "    code = __import__('marshal').load(code)\n"
+        "__file__ = sys.argv[0] = %r\n"
+        "sys.path[0] = %r\n"
+        "exec(code)\n" % (str(folder / "code"), str(TOOL), str(TOOL.parent))
+    )
+    (folder / "code").write_bytes(marshal.dumps(bash_tool._CODE))
+    for each in folder, path, folder / "code":
+        each.chmod(0o755)
+    return str(path)
+
+
+def _kept_folder(prefix):
+    """A new folder that is removed when this process, and no fork of it, ends."""
+    folder, owner = tempfile.mkdtemp(prefix=prefix), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
 def cli(*arguments, **options):
     """The command line as a user runs it."""
     return subprocess.run(
-        [sys.executable, str(TOOL), *arguments],
+        [sys.executable, compiled_script(), *arguments],
         stdin=options.pop("stdin", subprocess.DEVNULL),
         stdout=subprocess.PIPE,
         stderr=options.pop("stderr", subprocess.PIPE),
@@ -363,7 +392,7 @@ class Client:
             BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}),
             BASH_TOOL_STRUCTURED="%d" % structured,
         )
-        words = command or [sys.executable, str(module or TOOL), "--mcp"]
+        words = command or [sys.executable, str(module or compiled_script()), "--mcp"]
         self.process = subprocess.Popen(
             [*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options
         )
@@ -4002,7 +4031,7 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     done = cli(command)
     text = BashTool().run(command).text
     assert (done.returncode, done.stdout.decode()) == (code, text if text.endswith("\n") else text + "\n")
-    piped = subprocess.run([sys.executable, str(TOOL), "-"], input=command.encode(), stdout=subprocess.PIPE)
+    piped = subprocess.run([sys.executable, compiled_script(), "-"], input=command.encode(), stdout=subprocess.PIPE)
     assert (piped.returncode, piped.stdout) == (code, done.stdout)
 
 
@@ -4026,7 +4055,11 @@ def test_req_bash_017_2_exit_codes_of_its_own():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     tool = subprocess.Popen(
-        [sys.executable, str(TOOL), "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"],
+        [
+            sys.executable,
+            compiled_script(),
+            "trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait",
+        ],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     )
@@ -6243,7 +6276,7 @@ def test_a_sink_that_does_not_block():
     with ours, theirs:
         theirs.setblocking(False)
         shell = subprocess.Popen(
-            [sys.executable, str(TOOL), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs
+            [sys.executable, compiled_script(), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs
         )
         theirs.close()
         with ours.makefile("rb") as lines:  # the command line too
@@ -8689,7 +8722,7 @@ def test_a_command_line_without_streams():
     """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
     for redirection, code in ((">&-", 125), (">/dev/full", 125), ("2>&-", 3), ("<&-", 3), ("<&- 2>&-", 3)):
         done = subprocess.run(
-            ["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, str(TOOL)],
+            ["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, compiled_script()],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             timeout=60,
@@ -10876,7 +10909,7 @@ class Conversation:
         )
         commands = folder.parent / "commands"
         commands.mkdir()
-        for name, words in (("bash_tool", [sys.executable, str(TOOL)]), ("python3", [sys.executable])):
+        for name, words in (("bash_tool", [sys.executable, compiled_script()]), ("python3", [sys.executable])):
             (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
             (commands / name).chmod(0o755)
         self.env = dict(
@@ -18492,6 +18525,7 @@ class Workers:
         self.compiled = tempfile.TemporaryDirectory(prefix="compiled-")
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = self.compiled.name
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        compiled_script()
 
     def _weight(self, item):
         return self.durations.get(item.nodeid, 0.3)
