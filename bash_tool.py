@@ -5099,9 +5099,17 @@ class JobTable:
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
     step is one operation on a dict."""
 
-    def __init__(self, most: int, grace_s: float, on_end: Callable[[Job], object] | None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        state_dir: StateDir,
+        most: int,
+        on_end: Callable[[Job], object] | None,
+    ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self.most, self._grace_s, self.on_end = most, grace_s, on_end
+        self._profile, self._state_dir, self._most = profile, state_dir, most
+        self.on_end = on_end
+        self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)  # output files of the jobs
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}  # None: about to start
         self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
@@ -5124,14 +5132,14 @@ class JobTable:
         self._live[place] = None
         self.live()
         before = [job for other, job in list(self._live.items()) if other < place]
-        if len(before) < self.most:
+        if len(before) < self._most:
             return place, None
         named = _job_names([job for job in before[:MAX_JOBS] if job is not None])
         return place, Outcome(
             "rejected",
             error="too_many_jobs",
             reason=TOO_MANY_JOBS.format(
-                count=len(before), most=self.most, named=named or "none has a number yet"
+                count=len(before), most=self._most, named=named or "none has a number yet"
             ),
         )
 
@@ -5149,7 +5157,8 @@ class JobTable:
             record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)
         if path is None or record is None or not record.pid:
             return None
-        job = Job(path, self._grace_s, record)
+        job = Job(path, self._profile.grace_s, record)
+        self._files.append(path)
         self.live()
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         self._shown[job.pid] = ShownJob(job, outcome.total_bytes - held)
@@ -5167,22 +5176,55 @@ class JobTable:
                 self._held.append(exchange)
         return job
 
-    def find(self, pid: int, jobs: Callable[[], list[Job]]) -> ShownJob | None:
+    def all(self) -> list[Job]:
+        """The jobs of the state folder, the oldest first. Upholds REQ-BASH-003.11."""
+        paths = self._state_dir.records()
+        if self._state_dir.shared:  # with other users: only what this tool has put there
+            paths = [path for path in list(self._files) if os.path.exists(_beside(path, ".job"))]
+        own = {job.output_file: job for job in self.live()}  # their ends come to this tool
+        jobs = []
+        for path in paths:
+            try:
+                job = Job(path, self._profile.grace_s)
+            except OSError:  # removed to make room, damaged, or another user's
+                continue
+            if job.pid:
+                jobs.append(own.get(path, job))
+            elif job.status != "running":  # the supervisor died while it started the job
+                remove_files(path)
+        return sorted(jobs, key=lambda job: job.created)
+
+    def _find(self, pid: int) -> ShownJob | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
         may be gone."""
         known = self._shown.get(pid)
         if known is None or known.job._has_ended():  # the number may have been given again
-            same = [job for job in jobs() if job.pid == pid]
+            same = [job for job in self.all() if job.pid == pid]
             if same and (known is None or known.job.output_file != same[-1].output_file):
                 known = self._shown[pid] = ShownJob(same[-1], 0)
         return known
 
-    def own(self, path: str) -> Job | None:
-        """The job with this output file, if its end is still to come to this tool."""
-        for job in self.live():
-            if job.output_file == path:
-                return job
-        return None
+    def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
+        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
+        REQ-BASH-021.9."""
+        known = self._find(inquiry.pid)
+        if known is None:
+            live = [job for job in self.all() if job.status == "running"]
+            named = _job_names(live[-MAX_JOBS:]) or "none"
+            reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
+            return Draft(Outcome("rejected", error="no_such_job", reason=reason))
+        gone = True
+        if inquiry.kill:
+            gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+        shown_bytes = known.shown_bytes
+        outcome = known.tell(self._profile)
+        if not gone:
+            note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
+            outcome = outcome._replace(notes=(*outcome.notes, note))
+        # The question was answered, whatever the answer is.
+        return Draft(
+            outcome, known.job, is_error=not gone, undo=lambda: known.show_again(shown_bytes)
+        )
 
     def told(self, draft: Draft) -> tuple[str, ...]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
@@ -5197,6 +5239,44 @@ class JobTable:
         if draft.starts_job and draft.job is not None:
             self._untold[draft.job.output_file] = draft.job
         return tuple(notes)
+
+
+class Setup(NamedTuple):
+    """What all commands of a tool have in common."""
+
+    profile: Profile
+    cwd: str
+    shell: Sequence[bytes]
+    env: Mapping[bytes, bytes]
+    state_dir: StateDir
+    inherited: Inherited
+
+    def plan(self, request: Request, watched: bool) -> Plan:
+        """What the supervisor is asked for. `watched`: with live output."""
+        profile = self.profile
+        head_bytes, tail_bytes = profile.truncation.kept(profile)
+        env = self.env  # the same object from call to call: it is sent once
+        if request.env:
+            env = {**env, **_encoded(request.env)}
+        return Plan(
+            text=request.command.encode("utf-8"),
+            shell=self.shell,
+            has_input=request.stdin is not None,
+            cwd=os.fsencode(request.cwd or self.cwd),
+            cwd_required=request.cwd is not None,
+            env=env,
+            limits=_limits(request, profile),
+            streams=profile.streams.value,
+            background=request.mode == "background",
+            watched=watched,
+            saves=profile.saving is not Saving.NEVER,
+            saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
+            limit_bytes=profile.max_output_bytes,
+            head_bytes=head_bytes,
+            tail_bytes=tail_bytes,
+            count_lines="max_output_lines" in profile.truncation.limits,
+            state_dir=tuple(self.state_dir),
+        )
 
 
 class BashTool:
@@ -5239,28 +5319,35 @@ class BashTool:
         max_jobs: int = MAX_JOBS,
         on_job_end: Callable[[Job], object] | None = None,
     ) -> None:
-        self.cwd = _directory(cwd)
-        self.profile = _row(profile, timeout_s)
+        row = _row(profile, timeout_s)
         passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
-        self._env = _encoded(passed)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
-        self._shell = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(self._shell, "shell", "at least the name of a shell", shell)
+        words = [os.fsencode(word) for word in _strings(shell, "shell")]
+        require(words, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
-        self._state_dir = StateDir.choose(
-            given, self.profile.file_prefix, not self.profile.own_folder
+        folder = StateDir.choose(given, row.file_prefix, not row.own_folder)
+        self._setup = Setup(
+            row, _directory(cwd), words, _encoded(passed), folder, Inherited.of_host()
         )
-        self._inherited = Inherited.of_host()
         self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()  # what `close` ends
         self._closed = False
         self._owner = os.getpid()
         self.max_jobs = max_jobs
-        self._jobs = JobTable(max_jobs, self.profile.grace_s, on_job_end)
-        self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)  # output files of its jobs
+        self._jobs = JobTable(row, folder, max_jobs, on_job_end)
         self._unnamed: list[str] = []  # output files of calls that had no answer
         self._untold = dict.fromkeys(self.withheld)  # names that no answer has told yet
+
+    @property
+    def cwd(self) -> str:
+        """The directory of every command."""
+        return self._setup.cwd
+
+    @property
+    def profile(self) -> Profile:
+        """How the tool speaks to the model."""
+        return self._setup.profile
 
     def __repr__(self) -> str:
         return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
@@ -5333,20 +5420,7 @@ class BashTool:
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other
         tools and of earlier processes. Upholds REQ-BASH-003.11."""
-        paths = self._state_dir.records()
-        if self._state_dir.shared:  # with other users: only what this tool has put there
-            paths = [path for path in list(self._files) if os.path.exists(_beside(path, ".job"))]
-        jobs = []
-        for path in paths:
-            try:
-                job = Job(path, self.profile.grace_s)
-            except OSError:  # removed to make room, damaged, or another user's
-                continue
-            if job.pid:
-                jobs.append(self._jobs.own(path) or job)
-            elif job.status != "running":  # the supervisor died while it started the job
-                remove_files(path)
-        return sorted(jobs, key=lambda job: job.created)
+        return self._jobs.all()
 
     def job(self, pid: int) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the
@@ -5391,7 +5465,7 @@ class BashTool:
                 interrupt = problem
         for path in self._unnamed:
             remove_files(path)
-        self._state_dir.remove_if_empty()
+        self._setup.state_dir.remove_if_empty()
         if interrupt is not None:
             raise interrupt
 
@@ -5406,7 +5480,7 @@ class BashTool:
         """The answer to a request, but for what `_finish` adds."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         if isinstance(request, Inquiry):
-            return self._inquire(request, cancel)
+            return self._jobs.inquire(request, cancel)
         if isinstance(request, Request):
             refusal: Rejected | None = Rejected("closed", "this tool is closed")
             if not self._closed:
@@ -5433,9 +5507,9 @@ class BashTool:
         try:
             if refusal is not None:
                 return Draft(refusal)
-            plan = self._plan(request, on_live is not None)
+            plan = self._setup.plan(request, on_live is not None)
             users, groups = _own_users()
-            inherited = self._inherited._replace(users=users, groups=groups)
+            inherited = self._setup.inherited._replace(users=users, groups=groups)
             exchange = Exchange(plan, inherited, cancel)
             self._attached.add(exchange)
             if self._closed:  # looked at after the entry: close() sees the one or other
@@ -5448,8 +5522,6 @@ class BashTool:
             if background:
                 self._attached.discard(exchange)
             job = self._jobs.add(answer, exchange, request.command, place)
-            if job is not None:
-                self._files.append(job.output_file)
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
             return Draft(
@@ -5461,54 +5533,6 @@ class BashTool:
             )
         finally:
             self._jobs.leave(place)
-
-    def _plan(self, request: Request, watched: bool) -> Plan:
-        profile = self.profile
-        head_bytes, tail_bytes = profile.truncation.kept(profile)
-        env = self._env  # the same object from call to call: it is sent once
-        if request.env:
-            env = {**env, **_encoded(request.env)}
-        return Plan(
-            text=request.command.encode("utf-8"),
-            shell=self._shell,
-            has_input=request.stdin is not None,
-            cwd=os.fsencode(request.cwd or self.cwd),
-            cwd_required=request.cwd is not None,
-            env=env,
-            limits=_limits(request, profile),
-            streams=profile.streams.value,
-            background=request.mode == "background",
-            watched=watched,
-            saves=profile.saving is not Saving.NEVER,
-            saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
-            limit_bytes=profile.max_output_bytes,
-            head_bytes=head_bytes,
-            tail_bytes=tail_bytes,
-            count_lines="max_output_lines" in profile.truncation.limits,
-            state_dir=tuple(self._state_dir),
-        )
-
-    def _inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
-        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
-        REQ-BASH-021.9."""
-        known = self._jobs.find(inquiry.pid, self.jobs)
-        if known is None:
-            live = [job for job in self.jobs() if job.status == "running"]
-            named = _job_names(live[-MAX_JOBS:]) or "none"
-            reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return Draft(Outcome("rejected", error="no_such_job", reason=reason))
-        gone = True
-        if inquiry.kill:
-            gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
-        shown_bytes = known.shown_bytes
-        outcome = known.tell(self.profile)
-        if not gone:
-            note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
-            outcome = outcome._replace(notes=(*outcome.notes, note))
-        # The question was answered, whatever the answer is.
-        return Draft(
-            outcome, known.job, is_error=not gone, undo=lambda: known.show_again(shown_bytes)
-        )
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------

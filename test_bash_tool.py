@@ -1361,7 +1361,7 @@ def test_req_bash_003_15_a_leftover_becomes_a_job():
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("if len(before) < self.most:", "if len(before) <= self.most:"))
+@clause("003.16", saboteur=("if len(before) < self._most:", "if len(before) <= self.most:"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -2381,7 +2381,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
 
 
 @clause(
-    "004.9", saboteur=("shell=self._shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self._shell],")
+    "004.9", saboteur=("shell=self.shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self.shell],")
 )
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
