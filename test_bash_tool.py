@@ -6574,14 +6574,38 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
         assert told_in(modes.run("true").text) == []
 
 
+HOW_STARTED = {  # each way to have a job, as the arguments of a call
+    "modes": {"mode": "background"},
+    "modes, kept": {},
+    "jobs": {"timeout": 300},
+}
+
+
+def twenty_commands(seed):
+    """Commands that end after 0.6 to 2.5 s, every second one with an error: (command, seconds)."""
+    for hundredths in random.Random(seed).sample(range(60, 250), 20):
+        yield "sleep %.2f; echo bye %d; exit %d" % (hundredths / 100, hundredths, hundredths % 2), hundredths / 100
+
+
+def assert_each_told_once(texts, started):
+    """What these answers, as (when they came, text), tell of these jobs, as {pid: (command, its end at the earliest)}."""
+    told = [(when, *one) for when, text in texts for one in told_in(text)]
+    assert sorted(pid for _, pid, *_ in told) == sorted(started), (told, started)
+    for when, pid, how, command, last in told:
+        text, due = started[pid]
+        assert when >= due and command == text and last.startswith("bye "), (when, due, command, last)
+        assert how == ("failed: exit status 1" if text.endswith("exit 1") else "completed")
+
+
 @needs_proc
-@pytest.mark.parametrize("name", ["modes", "jobs"])
-def test_twenty_jobs_end_while_four_threads_call(name):
+@pytest.mark.parametrize("way", HOW_STARTED)
+def test_twenty_jobs_end_while_four_threads_call(way):
     """Jobs that end at random are told each once, to some answer, and never before their end."""
-    ended, rows = [], random.Random(7)
-    with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
-        mode = {"mode": "background"} if name == "modes" else {}
-        started, texts, over = [], [], threading.Event()
+    ended, started, texts, over = [], {}, [], threading.Event()
+    kept = {"on_timeout": bash_tool.OnTimeout.KEEP} if way == "modes, kept" else {}
+    limits = {"timeouts_s": {"default": 20, **({} if way == "jobs" else {"background": 60})}}
+    row = dataclasses.replace(in_profile(way.partition(",")[0], **kept), **limits)
+    with BashTool(profile=row, on_job_end=ended.append) as tool:
 
         def calls(n):
             while not over.is_set():
@@ -6589,35 +6613,56 @@ def test_twenty_jobs_end_while_four_threads_call(name):
                 text = tool.call(arguments).text
                 texts.append((time.monotonic(), text))
 
-        def starts(hundredths):
-            begun, seconds = time.monotonic(), hundredths / 100
-            command = "sleep %.2f; echo bye %d; exit %d" % (seconds, hundredths, hundredths % 2)
-            result = tool.call({"command": command, **mode})
-            started.append((result.pid, command, begun + seconds))
+        def starts(case):
+            (command, seconds), begun = case, time.monotonic()
+            if kept:
+                result = tool.run(command, timeout_s=0.3)
+            else:
+                result = tool.call({"command": command, **HOW_STARTED[way]})
+            started[result.pid] = (command, begun + seconds)
             texts.append((time.monotonic(), result.text))
 
         callers = [threading.Thread(target=calls, args=(n,)) for n in range(4)]
         for caller in callers:
             caller.start()
         with ThreadPoolExecutor(5) as pool:
-            list(pool.map(starts, [rows.randint(60, 250) for _ in range(20)]))
+            list(pool.map(starts, twenty_commands(7)))
         assert eventually(lambda: len(ended) == 20, 30), (started, ended)
         time.sleep(0.2)
         over.set()
         for caller in callers:
             caller.join()
-        told = [(when, *one) for when, text in texts for one in told_in(text)]
-        told += [(time.monotonic(), *one) for one in told_in(tool.call({"command": "true"}).text)]
-        assert (
-            sorted(pid for _, pid, *_ in told)
-            == sorted(pid for pid, _, _ in started)
-            == sorted(job.pid for job in ended)
-        )
-        for when, pid, how, command, last in told:
-            ((_, text, due),) = [one for one in started if one[0] == pid]
-            code = int(text.rpartition(" ")[2])
-            assert when >= due and command == text and last.startswith("bye "), (when, due, command, last)
-            assert how == ("failed: exit status 1" if code else "completed")
+        texts.append((time.monotonic(), tool.call({"command": "true"}).text))
+        assert sorted(job.pid for job in ended) == sorted(started)
+    assert_each_told_once(texts, started)
+
+
+@needs_proc
+@pytest.mark.parametrize("way", ["modes", "jobs"])
+def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
+    """The same over the wire, where each end is in the log once too: four calls and five starts at a time."""
+    to_start, asked, started, texts, logged = list(twenty_commands(8)), {}, {}, [], []
+    with Client(profile=way, timeouts={"default": 20, "grace_s": 0.5}) as client:
+        client.ask("logging/setLevel", level="info")
+        while len(logged) < 20 or asked:
+            kinds = [case is None for case, _ in asked.values()]
+            for n in range(4 - sum(kinds) if len(logged) < 20 else 0):
+                asked[client.begin(["true", "exit 3", "echo $$", "sleep 0.1"][n])] = None, time.monotonic()
+            for _ in range(min(len(to_start), 5 - kinds.count(False))):
+                case = to_start.pop()
+                asked[client.begin(case[0], **HOW_STARTED[way])] = case, time.monotonic()
+            message = client.receive()
+            if message.get("method") == "notifications/message":
+                logged += told_in("[%s]" % message["params"]["data"])
+                continue
+            (case, begun), text = asked.pop(message["id"]), message["result"]["content"][0]["text"]
+            texts.append((time.monotonic(), text))
+            if case is not None:
+                pid = int(re.search(r"<pid>(\d+)</pid>|\(pid (\d+)\)", text).expand(r"\1\2"))
+                started[pid] = case[0], begun + case[1]
+        texts.append((time.monotonic(), client.call("true")["content"][0]["text"]))
+    assert sorted(one[0] for one in logged) == sorted(started)
+    assert_each_told_once(texts, started)
 
 
 @clause(
@@ -6777,24 +6822,103 @@ def test_a_withdrawn_call_leaves_no_job_and_takes_no_output():
         assert "second" in again["content"][0]["text"]
 
 
+SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
+FETCH = (
+    "%s -c 'import sys, urllib.request as r; print(r.build_opener(r.ProxyHandler({})).open(sys.argv[1]).status)' "
+    % (shlex.quote(sys.executable))
+)  # curl, where there is none
+
+
 @needs_proc
 def test_a_server_is_started_asked_and_stopped():
-    """A real server in the background: wait for its line, ask it, stop it, be told."""
+    """A real server in the background, and a program: wait for its line, ask it, stop it, be told once."""
     with BashTool() as tool:
-        server = "exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
-        job = tool.job(tool.run(server, mode="background").pid)
+        job = tool.job(tool.run(SERVE, mode="background").pid)
         line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
         port = re.search(r"port (\d+)", line).group(1)
-        asked = tool.run(
-            "%s -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).status)' http://127.0.0.1:%s/"
-            % (shlex.quote(sys.executable), port),
-            env={"no_proxy": "*"},
-        )
+        asked = tool.run(FETCH + "http://127.0.0.1:%s/" % port)
         assert asked.stdout == "200\n" and not asked.notes, asked
-        assert job.wait(5, until="GET / HTTP") and tool.run("kill -9 -%d; sleep 0.5" % job.pid).exit_code == 0
-        assert job.wait(20)
-        told = told_in(asked.text) + told_in(tool.run("true").text)
-        assert not told or told[0][:2] == (job.pid, "failed: signal 9 (SIGKILL)")
+        assert job.wait(5, until="GET / HTTP")
+        stopped = tool.run("kill -9 -%d" % job.pid)
+        assert stopped.exit_code == 0 and job.wait(20) and job.exit_code == 137
+        told = []
+        assert eventually(lambda: told.extend(told_in(tool.run("true").text)) or told or told_in(stopped.text))
+        told += told_in(stopped.text) + told_in(tool.run("true").text)
+        assert [one[:2] for one in told] == [(job.pid, "failed: signal 9 (SIGKILL)")]
+
+
+class ScriptedModel:
+    """A model over MCP that starts a server and a run of tests, asks the server, works on, and stops the server. Counts
+    its calls, and tokens as characters / 4: of calls and answers, and of the whole conversation, which each call sends again."""
+
+    def __init__(self, client, profile):
+        self.client, self.background = client, {"timeout": 300} if profile == "jobs" else {"mode": "background"}
+        self.calls, self.said, self.sent, self.told = 0, 0.0, 0.0, []
+
+    def call(self, command=None, **arguments):
+        if command is not None:
+            arguments["command"] = command
+        text = self.client.ask("tools/call", name="bash", arguments=arguments)["result"]["content"][0]["text"]
+        self.calls += 1
+        self.said += (len(json.dumps(arguments)) + len(text)) / 4
+        self.sent += self.said
+        self.told += told_in(text)
+        return text
+
+    def start(self, command):
+        """The number and the file of a job."""
+        text = self.call(command, **self.background)
+        pid, file = re.search(r"(?:<pid>|\(pid )(\d+)[\s\S]*?(/[^\s<]+\.log)", text).groups()
+        return int(pid), file
+
+    def is_told(self):
+        """Starts, waits within one command, works on; the next answer tells the rest."""
+        server, file = self.start(SERVE)
+        port = "$(sed -n 's/.* port \\([0-9]*\\) .*/\\1/p' %s)" % file
+        assert "200" in self.call(
+            "until grep -q ' port ' %s; do sleep 0.1; done; %s http://127.0.0.1:%s/" % (file, FETCH, port)
+        )
+        tests, _ = self.start("sleep 3; echo '1 failed, 41 passed'; exit 1")
+        while not self.told:
+            self.call("sleep 1; echo edited")  # its own work, which it would have done after
+        assert [one[1::2] for one in self.told] == [("failed: exit status 1", "1 failed, 41 passed")]
+        self.call("kill -9 -%d; sleep 0.5; echo edited" % server)
+        assert [one[0] for one in self.told] == [tests, server]
+
+    def polls(self):
+        """The same, and looks every half second: with check_pid, or with the file and kill -0."""
+        server, file = self.start(SERVE)
+        with_check = "mode" not in self.background
+        look = lambda pid, file: (
+            self.call("sleep 0.5") and self.call(check_pid=pid)
+            if with_check
+            else self.call("sleep 0.5; tail -n 20 %s; kill -0 %d && echo running" % (file, pid))
+        )
+        text = ""
+        while " port " not in text:
+            text = look(server, file)
+        assert "200" in self.call(FETCH + "http://127.0.0.1:%s/" % re.search(r" port (\d+)", text).group(1))
+        tests, file = self.start("sleep 3; echo '1 failed, 41 passed'; exit 1")
+        while "1 failed" not in text:
+            text = look(tests, file)
+        for _ in range(2):
+            self.call("sleep 1; echo edited")
+        self.call(kill_pid=server) if with_check else self.call("kill -9 -%d" % server)
+        look(server, file)
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["modes", "jobs"])
+def test_a_model_that_is_told_calls_less_than_one_that_polls(name):
+    models = {}
+    for way in (ScriptedModel.is_told, ScriptedModel.polls):
+        with Client(profile=name, timeouts={"default": 60}) as client:
+            models[way] = ScriptedModel(client, name)
+            way(models[way])
+    told, polls = models.values()
+    for how, model in (("is told", told), ("polls", polls)):
+        print("%-5s %-8s %3d calls %6d tokens said %7d sent" % (name, how, model.calls, model.said, model.sent))
+    assert told.calls < polls.calls and told.said < polls.said and told.sent * 2 < polls.sent
 
 
 def test_help_is_short_enough_to_read():
