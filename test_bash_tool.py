@@ -177,9 +177,9 @@ def changed(source, *places):
     return source
 
 
-def written(source, prefix):
+def written(source, prefix, folder=None):
     """The path of a file bash_tool.py, in a folder of its own, with this source."""
-    path = Path(tempfile.mkdtemp(prefix=prefix)) / "bash_tool.py"
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir=folder)) / "bash_tool.py"
     path.write_text(source, encoding="utf-8")
     return path
 
@@ -14988,7 +14988,12 @@ ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
 WIRE_LEVELS = ("core", "jobs", "server", *ROW_OF_LEVEL)
 QUESTIONS = {}  # of each clause the functions that ask for it
 SLOW_QUESTIONS = ("002.1", "002.2", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")  # asked first
+START_WAIT_S = 20.0  # for the first answers of a server
 LONGEST_WAIT_S = 60.0  # for what must come at all; how long it may take is asked for separately
+IN_VAIN = 16  # questions that have waited so long; after that IMPATIENT_S is enough, of a server that hangs
+IMPATIENT_S = 5.0
+LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
+ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
 
 
 def asks(*clauses):
@@ -15013,6 +15018,11 @@ class Wrong(Exception):
 
 class Unasked(Exception):
     """The clause cannot be asked of this server; the reason."""
+
+
+def patience(within_s):
+    """How long to wait, in seconds; None: as long as for what must come at all."""
+    return LONGEST_WAIT_S if within_s is None else within_s
 
 
 def shortened(text, most=400):
@@ -15109,7 +15119,8 @@ class Wire:
         umask=-1,
         structured=False,
     ):
-        self.question, self.adapter, self.number, self.buffer = question, question.judge.adapter, 0, b""
+        self.question, self.adapter, self.number = question, question.judge.adapter, 0
+        self.buffer, self.lines = bytearray(), 0
         self.progress = []  # the notifications of progress that came
         self.waiting = {}  # responses that came before they were asked for
         environ = dict(question.env, **dict(env))
@@ -15182,27 +15193,33 @@ class Wire:
             return "the server has ended with exit code %d%s" % (code, said and ": " + shortened(said))
         return "the server has closed its output and lives"
 
-    def receive(self, within_s=LONGEST_WAIT_S, or_none=False):
-        """The next message; None at the end of the server's output, or, if so asked, where none came in time."""
-        deadline = time.monotonic() + within_s
-        while b"\n" not in self.buffer:
+    def receive(self, within_s=None):
+        """The next message; None at the end of the server's output."""
+        within_s = patience(within_s)
+        deadline, looked_at = time.monotonic() + within_s, 0
+        while self.buffer.find(b"\n", looked_at) < 0:
+            looked_at = len(self.buffer)
+            if looked_at > LONGEST_LINE:
+                raise Wrong("lines of the protocol", "a line of more than %d bytes" % LONGEST_LINE)
             if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                if or_none:
-                    return None
-                raise Wrong("a line from the server within %g s" % within_s, "none", late=True)
+                raise Wrong("a line from the server within %.3g s" % within_s, "none came", late=True)
             chunk = os.read(self.process.stdout.fileno(), 1 << 20)
             if not chunk:
                 if self.buffer:
-                    raise Wrong("lines that end in a newline", repr(self.buffer[:300]))
+                    raise Wrong("lines that end in a newline", repr(bytes(self.buffer[:300])))
                 return None
             self.buffer += chunk
-        line, _, self.buffer = self.buffer.partition(b"\n")
-        self.line = line
-        self.question.note(self.name, "came", line.decode("utf-8", "backslashreplace"))
+        end = self.buffer.index(b"\n")
+        self.line = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        self.lines += 1
+        if self.lines > MOST_LINES:
+            raise Wrong("lines of the protocol", "more than %d lines" % MOST_LINES)
+        self.question.note(self.name, "came", self.line.decode("utf-8", "backslashreplace"))
         try:
-            return json.loads(line.decode("utf-8"))
+            return json.loads(self.line.decode("utf-8"))
         except ValueError:
-            raise Wrong("a line of JSON", shortened(repr(line))) from None
+            raise Wrong("a line of JSON", shortened(repr(self.line))) from None
 
     def request(self, method, **params):
         """Sends a request; returns its id."""
@@ -15210,11 +15227,15 @@ class Wire:
         self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
         return self.number
 
-    def response(self, number, within_s=LONGEST_WAIT_S):
+    def response(self, number, within_s=None):
         """The response to a request; progress is kept, what else the server says on its own account is passed over."""
+        within_s = patience(within_s)
         deadline = time.monotonic() + within_s
         while number not in self.waiting:
-            message = self.receive(max(0.0, deadline - time.monotonic()))
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise Wrong("an answer to the request %r within %.3g s" % (number, within_s), "other lines", late=True)
+            message = self.receive(left_s)
             if message is None:
                 raise Wrong("an answer to the request %r" % number, self.end_of_it())
             if isinstance(message, dict) and message.get("method") == "notifications/progress":
@@ -15235,7 +15256,7 @@ class Wire:
         meta = {} if token is None else {"_meta": {"progressToken": token}}
         return self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
 
-    def finish(self, number, within_s=LONGEST_WAIT_S):
+    def finish(self, number, within_s=None):
         """The answer to a call that was begun."""
         begun = time.monotonic()
         message = self.response(number, within_s)
@@ -15245,7 +15266,7 @@ class Wire:
         text, is_error = self.adapter.answer(self.adapter.polled(self, text_of(result)), bool(result.get("isError")))
         return Reply(text, is_error, result, time.monotonic() - begun)
 
-    def call(self, command, within_s=LONGEST_WAIT_S, **arguments):
+    def call(self, command, within_s=None, **arguments):
         """The answer to a command."""
         return self.finish(self.begin(command, **arguments), within_s)
 
@@ -15264,18 +15285,18 @@ class Wire:
             raise Wrong("one tool in the answer to tools/list", [tool.get("name") for tool in tools])
         return chosen[0]
 
-    def end(self, within_s=LONGEST_WAIT_S):
+    def end(self, within_s=None):
         """Closes the server's input and waits for its end; returns its exit code."""
         self.question.note(self.name, "closed", "")
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         return self.ended(within_s)
 
-    def ended(self, within_s=LONGEST_WAIT_S):
+    def ended(self, within_s=None):
         try:
-            return self.process.wait(within_s)
+            return self.process.wait(patience(within_s))
         except subprocess.TimeoutExpired:
-            raise Wrong("the server ends within %g s" % within_s, "it lives", late=True) from None
+            raise Wrong("the server ends within %.3g s" % patience(within_s), "it lives", late=True) from None
 
     def signal(self, number):
         self.question.note(self.name, "signalled", signal.Signals(number).name)
@@ -15353,20 +15374,24 @@ class Question:
         if not holds:
             raise Wrong(expected, got, late)
 
-    def number(self, name, within_s=LONGEST_WAIT_S):
+    def number(self, name, within_s=None):
         """The number that a command writes into a file, as a line."""
         path = self.folder / name
-        if not eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), within_s):
+        if not eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), patience(within_s)):
             raise Wrong(
                 "the command writes a number into the file %s" % name, path.exists() and path.read_text(), late=True
             )
         return int(path.read_text())
 
-    def there(self, *names, within_s=LONGEST_WAIT_S):
+    def there(self, *names, within_s=None):
         """Waits until a command has made these files."""
         for name in names:
-            if not eventually((self.folder / name).exists, within_s):
-                raise Wrong("the command makes the file %s" % name, "it is not there after %g s" % within_s, late=True)
+            if not eventually((self.folder / name).exists, patience(within_s)):
+                raise Wrong(
+                    "the command makes the file %s" % name,
+                    "it is not there after %.3g s" % patience(within_s),
+                    late=True,
+                )
 
     def dead(self, *names, within_s=20.0):
         """The processes whose numbers stand in these files have ended."""
@@ -18079,6 +18104,22 @@ def example_as_question(head, body):
     return the_example_of_the_page
 
 
+OPEN = set()  # the questions that are being asked
+
+
+def several_at_once(count, function, rows):
+    """What the function returns for each row of arguments, some at once. At an interrupt the questions that are being
+    asked end too."""
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            return list(pool.map(lambda row: function(*row), rows))
+        except BaseException:
+            for question in tuple(OPEN):
+                for wire in tuple(question.wires):
+                    wire.process.kill()
+            raise
+
+
 class Judge:
     """Asks a server the clauses that it claims, several at a time, and says what it found."""
 
@@ -18092,6 +18133,7 @@ class Judge:
             only,
         )
         self.folder = tempfile.mkdtemp(prefix="judge-")
+        self.waited_in_vain = 0
         self.levels = list(self.claims.get("levels", ()))
         self.found = not self.levels  # by asking
         self.outcomes = {}  # of each clause what its questions found
@@ -18111,17 +18153,32 @@ class Judge:
 
     def unfit(self):
         """Why no question can be asked of this server, in one line; None if they can."""
-        if not (os.path.isabs(self.words[0]) and os.access(self.words[0], os.X_OK)):
+        global LONGEST_WAIT_S
+        if not (os.path.isfile(self.words[0]) and os.access(self.words[0], os.X_OK)):
             return "cannot be judged: there is no program %s" % self.words[0]
-        question = Question(self, "", "start")
+        question, step, usual_s = Question(self, "", "start"), "starts", LONGEST_WAIT_S
+        LONGEST_WAIT_S = min(START_WAIT_S, usual_s)
         try:
-            question.wire.greet()
-        except (Wrong, OSError, KeyError) as problem:
-            return "cannot be judged: it does not answer initialize: %s" % (
-                problem.got if isinstance(problem, Wrong) else problem
-            )
+            wire = question.wire
+            step = "answers initialize"
+            message = wire.greet()
+            if not isinstance(message.get("result"), dict):
+                raise Wrong("a result", json.dumps(message))
+            step = "lists a tool named %s" % self.adapter.tool
+            names = [tool.get("name") for tool in wire.ask("tools/list").get("tools", ())]
+            if self.adapter.tool not in names:
+                raise Wrong(step, "tools named %s" % ", ".join(map(str, names)))
+            step = "answers a call of %s" % self.adapter.tool
+            wire.call("echo hi")
+        except Exception as problem:
+            got = str(problem.got) if isinstance(problem, Wrong) else "%s: %s" % (type(problem).__name__, problem)
+            if isinstance(problem, Wrong) and problem.late:
+                came = [each["text"] for each in question.transcript if each["what"] == "came"]
+                got = "none within %.3g s%s" % (LONGEST_WAIT_S, came and "; the last line was " + came[-1] or "")
+            return "cannot be judged: expected that it %s; got: %s" % (step, shortened(" ".join(got.split())))
         finally:
             question.close()
+            LONGEST_WAIT_S = usual_s
         return None
 
     def find_levels(self):
@@ -18168,7 +18225,9 @@ class Judge:
 
     def answer(self, number, function):
         """What one question found: its outcome, and what there is to say of it."""
+        global LONGEST_WAIT_S
         question = Question(self, number, function.__name__)
+        OPEN.add(question)
         found = {"question": function.__name__.replace("_", " "), "outcome": "passed"}
         try:
             function(question)
@@ -18178,18 +18237,24 @@ class Judge:
             found.update(outcome="late" if wrong.late else "failed", expected=str(wrong.expected), got=str(wrong.got))
         except Exception as problem:  # an answer of a form that no question foresaw
             line = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__)[-2:])
+            came = [each["text"] for each in question.transcript if each["what"] == "came"] or ["nothing"]
             found.update(
                 outcome="failed",
-                expected="an answer that the question can read",
-                got="%s: %s" % (type(problem).__name__, problem),
+                expected="an answer of the form of the page",
+                got="%s (%s: %s)" % (came[-1], type(problem).__name__, problem),
                 where=line,
             )
         finally:
             question.close()
-        return dict(found, took_s=round(time.monotonic() - question.begun, 2), transcript=question.transcript)
+            OPEN.discard(question)
+        found.update(took_s=round(time.monotonic() - question.begun, 2), transcript=question.transcript)
+        self.waited_in_vain += found["outcome"] == "late" and found["took_s"] >= LONGEST_WAIT_S
+        if self.waited_in_vain >= IN_VAIN:
+            LONGEST_WAIT_S = min(LONGEST_WAIT_S, IMPATIENT_S)
+        return found
 
     def run(self):
-        """Asks everything; what was only late again, by itself."""
+        """Asks everything; what failed once more, by itself: another load may have been in its way."""
         todo = [
             (number, function)
             for number in self.claimed()
@@ -18197,15 +18262,13 @@ class Judge:
             if self.reason(number) is None
         ]
         todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+        answers = several_at_once(self.AT_ONCE, self.answer, todo)
+        wrong = [n for n, found in enumerate(answers) if found["outcome"] in ("failed", "late")]
+        for n in wrong if len(wrong) <= ASKED_AGAIN and not self.adapter.row else ():
+            answers[n] = dict(self.answer(*todo[n]), first=answers[n])
         self.outcomes = {number: [] for number in self.claimed()}
-        with ThreadPoolExecutor(self.AT_ONCE) as pool:
-            for (number, function), found in zip(todo, pool.map(lambda each: self.answer(*each), todo)):
-                self.outcomes[number].append((function, found))
-        for number, outcomes in self.outcomes.items():
-            self.outcomes[number] = [
-                dict(self.answer(number, function), again=True) if found["outcome"] == "late" else found
-                for function, found in outcomes
-            ]
+        for (number, _), found in zip(todo, answers):
+            self.outcomes[number].append(found)
 
     def reason(self, number):
         """Why a clause cannot be asked; None if it can."""
@@ -18240,6 +18303,11 @@ class Judge:
             "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
             "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
             "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
+            "passed the second time": [
+                number
+                for number, (word, _) in verdicts.items()
+                if word == "passed" and any("first" in found for found in self.outcomes[number])
+            ],
             "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
             "clauses": {
                 number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found}
@@ -18250,24 +18318,26 @@ class Judge:
 
 def shown_verdict(report):
     """The verdict as text: the score, then each failure with what was sent, what came and what was expected."""
-    unasked = "".join(
-        "; %d not asked: %s" % (len(report["not asked"]), ", ".join(report["not asked"])) if report["not asked"] else ""
-    )
-    yield "passed %d of %d claimed clauses; %d failed%s" % (
+    yield "passed %d of %d claimed clauses%s" % (
         len(report["passed"]),
         report["claimed"],
-        len(report["failed"]),
-        unasked,
+        "".join(
+            "; %d %s: %s" % (len(report[word]), word, ", ".join(report[word]))
+            for word in ("failed", "not asked")
+            if report[word]
+        ),
     )
     yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
     for number, why in report["not asked"].items():
         yield "not asked %s: %s" % (number, why)
+    if report["passed the second time"]:
+        yield "failed beside other questions and passed alone: %s" % ", ".join(report["passed the second time"])
     for number in report["failed"]:
         row, known = report["clauses"][number], number in report["claims"].get("known failures", ())
         yield "\nFAILED%s REQ-BASH-%s  %s" % (", as is known," * known, number, row["sentence"])
         for found in row["questions"]:
             if found["outcome"] in ("failed", "late"):
-                yield "  asked:    %s%s" % (found["question"], ", twice: only late" * (found["outcome"] == "late"))
+                yield "  asked:    %s%s" % (found["question"], ", twice" * ("first" in found))
                 for each in found["transcript"][-6:]:
                     yield "  %8.2f s %s %s %s" % (each["at_s"], each["server"], each["what"], shortened(each["text"]))
                 yield "  expected: %s" % shortened(found["expected"], 1200)
@@ -18279,17 +18349,16 @@ def shown_verdict(report):
 def judge(arguments):
     """`make wire`: judges the server that BASH_TOOL_SERVER names; returns the exit code."""
     global LONGEST_WAIT_S
-    if os.environ.get(
-        "BASH_TOOL_ADAPTER"
-    ):  # for information: most of what another tool does not do is waited for in vain
+    try:
+        words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(TOOL), "--mcp"]
+        adapter = Adapter(os.environ.get("BASH_TOOL_ADAPTER", ""))
+        claims = json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}")
+    except (ValueError, OSError) as problem:
+        print("cannot be judged: BASH_TOOL_SERVER, BASH_TOOL_ADAPTER or BASH_TOOL_CLAIMS: %s" % problem)
+        return 2
+    if adapter.row:  # for information: most of what another tool does not do is waited for in vain
         LONGEST_WAIT_S = 10.0
-    words = shlex.split(os.environ.get("BASH_TOOL_SERVER", "")) or [sys.executable, str(TOOL), "--mcp"]
-    one = Judge(
-        words,
-        Adapter(os.environ.get("BASH_TOOL_ADAPTER", "")),
-        json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}"),
-        arguments,
-    )
+    one = Judge(words, adapter, claims, arguments)
     try:
         unfit = one.unfit()
         if unfit:
@@ -18408,8 +18477,8 @@ BROKEN = {
 }
 
 
-def broken_servers(number):
-    """The servers that break a clause: a name and the words of each."""
+def broken_servers(number, folder):
+    """The servers that break a clause: a name and the words of each, their files in the folder."""
     for way in BROKEN.get(number, ["saboteur"]):
         if isinstance(way, dict):
             yield (
@@ -18418,7 +18487,7 @@ def broken_servers(number):
                     sys.executable,
                     "-I",
                     "-S",
-                    str(written(MIDDLEMAN, "middleman-")),
+                    str(written(MIDDLEMAN, "middleman-", folder)),
                     json.dumps(way),
                     sys.executable,
                     str(TOOL),
@@ -18430,8 +18499,11 @@ def broken_servers(number):
             way = SABOTEURS[number] if way == "saboteur" else (SABOTEURS[number][0].strip(), way)
         yield (
             "%s with %r" % (number, way[1][:60]),
-            [sys.executable, str(written(changed(SOURCE, way), "broken-")), "--mcp"],
+            [sys.executable, str(written(changed(SOURCE, way), "broken-", folder)), "--mcp"],
         )
+
+
+PANEL_AT_ONCE = 12  # most of a question is waiting
 
 
 def catches(number, words):
@@ -18455,27 +18527,30 @@ def judge_the_judge(arguments):
     judge = Judge(
         [sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=[glob for glob in arguments if glob != "third"]
     )
-    numbers = [number for number in judge.claimed() if judge.reason(number) is None]
-    if "third" in arguments:
-        numbers = numbers[int(time.time() // 86400) % 3 :: 3]
-    begun, panel = time.monotonic(), [(number, *server) for number in numbers for server in broken_servers(number)]
-    panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
-    caught = collections.Counter()
-    with ThreadPoolExecutor(Judge.AT_ONCE) as pool:
-        for (number, name, _), found in zip(panel, pool.map(lambda each: catches(each[0], each[2]), panel)):
-            caught[number] += found is not None
-            if found is None:
-                print("NOT CAUGHT: %s" % name, flush=True)
+    try:
+        numbers = [number for number in judge.claimed() if judge.reason(number) is None]
+        if "third" in arguments:
+            numbers = numbers[int(time.time() // 86400) % 3 :: 3]
+        begun = time.monotonic()
+        panel = [(number, *server) for number in numbers for server in broken_servers(number, judge.folder)]
+        panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+        found = several_at_once(PANEL_AT_ONCE, lambda number, _, words: catches(number, words), panel)
+    finally:
+        judge.close()
+    caught = collections.Counter(number for (number, _, _), each in zip(panel, found) if each is not None)
     servers = collections.Counter(number for number, _, _ in panel)
+    for (_, name, _), each in zip(panel, found):
+        if each is None:
+            print("NOT CAUGHT: %s" % name)
     print(", ".join("%s %d/%d" % (number, caught[number], servers[number]) for number in numbers))
     print(
         "caught %d of %d broken servers, of %d clauses, in %d s"
         % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun)
     )
-    judge.close()
     return len(panel) - sum(caught.values())
 
 
+# ---- Saboteurs ------
 # ---- Saboteurs ----------------------------------------------------------------------------------------------------
 
 
@@ -19396,6 +19471,8 @@ if __name__ == "__main__":
         sys.exit(
             soak(float(sys.argv[2]), sys.argv[3] if sys.argv[3:] else os.urandom(4).hex(), sys.argv[4:] == ["calm"])
         )
+    if sys.argv[1:2] in (["judge"], ["judge-the-judge"]):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves nothing behind
     if sys.argv[1:2] == ["judge"]:
         sys.exit(judge(sys.argv[2:]))
     if sys.argv[1:2] == ["judge-the-judge"]:
