@@ -15033,12 +15033,16 @@ def shortened(text, most=400):
 
 
 class Adapter:
-    """Speaks to a server whose tool has another name, other arguments, or comes in two: one that starts and one that is polled.
+    """Speaks to a server whose tool has another name, other arguments, or comes in two: one that starts and one that is
+    polled.
 
-    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional:
-    `tool`; `arguments`, in which each "{command}" stands for the command; `rewrite`, pairs of a pattern and what takes its place in
-    the text of an answer; `error`, a pattern whose match in the text before that marks an error; `poll`: {`tool`, `arguments`, in which "{1}" stands
-    for the first group of `number`, `number`, a pattern that the first answer must match to be polled for, `until`, a pattern, `every_s`}.
+    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional: `tool`; `arguments`, in which
+    "{command}" stands for the command and "{folder}" for the directory of the server; `error`, a pattern whose match in
+    the text of an answer marks an error; `fields`: of an answer that is an object of JSON or Python the names of its
+    outputs, `output`, and that of its exit code, `code`; `rewrite`, pairs of a pattern and what takes its place in the
+    text; `poll`: {`tool`, `arguments`, in which "{1}" stands for the first group of `number`, `number`, a pattern that
+    the first answer must match to be polled for, `until`, a pattern, `every_s`, `whole`: true where each answer holds
+    all output}.
     """
 
     def __init__(self, said):
@@ -15056,17 +15060,16 @@ class Adapter:
             return [self.filled(value, words) for value in shape]
         return words.get(shape, shape) if isinstance(shape, str) else shape
 
-    def message(self, message):
+    def message(self, message, folder):
         """A request; a call of `bash` under the name and with the arguments of the server's own tool."""
         params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
         arguments = params.get("arguments") if isinstance(params, dict) and params.get("name") == "bash" else None
         if not self.row or not isinstance(arguments, dict):
             return message
-        return dict(message, params=dict(params, name=self.tool, arguments=self.arguments(arguments)))
-
-    def arguments(self, arguments):
-        shape = self.row.get("arguments")
-        return arguments if shape is None else self.filled(shape, {"{command}": arguments.get("command")})
+        if "arguments" in self.row:
+            words = {"{command}": arguments.get("command"), "{folder}": str(folder)}
+            arguments = self.filled(self.row["arguments"], words)
+        return dict(message, params=dict(params, name=self.tool, arguments=arguments))
 
     def polled(self, wire, text):
         """The text of the whole: what the tool for polling says, again and again until it has ended."""
@@ -15082,14 +15085,29 @@ class Adapter:
                 "tools/call", name=poll["tool"], arguments=self.filled(poll["arguments"], {"{1}": value})
             )
             parts.append(text_of(wire.response(number).get("result", {})))
-        return "".join(parts)
+        return parts[-1] if poll.get("whole") else "".join(parts)
 
     def answer(self, text, is_error):
         if "error" in self.row:
             is_error = bool(re.search(self.row["error"], text))
+        if "fields" in self.row:
+            text = self.of_fields(text)
         for pattern, new in self.row.get("rewrite", ()):
             text = re.sub(pattern, new, text)
         return text, is_error
+
+    def of_fields(self, text):
+        """The text that the fields of an answer would have had, with the exit code as 4.5 has it."""
+        fields = None
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError):
+                fields = read(text)
+                break
+        if not isinstance(fields, dict):
+            return text
+        output = "".join(str(fields.get(name, "")) for name in self.row["fields"]["output"])
+        code = fields.get(self.row["fields"].get("code"), 0)
+        return ("[command failed: exit code %s]\n" % code if code else "") + output
 
 
 def text_of(result):
@@ -15173,7 +15191,7 @@ class Wire:
     def send(self, *messages):
         """Lines: bytes as they are, all else as JSON."""
         lines = [
-            message if isinstance(message, bytes) else json.dumps(self.adapter.message(message)).encode()
+            message if isinstance(message, bytes) else json.dumps(self.adapted(message)).encode()
             for message in messages
         ]
         for line in lines:
@@ -15184,6 +15202,10 @@ class Wire:
                 view = view[self.process.stdin.write(view) :]
         except OSError:
             raise Wrong("the server reads its input", self.end_of_it()) from None
+
+    def adapted(self, message):
+        """A message as the server takes it."""
+        return self.adapter.message(message, self.question.folder)
 
     def end_of_it(self):
         """How the server ended, in words."""
@@ -17871,6 +17893,25 @@ def every_end_is_told_once(q):
     q.says("echo once", "once\n")
 
 
+@asks("027.6")
+def a_withdrawn_call_takes_no_note_along(q):
+    number, path = job_of(q, "until [ -e go ]; do sleep 0.1; done; exit 3")
+    call = q.wire.begin(
+        "trap '' TERM; echo $$ > shell; until grep -q '^.background' '%s'; do sleep 0.1; done; sleep 1" % path
+    )
+    q.number("shell")
+    q.wire.cancel(call)
+    (q.folder / "go").touch()
+    q.dead("shell")  # it has outlived the job
+    text = q.run("sleep 1; echo hi").text
+    q.that(
+        re.fullmatch(r"\[background process %d failed: exit status 3 after [^\n]*\]\nhi\n" % number, text),
+        "the note on the job in the first answer after the withdrawn call",
+        text,
+        late=True,
+    )
+
+
 @asks("021.2")
 def sanitised_text(q):
     wire = q.server(profile="jobs")
@@ -18050,7 +18091,7 @@ class Exchange(Conversation):
         else:
             message = self.fill(line)
             with contextlib.suppress(ValueError):
-                message = wire.adapter.message(json.loads(message)) if wire.adapter.row else message
+                message = wire.adapted(json.loads(message)) if wire.adapter.row else message
             wire.send(message.encode() if isinstance(message, str) else message)
         self.took = time.monotonic() - begun
 
