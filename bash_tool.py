@@ -178,13 +178,10 @@ FLUSH_S = 2.0               # for a client that has closed its end and may still
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
-COMMAND_KILLED = "[command failed: exit code {code} ({signal})]"
-COMMAND_KILLED_HARD = (
-    "[command failed: exit code {code} ({signal}); not sent by this tool; possibly out of memory]"
-)
-COMMAND_TIMED_OUT = "[command timed out after {limit}]"
+COMMAND_KILLED = "[command failed: exit code {code}; not sent by this tool; possibly out of memory]"
+COMMAND_STOPPED = "[command {how}]"
+TIMED_OUT = "timed out after {limit}"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
-COMMAND_CANCELLED = "[command cancelled]"
 COMMAND_KEPT = "[command still running after {limit}, as a job]"
 SYSTEM_ERROR = "[system error: {reason}]"
 TRUNCATED_MIDDLE = "[output truncated in middle: got {got}, max is {most}]"
@@ -536,7 +533,8 @@ class Outcome(NamedTuple):
     signal: str | None = None
     error: str | None = None
     reason: str = ""  # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0  # that was exceeded; `running` with 0.0: started in the background
+    limit_s: float = 0.0  # the limit that was exceeded
+    kept: bool = False  # after that limit the command goes on as a job
     streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
     saved: Saved | None = None
@@ -684,6 +682,23 @@ def _entered(rows: list[str | io.StringIO], row: int) -> io.StringIO:
     return line
 
 
+def _moved(kind: str, steps: int, row: int, at: int) -> tuple[int, int]:
+    """Where CSI A to G takes the cursor from this row and column, if there were no edges."""
+    if kind in "AF":
+        row -= steps
+    if kind in "BE":
+        row += steps
+    if kind == "C":
+        at += steps
+    if kind == "D":
+        at -= steps
+    if kind in "EF":
+        at = 0
+    if kind == "G":
+        at = steps - 1
+    return row, at
+
+
 def _draw(text: str) -> str:
     """What stands on a terminal of unlimited height, whose lines end at their last character.
 
@@ -721,18 +736,8 @@ def _draw(text: str) -> str:
                 line.truncate()
                 del rows[row + 1 :]
         else:
-            steps = int(digits or 0) or 1
-            at = {
-                "C": line.tell() + steps,
-                "D": line.tell() - steps,
-                "G": steps - 1,
-                "E": 0,
-                "F": 0,
-            }.get(kind, line.tell())
-            if kind in "AF":
-                row = max(0, row - steps)
-            elif kind in "BE":
-                row = min(len(rows) - 1, row + steps)
+            row, at = _moved(kind, int(digits or 0) or 1, row, line.tell())
+            row = max(0, min(row, len(rows) - 1))
             line = _entered(rows, row)
             line.seek(max(0, min(at, line.seek(0, io.SEEK_END))))
         line.write(run)
@@ -883,13 +888,12 @@ _UNFINISHED = (
 def without_unfinished(stream: Captured) -> Captured:
     """What of a stream that goes on can be shown: a character, a sequence or a line end of which
     only a part may have come is left for the next time. Upholds REQ-BASH-021.7."""
-    end = re.search(_UNFINISHED, (stream.head[-KIB:] + stream.tail)[-KIB:])
-    held = len(end.group()) if end else 0
-    from_head = max(0, held - len(stream.tail))
+    data, head_bytes = stream.head + stream.tail, len(stream.head)
+    unfinished = re.search(_UNFINISHED, data[-KIB:])
+    held = len(unfinished.group()) if unfinished else 0
+    data = data[: len(data) - held]
     return stream._replace(
-        head=stream.head[: len(stream.head) - from_head],
-        tail=stream.tail[: max(0, len(stream.tail) - held)],
-        total_bytes=stream.total_bytes - held,
+        head=data[:head_bytes], tail=data[head_bytes:], total_bytes=stream.total_bytes - held
     )
 
 
@@ -931,7 +935,9 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(text, stream.total_bytes, record.truncated, record)
 
 
-def _keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], mark: str) -> Fitted:
+def keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], mark: str) -> Fitted:
+    """What `head` leaves of the stream's text, with `mark` behind it if that is not all. Upholds
+    REQ-BASH-022.2 and REQ-BASH-023.2."""
     whole = is_whole(stream)
     text = decode(stream.head + stream.tail) if whole else two_ends(stream)[0]
     text = profile.cleaning(text)
@@ -940,44 +946,34 @@ def _keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], m
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
-def keep_first_chars(stream: Captured, profile: Profile) -> Fitted:
-    """The stream's text up to `max_output_chars`, with a line that says that it was cut. Upholds
-    REQ-BASH-022.2."""
-    return _keep_head(
-        stream, profile, lambda text: text[: profile.max_output_chars], HEAD_CHARS_CUT
-    )
+def code_text(code: int, name: str | None = None) -> str:
+    """An exit code, with the name of a signal that ended the shell or that bash passed on as
+    128 + n."""
+    name = name or SIGNAL_NAMES.get(code - 128)
+    return "%d (%s)" % (code, name) if name else str(code)
 
 
-def keep_first_bytes(stream: Captured, profile: Profile) -> Fitted:
-    """The stream's text up to `max_output_bytes`, cut between characters, with a line that says
-    that it was cut. Upholds REQ-BASH-023.2."""
-    most = profile.max_output_bytes
-    return _keep_head(stream, profile, lambda text: first_bytes(text, most), HEAD_BYTES_CUT)
-
-
-def signal_name(outcome: Outcome) -> str | None:
-    """The signal that ended the command, also where bash passed it on as 128 + n."""
-    assert outcome.exit_code is not None
-    return outcome.signal or SIGNAL_NAMES.get(outcome.exit_code - 128)
+def stop_text(outcome: Outcome) -> str:
+    """Why the tool ended the command; empty where the tool did not."""
+    if outcome.status == "timed_out":
+        return TIMED_OUT.format(limit=seconds_text(outcome.limit_s))
+    return "cancelled" if outcome.status == "cancelled" else ""
 
 
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone. Upholds
     REQ-BASH-007.1 and REQ-BASH-007.2."""
-    limit = seconds_text(outcome.limit_s)
-    if outcome.status == "running":
-        return COMMAND_KEPT.format(limit=limit) if outcome.limit_s else ""
-    if outcome.status == "timed_out":
-        return COMMAND_TIMED_OUT.format(limit=limit)
-    if outcome.status == "cancelled":
-        return COMMAND_CANCELLED
-    if outcome.status != "exited":
+    stopped = stop_text(outcome)
+    if stopped:
+        return COMMAND_STOPPED.format(how=stopped)
+    if outcome.kept:
+        return COMMAND_KEPT.format(limit=seconds_text(outcome.limit_s))
+    if outcome.status not in ("exited", "running"):
         return SYSTEM_ERROR.format(reason=outcome.reason)
     if not outcome.exit_code:
         return ""
-    name = signal_name(outcome)
-    template = COMMAND_KILLED_HARD if name == "SIGKILL" else COMMAND_KILLED
-    return (template if name else COMMAND_FAILED).format(code=outcome.exit_code, signal=name)
+    template = COMMAND_KILLED if outcome.exit_code == 128 + signal.SIGKILL else COMMAND_FAILED
+    return template.format(code=code_text(outcome.exit_code, outcome.signal))
 
 
 def saved_text(saved: Saved, whole: str, partly: str, lost: str) -> str:
@@ -1005,14 +1001,8 @@ def completion_note(outcome: Outcome, still: str) -> str:
     return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
 
 
-def stop_text(outcome: Outcome) -> str:
-    """Why the tool ended the command; empty where it did not."""
-    if outcome.status == "timed_out":
-        return "timed out after " + seconds_text(outcome.limit_s)
-    return "cancelled" if outcome.status == "cancelled" else ""
-
-
 def _how_it_ended(outcome: Outcome, colon: str) -> str:
+    """How a job ended; `colon` or nothing stands before a number."""
     stopped = stop_text(outcome)
     if stopped:
         return "failed: " + stopped
@@ -1078,14 +1068,12 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     return text
 
 
-def code_text(outcome: Outcome) -> str:
-    """The exit code, with the signal's name where a signal ended the command; else why there is
-    none."""
-    if outcome.exit_code is None:
-        stopped = stop_text(outcome)
-        return "none (%s)" % stopped if stopped else "unknown"
-    name = signal_name(outcome)
-    return "%d (%s)" % (outcome.exit_code, name) if name else str(outcome.exit_code)
+def code_or_reason(outcome: Outcome) -> str:
+    """The exit code; else why there is none."""
+    if outcome.exit_code is not None:
+        return code_text(outcome.exit_code, outcome.signal)
+    stopped = stop_text(outcome)
+    return "none (%s)" % stopped if stopped else "unknown"
 
 
 def tail_notice(name: str, stream: Fitted, saved: Saved | None) -> list[str]:
@@ -1115,7 +1103,7 @@ def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
     if outcome.saved is not None:
         saved = saved_text(outcome.saved, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
         file.append(saved.lstrip())
-    if outcome.status == "running" and outcome.limit_s:
+    if outcome.kept:
         first = BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid)
         return [
             first,
@@ -1133,12 +1121,11 @@ def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
         ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
-        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
-        if len(outcome.streams) == 1:  # from the job's file, which holds both as they came
-            lines += _last_lines("output", stdout, profile.max_output_lines)
-        else:
-            lines += _last_lines("stdout", stdout, profile.max_output_lines)
-            lines += _last_lines("stderr", stderr, profile.max_output_lines)
+        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_or_reason(outcome))]
+        # A job's file holds both streams as they came.
+        names = ["output"] if len(outcome.streams) == 1 else ["stdout", "stderr"]
+        for name, stream in zip(names, (stdout, stderr)):
+            lines += _last_lines(name, stream, profile.max_output_lines)
     lines += file
     lines[-1] += "]"
     return lines
@@ -1160,7 +1147,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     if outcome.pid is not None:
         lines = _job_sections(outcome, profile)
     elif outcome.status not in ("failed", "rejected"):
-        lines = [*sections, "", "exit code: " + code_text(outcome)]
+        lines = [*sections, "", "exit code: " + code_or_reason(outcome)]
     else:
         lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
         if stdout.text or stderr.text:
@@ -1483,7 +1470,9 @@ STREAMS = Profile(
     cleaning=without_nul,
     truncation=Truncation(
         name="head, counted in characters",
-        fit=keep_first_chars,
+        fit=lambda stream, row: keep_head(
+            stream, row, lambda text: text[: row.max_output_chars], HEAD_CHARS_CUT
+        ),
         limits=("max_output_chars",),
         kept=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
@@ -1504,7 +1493,9 @@ GUARDED = Profile(
     cleaning=without_nul,
     truncation=Truncation(
         name="head, counted in bytes",
-        fit=keep_first_bytes,
+        fit=lambda stream, row: keep_head(
+            stream, row, lambda text: first_bytes(text, row.max_output_bytes), HEAD_BYTES_CUT
+        ),
         limits=("max_output_bytes",),
         kept=lambda row: (row.max_output_bytes + 4, 0),
     ),
@@ -1609,7 +1600,8 @@ def _type_name(value: object) -> str:
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def _quoted(names: Iterable[object]) -> str:
+def listed(names: Iterable[object]) -> str:
+    """Names in quotation marks, with commas between them."""
     return ", ".join('"%s"' % shown(name) for name in names)
 
 
@@ -1635,7 +1627,7 @@ def parse_command(
         return _wrong('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
         got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
-        return _wrong('"mode" must be one of %s, got %s' % (_quoted(profile.timeouts_s), got))
+        return _wrong('"mode" must be one of %s, got %s' % (listed(profile.timeouts_s), got))
     if "\0" in command:
         return _wrong(
             '"command" holds a NUL character (at index %d), which no shell can take'
@@ -1685,7 +1677,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     if unknown:
         return _wrong(
             "unknown key %s; allowed: %s"
-            % (_quoted(unknown[:LEFTOVERS_NAMED]), _quoted(profile.parameters))
+            % (listed(unknown[:LEFTOVERS_NAMED]), listed(profile.parameters))
         )
     given = {key: value for key, value in arguments.items() if value is not None}
     for key, value in given.items():
@@ -1696,7 +1688,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     chosen = [verb for verb in verbs if verb in given]
     if len(verbs) > 1 and len(chosen) != 1:
         return _wrong(
-            "exactly one of %s is required, got %s" % (_quoted(verbs), _quoted(chosen) or "none")
+            "exactly one of %s is required, got %s" % (listed(verbs), listed(chosen) or "none")
         )
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
@@ -3358,11 +3350,10 @@ class Run(Command):
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job. A command that could not be found again is not kept. Upholds REQ-BASH-003.17."""
         pid, start = _identity(self.shell.pid)
-        waited_s = 0.0
+        waited_s = self.limits.answer_after_s or 0.0
         if self.plan.background:
             self.detach()
         else:
-            waited_s = self.limits.answer_after_s or 0.0
             try:
                 self.begin_job(pid=pid, start=start)
             except OSError as problem:
@@ -3371,10 +3362,10 @@ class Run(Command):
                 self._stop_for(Stop.TIMED_OUT)
                 return
         self.answered = self.is_job = True
-        self.send(
-            "running",
-            self.outcome()._replace(status="running", exit_code=None, limit_s=waited_s, pid=pid),
-        )
+        outcome = self.outcome()._replace(status="running", exit_code=None, pid=pid)
+        if not self.plan.background:
+            outcome = outcome._replace(kept=True, limit_s=waited_s)
+        self.send("running", outcome)
 
     def _report(self) -> None:
         """The shell has ended by itself: tells how, while something of the command may go on.
@@ -5001,7 +4992,7 @@ def _path(what: str, path: str | os.PathLike[str], base: str = "") -> str:
 def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
-        require(profile in PROFILES, "profile", "a row or one of " + _quoted(PROFILES), profile)
+        require(profile in PROFILES, "profile", "a row or one of " + listed(PROFILES), profile)
         profile = PROFILES[profile]
     require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
     if timeout_s is None:
@@ -5048,7 +5039,7 @@ def _fitted(answer: Answer, profile: Profile) -> Outcome:
     streams = answer.streams
     if answer.runs_on:
         streams = [without_unfinished(stream) for stream in streams]
-    if answer.runs_on and answer.outcome.limit_s == 0.0:
+    if answer.runs_on and not answer.outcome.kept:
         streams = ()  # a background command that runs: its file has the output
     fit = profile.truncation.fit
     return answer.outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
@@ -5736,7 +5727,7 @@ def _handle_request(
     if method == "logging/setLevel":
         level = params.get("level")
         if level not in LOG_LEVELS:
-            raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % _quoted(LOG_LEVELS))
+            raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % listed(LOG_LEVELS))
         return LogLevel(level in ("debug", "info"), result_message(id_, {}, stateless))
     result = _result_of(method, params, tool)
     if stateless and result:  # all but that of `ping`
@@ -6161,7 +6152,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
-        return "BASH_TOOL_PROFILE must be one of %s" % _quoted(sorted(PROFILES))
+        return "BASH_TOOL_PROFILE must be one of %s" % listed(sorted(PROFILES))
     verbs = (
         options.command is not None,
         options.schema is not None,
@@ -6199,9 +6190,7 @@ def _profile(name: str) -> Profile:
         key in known and type(value) in (int, float) and 0 <= value < 1e9
         for key, value in given.items()
     ):
-        raise ValueError(
-            "BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % _quoted(known)
-        )
+        raise ValueError("BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % listed(known))
     limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
     return replace(row, timeouts_s=limits, **given)
 
@@ -6266,10 +6255,7 @@ def _how(job: Job) -> str:
     """In words how a job ended, or that it runs."""
     if job.status != "exited" or job.exit_code is None:
         return job.status.replace("_", " ")
-    if job.exit_code == 0:
-        return "completed"
-    name = SIGNAL_NAMES.get(job.exit_code - 128)
-    return "failed: exit code %d%s" % (job.exit_code, " (%s)" % name if name else "")
+    return "failed: exit code " + code_text(job.exit_code) if job.exit_code else "completed"
 
 
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:

@@ -805,7 +805,7 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     )
 
 
-@clause("002.5", saboteur=("timed out after {limit}]", "timed out]"))
+@clause("002.5", saboteur=('TIMED_OUT = "timed out after {limit}"', 'TIMED_OUT = "timed out"'))
 @given(st.sampled_from([0.05, 0.1, 0.25, 1]))
 @few
 def test_req_bash_002_5_names_the_limit(limit):
@@ -2845,7 +2845,7 @@ def test_hosts_that_take_every_status(host):
     assert in_host(program).splitlines() == 8 * ["exited None 7 hi True"] + ["timed_out"]
 
 
-@clause("007.6", saboteur=('if name == "SIGKILL" else', 'if name == "SIGFOO" else'))
+@clause("007.6", saboteur=("if outcome.exit_code == 128 + signal.SIGKILL else", "if not outcome.exit_code else"))
 def test_req_bash_007_6_a_kill_that_is_not_ours():
     hint = "; not sent by this tool; possibly out of memory]"
     with BashTool(profile=tiny()) as tool:
@@ -4647,13 +4647,7 @@ def test_req_bash_021_4_a_notice_and_a_file():
             subprocess.run(["umount", "small"], check=True)
 
 
-@clause(
-    "021.5",
-    saboteur=(
-        "return \"%d (%s)\" % (outcome.exit_code, name) if name else str(outcome.exit_code)",
-        "return str(outcome.exit_code)",
-    ),
-)
+@clause("021.5", saboteur=('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"))
 @given(
     st.sampled_from(["", "out\n", "a\n\nb", "\n"]),
     st.sampled_from(["", "err\n", "x"]),
@@ -4840,10 +4834,7 @@ def test_req_bash_022_1_an_object(out, err, code):
 
 @clause(
     "022.2",
-    saboteur=(
-        "text[: profile.max_output_chars], HEAD_CHARS_CUT",
-        "first_bytes(text, profile.max_output_chars), HEAD_CHARS_CUT",
-    ),
+    saboteur=("lambda text: text[: row.max_output_chars]", "lambda text: first_bytes(text, row.max_output_chars)"),
 )
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
@@ -9361,7 +9352,7 @@ def answers():
             },
         ),
         (
-            outcome("running", limit_s=120.0, streams=(part,), **job),
+            outcome("running", limit_s=120.0, kept=True, streams=(part,), **job),
             {"modes": "[command still running after 120s, as a job]\n" + told + stop + "\npart"},
         ),
         (
@@ -9412,7 +9403,7 @@ def answers():
             {"jobs": sections("zz\n[stdout: Showing last 2 bytes of line 1.]", "", 0)},
         ),
         (
-            outcome("running", limit_s=2.0, streams=(counted(501), counted(101)), notes=("n",), **job),
+            outcome("running", limit_s=2.0, kept=True, streams=(counted(501), counted(101)), notes=("n",), **job),
             {
                 "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout (last 500 lines):\n%s\n\nstderr (last 100 lines):\n%s\n\n"
                 "Full output: /o\nUse check_pid or kill_pid to manage.]\n[n]"
@@ -9420,7 +9411,7 @@ def answers():
             },
         ),
         (
-            outcome("running", limit_s=2.0, streams=(counted(500), bytes_), pid=7),
+            outcome("running", limit_s=2.0, kept=True, streams=(counted(500), bytes_), pid=7),
             {
                 "jobs": "[Command backgrounded after 2s timeout (pid 7). Partial output:\n\nstdout:\n%s\n\nstderr (last 1 lines):\nzz\n\n"
                 "Use check_pid or kill_pid to manage.]" % "\n".join(map(str, range(500)))
