@@ -851,6 +851,11 @@ def quoted(value: object) -> str:
     return json.dumps(shown(value), ensure_ascii=False).replace("]", "\\u005d")
 
 
+def listed(names: Iterable[object]) -> str:
+    """Names in quotation marks, with commas between them."""
+    return ", ".join('"%s"' % shown(name) for name in names)
+
+
 def is_whole(stream: Captured) -> bool:
     """True if all of the stream was kept."""
     return stream.total_bytes == len(stream.head) + len(stream.tail)
@@ -1249,6 +1254,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
 # hold. The engine below never compares the name of a row. It looks at a row three times: before the
 # request, at the timeout, and when the answer is written.
 
+VERBS = ("command", "check_pid", "kill_pid")  # the arguments of which a call has one
 LIMITS_ON_OUTPUT = (
     "max_output_bytes",
     "max_output_chars",
@@ -1347,12 +1353,15 @@ class Profile:
         right = isinstance(self.timeouts_s, Mapping) and "default" in self.timeouts_s
         require(right, "timeouts_s", 'seconds by mode, with "default"', self.timeouts_s)
         for mode, limit_s in self.timeouts_s.items():
-            check_seconds("timeouts_s[%r]" % mode, limit_s)
+            check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in ("grace_s", "drain_idle_s", "drain_total_s"):
             check_seconds(name, getattr(self, name))
         self._check_limits()
         right = isinstance(self.on_timeout, OnTimeout)
         require(right, "on_timeout", "OnTimeout.KILL or OnTimeout.KEEP", self.on_timeout)
+        known = (*VERBS, "mode", "timeout")
+        unread = self.parameters.keys() - set(known)
+        require(not unread, "parameters", listed(known), sorted(unread))
         if self.on_timeout is OnTimeout.KEEP and not self.format.tells_kept:
             raise ValueError(
                 "on_timeout must be KILL: an answer in this format cannot say that a command goes on"
@@ -1600,19 +1609,11 @@ def _type_name(value: object) -> str:
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def listed(names: Iterable[object]) -> str:
-    """Names in quotation marks, with commas between them."""
-    return ", ".join('"%s"' % shown(name) for name in names)
-
-
 def _is_integer(value: object) -> bool:
     """True for an integer of JSON: 1000.0 is an integer, true is none."""
     if isinstance(value, float):
         return value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-_VERBS = ("command", "check_pid", "kill_pid")
 
 
 def _wrong(reason: str) -> Rejected:
@@ -1684,7 +1685,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         wrong = _wrong_argument(key, value, profile.parameters[key])
         if wrong:
             return _wrong(wrong)
-    verbs = [verb for verb in _VERBS if verb in profile.parameters]
+    verbs = [verb for verb in VERBS if verb in profile.parameters]
     chosen = [verb for verb in verbs if verb in given]
     if len(verbs) > 1 and len(chosen) != 1:
         return _wrong(
@@ -5007,6 +5008,7 @@ def _environment(
     """The environment of a tool's commands, and the names that are withheld."""
     if env is None:
         return scrub_env(dict(os.environ), keep_env)
+    require(not keep_env, "keep_env", "nothing where env is given", keep_env)
     return complete_env(env), ()
 
 
@@ -6184,15 +6186,15 @@ def _profile(name: str) -> Profile:
     """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as
     {"default": 5, "grace_s": 1}, changes its limits. Raises ValueError for what makes no sense."""
     row = PROFILES[name]
-    given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
     known = (*row.timeouts_s, "grace_s", "drain_idle_s", "drain_total_s")
-    if not isinstance(given, dict) or not all(
-        key in known and type(value) in (int, float) and 0 <= value < 1e9
-        for key, value in given.items()
-    ):
-        raise ValueError("BASH_TOOL_TIMEOUTS takes a JSON object of seconds for %s" % listed(known))
-    limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-    return replace(row, timeouts_s=limits, **given)
+    try:
+        given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
+        if not isinstance(given, dict) or not given.keys() <= set(known):
+            raise ValueError("takes a JSON object of seconds for %s" % listed(known))
+        limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
+        return replace(row, timeouts_s=limits, **given)
+    except ValueError as problem:
+        raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
 
 
 def _stop_signals() -> list[int]:

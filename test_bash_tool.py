@@ -4101,6 +4101,8 @@ def test_req_bash_017_6_environment():
         ("TIMEOUTS", '{"default": "1"}'),
         ("TIMEOUTS", '{"slowly": 1}'),
         ("TIMEOUTS", '{"default": -1}'),
+        ("TIMEOUTS", '{"default": 0}'),
+        ("TIMEOUTS", '{"grace_s": -1}'),
         ("TIMEOUTS", '{"default": true}'),
         ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)),
         ("TIMEOUTS", "[]"),
@@ -4108,7 +4110,8 @@ def test_req_bash_017_6_environment():
     ):
         for argument in (":", "--mcp") if THOROUGH else (":",) if "1" in value else ("--mcp",):
             done = cli(argument, env=dict(os.environ, **{"BASH_TOOL_" + name: value}))
-            assert (done.returncode, done.stdout) == (125, b"") and done.stderr and b"Traceback" not in done.stderr
+            assert (done.returncode, done.stdout) == (125, b"") and b"Traceback" not in done.stderr
+            assert b"BASH_TOOL_" + name.encode() in done.stderr, done
 
 
 @clause("017.7", saboteur=("deny=options.deny,", ""))
@@ -6341,6 +6344,11 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(given.pop("obj"), **given) if "obj" in given else call(**given)
         assert "secret" not in str(refused.value)
+    with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
+        BashTool(env={}, keep_env="GH_*")
+    for row in PROFILES.values():
+        with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
+            dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
     assert not os.path.exists("ran")
 
 
@@ -9133,7 +9141,7 @@ def test_what_is_kept_of_a_stream():
 
 def test_profiles_that_cannot_be():
     """A row that no run could keep to is refused with the reason; what is just possible is not."""
-    waits = {"timeouts_s": {"default": 0.0}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
+    waits = {"timeouts_s": {"default": 1e-9}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
     dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
     dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
     dataclasses.replace(STREAMS, **waits, max_output_chars=1)
@@ -9144,8 +9152,12 @@ def test_profiles_that_cannot_be():
     for row, changes, reason in (
         (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s takes seconds by mode, with \"default\", got {'slow': 1.0}"),
         *(
-            (MODES, timeouts(slow=value), "timeouts_s['slow'] takes seconds from 0 up to 1000000000, got %r" % value)
-            for value in (-0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")
+            (
+                MODES,
+                timeouts(slow=value),
+                "timeouts_s['slow'] takes seconds above 0 and up to 1000000000, got %r" % value,
+            )
+            for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")
         ),
         *(
             (MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
