@@ -10786,7 +10786,7 @@ def test_spec_small_decisions():
         ):
             client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
             assert client.receive()["id"] == (7 if taken else None), value[:9]
-    for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
+    for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1.1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
         assert cli("--mcp", env=dict(os.environ, **{"BASH_TOOL_" + name: value})).returncode == 125, (name, value)
 
 
