@@ -5637,8 +5637,7 @@ def call_message(call: Call, result: Result, structured: bool = False) -> dict[s
 
 def _id(value: Any) -> Id | None:
     """The value, if it can name a request or its progress; else None."""
-    named = type(value) in (str, int) or type(value) is float and value.is_integer()
-    return value if named else None
+    return value if isinstance(value, str) or _is_integer(value) else None
 
 
 def _object(value: object, name: str) -> dict[str, Any]:
@@ -5695,28 +5694,10 @@ def _call(
     return Call(id_, arguments, _id(token), stateless)
 
 
-def _result_of(method: str, params: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any]:
-    """What the server answers by itself. Raises ProtocolError for a method that is unknown."""
-    if method == "initialize":
-        version = params.get("protocolVersion")
-        known = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-        return {
-            "protocolVersion": known,
-            "capabilities": {"logging": {}, "tools": {}},
-            "serverInfo": dict(SERVER_INFO),
-        }
-    if method == "server/discover":
-        return {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
-    if method == "ping":
-        return {}
-    if method == "tools/list":
-        return {"tools": [dict(tool)]}
-    raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shown(method))
-
-
 def _handle_request(
     id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
 ) -> dict[str, Any] | Call | LogLevel:
+    """What a request asks for. Raises ProtocolError where it cannot be answered."""
     meta = _object(params.get("_meta"), "_meta")
     version = meta.get(META + "protocolVersion")
     if method == "initialize":  # belongs to the older era, whatever its `_meta` says
@@ -5724,6 +5705,7 @@ def _handle_request(
     if version is not None:
         _check_version(version)
     stateless = version is not None or method == "server/discover"
+    result: dict[str, Any] = {}
     if method == "tools/call":
         return _call(id_, params, meta.get("progressToken"), tool, stateless)
     if method == "logging/setLevel":
@@ -5731,7 +5713,19 @@ def _handle_request(
         if level not in LOG_LEVELS:
             raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % listed(LOG_LEVELS))
         return LogLevel(level in ("debug", "info"), result_message(id_, {}, stateless))
-    result = _result_of(method, params, tool)
+    if method == "initialize":
+        asked = params.get("protocolVersion")
+        result = {
+            "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
+            "capabilities": {"logging": {}, "tools": {}},
+            "serverInfo": dict(SERVER_INFO),
+        }
+    elif method == "server/discover":
+        result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
+    elif method == "tools/list":
+        result = {"tools": [dict(tool)]}
+    elif method != "ping":
+        raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shown(method))
     if stateless and result:  # all but that of `ping`
         result.update(ttlMs=0, cacheScope="private")
     return result_message(id_, result, stateless)
@@ -5778,6 +5772,7 @@ class CallUnderway:
 
     def __init__(self, call: Call) -> None:
         self.call = call
+        self.answer: Draft | dict[str, Any] = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
         self._began_s = self.told_s = time.monotonic()
         self._told = 0
@@ -5827,12 +5822,13 @@ class Server:
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
-        self._outbox: deque[tuple[CallUnderway | None, Draft | dict[str, Any]]] = deque()
+        self._outbox: deque[CallUnderway | dict[str, Any]] = deque()  # calls that are over too
         self._unsent = memoryview(b"")  # of the message that is being written
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
-        self._signals = 0  # that came and were not acted upon
+        self._signals = 0  # how many have come
         self._logs_jobs = False
+        self._on_job_end = tool._jobs.on_end  # what the program has the tool call
         tool._jobs.on_end = self._log_job
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
@@ -5843,16 +5839,18 @@ class Server:
         gone; a signal while they are ended skips the grace. Jobs go on. Upholds REQ-BASH-025.9."""
         while not self._at_end and not self._signals:
             self._turn(HEARTBEAT_S / 10 if self._calls else None)
-        self._signals -= self._signals > 0  # the first one has ended the loop
-        closing = threading.Thread(target=self._tool.close, daemon=True)
-        closing.start()
-        while closing.is_alive():
-            if self._signals:
-                self._signals = 0
+        obeyed = min(1, self._signals)  # the first signal has ended the loop
+        closer = threading.Thread(target=self._tool.close, daemon=True)
+        closer.start()
+        while closer.is_alive():
+            if self._signals > obeyed:
+                obeyed = self._signals
                 self._tool._stop_all()
             self._turn(0.02)
         until = time.monotonic() + FLUSH_S
-        while (self._unsent or self._calls or self._outbox) and time.monotonic() < until:
+        while self._has_reader and time.monotonic() < until:
+            if not (self._unsent or self._calls or self._outbox):
+                break
             self._turn(0.02)
 
     def _turn(self, wait_s: float | None) -> None:
@@ -5909,34 +5907,29 @@ class Server:
     def _next_message(self) -> dict[str, Any] | None:
         """What is written next. Of a call that was withdrawn nothing is said any more. All progress
         of a call comes before its answer; else answers come first, then the progress of the call
-        that was silent for longest."""
+        that was silent for longest. Upholds REQ-BASH-027.6."""
         while self._outbox:
-            underway, message = self._outbox[0]
-            progress = None if underway is None else underway.progress()
+            first = self._outbox[0]
+            progress = first.progress() if isinstance(first, CallUnderway) else None
             if progress is not None:
                 return progress
             self._outbox.popleft()
-            if underway is not None:
-                del self._calls[underway.call.id]
-            if underway is None or not underway.cancel.count:
-                return self._final_message(underway, message)
-            if isinstance(message, Draft) and message.undo is not None:
-                message.undo()
+            if isinstance(first, dict):
+                return first
+            del self._calls[first.call.id]
+            answer = first.answer
+            if first.cancel.count:
+                if isinstance(answer, Draft) and answer.undo is not None:
+                    answer.undo()
+            elif isinstance(answer, Draft):
+                return call_message(first.call, self._tool._finish(answer), self._structured)
+            else:
+                return answer
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
             if progress is not None:
                 return progress
         return None
-
-    def _final_message(
-        self, underway: CallUnderway | None, message: Draft | dict[str, Any]
-    ) -> dict[str, Any]:
-        """The message itself, or the answer to a call, with the notes that are told once. Upholds
-        REQ-BASH-027.6."""
-        if isinstance(message, dict):
-            return message
-        assert underway is not None
-        return call_message(underway.call, self._tool._finish(message), self._structured)
 
     def _take(self, message: object) -> None:
         """Does what a line, or a message of a batch, asks for."""
@@ -5972,12 +5965,12 @@ class Server:
                     "params": {"level": "info", "logger": "bash_tool", "data": job._note},
                 }
             )
+        if self._on_job_end is not None:
+            self._on_job_end(job)
 
-    def _answer(
-        self, message: Draft | dict[str, Any], underway: CallUnderway | None = None
-    ) -> None:
-        """Has a message written, from any thread. That of a call is its last."""
-        self._outbox.append((underway, message))
+    def _answer(self, message: CallUnderway | dict[str, Any]) -> None:
+        """Has a message written, or the answer to a call that is over, from any thread."""
+        self._outbox.append(message)
         self._wake_up()
 
     def _wake_up(self) -> None:
@@ -5999,12 +5992,12 @@ class Server:
             threading.Thread(target=self._work, args=(underway,), daemon=True).start()
         except RuntimeError as problem:
             reason = "no thread could be started: %s" % problem
-            self._answer(error_message(call.id, INTERNAL_ERROR, reason), underway)
+            underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
+            self._answer(underway)
 
     def _work(self, underway: CallUnderway) -> None:
         """What the thread of a call does."""
         call = underway.call
-        answer: Draft | dict[str, Any]
 
         def tell(skipped: int, text: str) -> None:
             """Takes live output from the thread of the call."""
@@ -6012,14 +6005,15 @@ class Server:
             self._wake_up()
 
         try:
-            answer = self._tool._draft(
+            underway.answer = self._tool._draft(
                 parse_arguments(call.arguments, self._tool.profile),
                 underway.cancel,
                 None if call.token is None else tell,
             )
         except BaseException as bug:
-            answer = error_message(call.id, INTERNAL_ERROR, "bug in bash_tool: %r" % bug)
-        self._answer(answer, underway)
+            reason = "bug in bash_tool: %r" % bug
+            underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
+        self._answer(underway)
 
 
 # ---- 10 Command line ---------------------------------------------------------------------------
@@ -6075,8 +6069,29 @@ def _hide(command: str) -> None:
         pass
 
 
-def _options(argv: Sequence[str] | None) -> Any:
-    """The command line as it was meant. Says how to use it, and exits, where it means nothing."""
+_FLAGS = MappingProxyType(
+    {
+        "--follow": "show live output on stderr",
+        "--json": "print the whole result as one line of JSON",
+        "--mcp": "serve a client of the Model Context Protocol on stdin and stdout",
+        "--structured": "with --mcp: results also as structured content "
+        "(or BASH_TOOL_STRUCTURED=1)",
+        "--jobs": "list the background jobs, with size and elapsed time",
+        "--version": "print the version and this file's sha256",
+    }
+)
+_ABOUT = MappingProxyType(
+    {
+        "set for every command": ", ".join(NON_INTERACTIVE),
+        "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
+        "withheld": "what looks like a secret by its name or its value: see --keep-env",
+        "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
+    }
+)
+
+
+def _parser() -> Any:
+    """What reads the command line."""
     import argparse  # only the command line pays for it
 
     parser = argparse.ArgumentParser(
@@ -6085,12 +6100,7 @@ def _options(argv: Sequence[str] | None) -> Any:
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
     add = parser.add_argument
-    add(
-        "command",
-        nargs="?",
-        metavar="COMMAND",
-        help="the command, as one argument; - reads it from stdin",
-    )
+    add("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
     add(
         "--profile",
         choices=sorted(PROFILES),
@@ -6101,22 +6111,11 @@ def _options(argv: Sequence[str] | None) -> Any:
     add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")
     add("--cwd", metavar="DIR", help="where the command runs")
     add("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
-    add(
-        "--deny",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="refuse commands that hold TEXT; may be repeated",
-    )
-    add(
-        "--keep-env",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="pass a variable though it looks secret; may be repeated",
-    )
-    add("--follow", action="store_true", help="show live output on stderr")
-    add("--json", action="store_true", help="print the whole result as one line of JSON")
+    for name, value, text in (
+        ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
+        ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
+    ):
+        add(name, action="append", default=[], metavar=value, help=text)
     add(
         "--schema",
         nargs="?",
@@ -6124,23 +6123,16 @@ def _options(argv: Sequence[str] | None) -> Any:
         metavar="STYLE",
         help="print the tool definition: anthropic (default), openai or mcp",
     )
-    add(
-        "--mcp",
-        action="store_true",
-        help="serve a client of the Model Context Protocol on stdin and stdout",
-    )
-    add(
-        "--structured",
-        action="store_true",
-        help="with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)",
-    )
-    add("--jobs", action="store_true", help="list the background jobs, with size and elapsed time")
-    add("--version", action="store_true", help="print the version and this file's sha256")
-    about = parser.add_argument_group
-    about("set for every command", ", ".join(NON_INTERACTIVE))
-    about("taken out", ", ".join((*sorted(DROPPED_NAMES), "exported functions")))
-    about("withheld", "what looks like a secret by its name or its value: see --keep-env")
-    about("exit code", "the command's own; 124 timed out, 125 the tool failed, 130 interrupted")
+    for name, text in _FLAGS.items():
+        add(name, action="store_true", help=text)
+    for title, text in _ABOUT.items():
+        parser.add_argument_group(title, text)
+    return parser
+
+
+def _options(argv: Sequence[str] | None) -> Any:
+    """The command line as it was meant. Says how to use it, and exits, where it means nothing."""
+    parser = _parser()
     try:
         options = parser.parse_args(argv)
         mistake = _mistake(options)
@@ -6212,6 +6204,7 @@ def _serve(tool: BashTool, structured: bool) -> int:
     place of the loop; and the kernel may give a signal to a thread in which no handler of Python's
     runs. So the interpreter writes the signal's number to a descriptor of the loop, and the handler
     does nothing."""
+    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of the server
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     numbers = _stop_signals()

@@ -2393,6 +2393,23 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     assert files and not [path for path in files if b"tok-1f6c9a" in path.read_bytes()]
 
 
+@needs_proc
+@fault("a_server_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
+def test_a_server_is_not_dumpable():
+    """A command cannot read the environment of the server. A user with root's capabilities can: a suite that root has
+    started asks as another user."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
+    token = "tok-" + os.urandom(6).hex()
+    with open(TOOL) as tool:  # its folder may be closed to the other user
+        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno(), "--mcp"]
+        env = dict(os.environ, TMPDIR="/tmp", SERVER_TOKEN=token)
+        with Client(command=words, env=env, cwd="/", pass_fds=[tool.fileno()], **user) as client:
+            server = "/proc/%d/environ" % client.process.pid
+            answer = client.call("cat %s" % server)["content"][0]["text"]
+            assert "Permission denied" in answer and token not in answer
+            assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
+
+
 # ---- 005 No terminal -------------------------------------------------------------------------------------------
 
 
@@ -5331,7 +5348,7 @@ def test_req_bash_025_2_unknown_versions(version, method):
 
 
 @clause(
-    "025.3", saboteur=("version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]")
+    "025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]")
 )
 @given(
     st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []])
@@ -5496,7 +5513,7 @@ def test_req_bash_025_8_a_withdrawn_call():
         client.ask("ping")
 
 
-@clause("025.9", saboteur=("            if self._signals:\n", "            if False:\n"))
+@clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
 @needs_files
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
 def test_req_bash_025_9_goodbye(goodbye):
@@ -5519,6 +5536,17 @@ def test_req_bash_025_9_goodbye(goodbye):
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
+
+
+@fault("a_server_without_a_reader", saboteur=("while self._has_reader and time", "while time"))
+def test_a_server_without_a_reader_ends_at_once():
+    """A server whose client has closed both ends does not wait until its answers are read."""
+    with Client(module=variant(("FLUSH_S = 2.0 ", "FLUSH_S = 120.0 ")) / "bash_tool.py") as client:
+        client.begin("echo $$ > shell; sleep 600")
+        pid = number_in(Path("shell"))
+        client.process.stdout.close()
+        client.process.stdin.close()
+        assert client.process.wait(timeout=20) == 0 and not alive(pid)
 
 
 @clause(
@@ -6012,6 +6040,36 @@ def test_req_bash_025_21_the_log(level, told):
             )  # the model is told all the same
             Path("go").unlink()
         assert client.ask("ping")["result"] == {}  # and nothing comes twice
+
+
+@needs_files
+@fault("a_program_that_serves", saboteur=("            self._on_job_end(job)\n", "            pass\n"))
+def test_a_program_that_serves_hears_of_its_jobs():
+    """The function that a program gave its tool is called for a job, beside the log of the server."""
+    assert (
+        in_host("""
+        import json, os, threading
+        from bash_tool import BashTool, Server
+        heard, (source, asks), (answers, sink) = threading.Event(), os.pipe(), os.pipe()
+        tool = BashTool(on_job_end=lambda job: heard.set())
+        serving = threading.Thread(target=Server(tool, source=source, sink=sink).serve)
+        serving.start()
+        arguments = {"command": "sleep 0.5", "mode": "background"}
+        for n, (method, params) in enumerate((
+            ("logging/setLevel", {"level": "info"}),
+            ("tools/call", {"name": "bash", "arguments": arguments}),
+        )):
+            message = {"jsonrpc": "2.0", "id": n, "method": method, "params": params}
+            os.write(asks, json.dumps(message).encode() + b"\\n")
+        with os.fdopen(answers) as lines:
+            assert {json.loads(lines.readline()).get("id") for _ in range(3)} == {0, 1, None}
+            assert heard.wait(20)
+            os.close(asks)
+            serving.join(20)
+        print(serving.is_alive())
+    """)
+        == "False\n"
+    )
 
 
 @needs_proc
@@ -6750,9 +6808,8 @@ def test_req_bash_027_5_waiting_for_a_line():
 @clause(
     "027.6",
     saboteur=(
-        "            if underway is not None:\n                del self._calls[underway.call.id]\n",
-        "            if underway is not None:\n                del self._calls[underway.call.id]\n"
-        "                message = self._final_message(underway, message)\n",
+        "            del self._calls[first.call.id]\n",
+        "            del self._calls[first.call.id]\n            self._tool._finish(first.answer)\n",
     ),
 )
 @needs_proc
@@ -19103,7 +19160,6 @@ PURE = {"2", "3", "4", "5"} | {
         "_parse",
         "_check_version",
         "_call",
-        "_result_of",
         "error_message",
         "result_message",
         "call_message",
