@@ -1364,7 +1364,8 @@ class Profile:
         require(not unread, "parameters", listed(known), sorted(unread))
         if self.on_timeout is OnTimeout.KEEP and not self.format.tells_kept:
             raise ValueError(
-                "on_timeout must be KILL: an answer in this format cannot say that a command goes on"
+                "on_timeout must be KILL: an answer in this format cannot say that a command "
+                "goes on"
             )
         if "background" in self.timeouts_s and not self.format.tells_started:
             raise ValueError(
