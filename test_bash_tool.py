@@ -5347,9 +5347,7 @@ def test_req_bash_025_2_unknown_versions(version, method):
     )
 
 
-@clause(
-    "025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]")
-)
+@clause("025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
 @given(
     st.sampled_from(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "", None, 7, []])
     | st.text(max_size=12),
