@@ -568,7 +568,6 @@ class Truncation(NamedTuple):
 class Format(NamedTuple):
     """How an answer is written."""
 
-    name: str
     write: Callable[[Outcome, "Profile"], str]
     details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
     tells_kept: bool = False  # it can say that a command goes on after its limit
@@ -682,23 +681,6 @@ def _entered(rows: list[str | io.StringIO], row: int) -> io.StringIO:
     return line
 
 
-def _moved(kind: str, steps: int, row: int, at: int) -> tuple[int, int]:
-    """Where CSI A to G takes the cursor from this row and column, if there were no edges."""
-    if kind in "AF":
-        row -= steps
-    if kind in "BE":
-        row += steps
-    if kind == "C":
-        at += steps
-    if kind == "D":
-        at -= steps
-    if kind in "EF":
-        at = 0
-    if kind == "G":
-        at = steps - 1
-    return row, at
-
-
 def _draw(text: str) -> str:
     """What stands on a terminal of unlimited height, whose lines end at their last character.
 
@@ -725,19 +707,25 @@ def _draw(text: str) -> str:
                 else:
                     _entered(rows, row).write(plain)
             line = _entered(rows, row)
-        elif kind == "K":
-            count = int(digits or 0)
-            if count == 2:
+        elif kind in "JK":
+            what = kind + str(int(digits or 0))
+            if what == "K2":
                 line.seek(0)
-            if count in (0, 2):
+            if what in ("J0", "K0", "K2"):
                 line.truncate()
-        elif kind == "J":
-            if int(digits or 0) == 0:
-                line.truncate()
+            if what == "J0":
                 del rows[row + 1 :]
         else:
-            row, at = _moved(kind, int(digits or 0) or 1, row, line.tell())
-            row = max(0, min(row, len(rows) - 1))
+            steps = int(digits or 0) or 1
+            at = 0 if kind in "EF" else line.tell()
+            if kind in "AF":
+                row = max(0, row - steps)
+            elif kind in "BE":
+                row = min(len(rows) - 1, row + steps)
+            elif kind == "G":
+                at = steps - 1
+            else:
+                at += steps if kind == "C" else -steps
             line = _entered(rows, row)
             line.seek(max(0, min(at, line.seek(0, io.SEEK_END))))
         line.write(run)
@@ -1030,7 +1018,7 @@ def ended_note(
     how = _how_it_ended(outcome, "")
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
-        how += " after " + seconds_text(round(passed_s) if passed_s >= 1 else round(passed_s, 1))
+        how += " after " + seconds_text(round(passed_s, 1 if passed_s < 1 else 0))
     last = ""
     for stream in streams:  # of standard error, if there is any
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
@@ -1418,11 +1406,7 @@ MODES = Profile(
     ),
     saving=Saving.WHEN_CUT,
     format=Format(
-        name="brackets",
-        write=format_brackets,
-        details=lambda outcome: {},
-        tells_kept=True,
-        tells_started=True,
+        write=format_brackets, details=lambda outcome: {}, tells_kept=True, tells_started=True
     ),
     nonzero_is_error=True,
 )
@@ -1461,7 +1445,7 @@ JOBS = Profile(
         kept=lambda row: (0, row.rolling_bytes),
     ),
     saving=Saving.OVER_LIMIT,
-    format=Format(name="sections", write=format_sections, details=cut_details, tells_kept=True),
+    format=Format(write=format_sections, details=cut_details, tells_kept=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
     file_prefix="pipe-bash-",
@@ -1487,7 +1471,7 @@ STREAMS = Profile(
         kept=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
     saving=Saving.NEVER,
-    format=Format(name="json", write=format_json, details=stream_fields),
+    format=Format(write=format_json, details=stream_fields),
     nonzero_is_error=False,
 )
 
@@ -1510,7 +1494,7 @@ GUARDED = Profile(
         kept=lambda row: (row.max_output_bytes + 4, 0),
     ),
     saving=Saving.NEVER,
-    format=Format(name="labels", write=format_labels, details=code_details),
+    format=Format(write=format_labels, details=code_details),
     nonzero_is_error=False,
     max_output_bytes=HEAD_BYTES,
 )
@@ -1524,11 +1508,6 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
 # What the model is told of the tool, what is admitted, what environment a command gets, what a
 # record of a job says, and what to do next with a command: functions of values, with the time
 # passed in.
-
-
-def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    nullable = dict(schema, type=[schema["type"], "null"])
-    return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable
 
 
 def _mode(name: str, limit_s: float) -> str:
@@ -1560,7 +1539,10 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
         return {**told, "input_schema": arguments}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
-            properties[name] = _or_null(properties[name])
+            schema = properties[name]
+            schema["type"] = [schema["type"], "null"]
+            if "enum" in schema:
+                schema["enum"] = [*schema["enum"], None]
         arguments["required"] = list(properties)
         return {"type": "function", **told, "parameters": arguments, "strict": True}
     if style == "mcp":
@@ -5652,17 +5634,6 @@ def _object(value: object, name: str) -> dict[str, Any]:
     return value
 
 
-def _parse(line: bytes) -> object:
-    if len(line) > MAX_MESSAGE_BYTES:  # its id may stand anywhere
-        raise ProtocolError(
-            INVALID_REQUEST, "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
-        )
-    try:
-        return load_json(line)
-    except ValueError as problem:
-        raise ProtocolError(PARSE_ERROR, "not JSON (%s)" % shown(problem)) from None
-
-
 def _check_version(version: object) -> None:
     """Raises ProtocolError for a version that `_meta` may not name."""
     if not isinstance(version, str):
@@ -5937,10 +5908,14 @@ class Server:
         if isinstance(message, bytes):
             if not message.strip():
                 return
+            if len(message) > MAX_MESSAGE_BYTES:  # its id may stand anywhere
+                reason = "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
+                return self._answer(error_message(None, INVALID_REQUEST, reason))
             try:
-                message = _parse(message)
-            except ProtocolError as problem:
-                return self._answer(error_message(None, *problem.args))
+                message = load_json(message)
+            except ValueError as problem:
+                reason = "not JSON (%s)" % shown(problem)
+                return self._answer(error_message(None, PARSE_ERROR, reason))
             if isinstance(message, list) and message:  # a batch: each message is answered alone
                 return self._inbox.extendleft(reversed(message))
         asked = handle(message, self._definition)
@@ -6024,20 +5999,18 @@ class Server:
 EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
 
 
-def _user_folder() -> str:
-    """One private folder per user, in which a later call finds the files of an earlier one. Raises
-    OSError if the folder is not this user's alone."""
+def _user_folder() -> str | None:
+    """One private folder per user, in which a later call finds the files of an earlier one. None
+    if it cannot be made, or is not this user's alone."""
     path = os.path.join(_temporary_folders()[0], "bash-tool-of-%d" % os.getuid())
     try:
-        _make_private(path)
-    except FileExistsError:
+        with suppress(FileExistsError):
+            _make_private(path)
         info = os.lstat(path)
-        private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
-        if not private or info.st_uid != os.getuid():
-            raise PermissionError(
-                errno.EPERM, "%s is not a private folder of this user" % path
-            ) from None
-    return path
+    except OSError:
+        return None
+    is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
+    return path if is_own and not info.st_mode & 0o077 else None
 
 
 def _own_sha256() -> str:
@@ -6302,14 +6275,12 @@ def _undo_coercion() -> None:
     (PEP 538): commands keep the locale that is set (014.3)."""
     if os.environ.get("LC_CTYPE") not in ("C.UTF-8", "C.utf8", "UTF-8"):
         return
-    try:
-        with open("/proc/self/environ", "rb") as file:  # as this process was started
-            given = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
-    except OSError:
-        return
-    del os.environ["LC_CTYPE"]
-    if b"LC_CTYPE" in given:
-        os.environb[b"LC_CTYPE"] = given[b"LC_CTYPE"]
+    with suppress(OSError):
+        given = _read_file("/proc/self/environ").split(b"\0")  # as this process was started
+        del os.environ["LC_CTYPE"]
+        for pair in given:
+            if pair.startswith(b"LC_CTYPE="):
+                os.environb[b"LC_CTYPE"] = pair.partition(b"=")[2]
 
 
 def _use(tool: BashTool, options: Any) -> int:
@@ -6337,10 +6308,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.version:
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, _own_sha256()))
             return 0
-        try:
-            state_dir = options.state_dir or _user_folder()
-        except OSError:
-            state_dir = None  # a private temporary folder, if a file is needed at all
         profile = _profile(options.profile)
         if not options.mcp:  # a job that is kept would end with this process
             profile = replace(profile, on_timeout=OnTimeout.KILL)
@@ -6349,7 +6316,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             profile=profile,
             deny=options.deny,
             keep_env=options.keep_env,
-            state_dir=state_dir,
+            state_dir=options.state_dir or _user_folder(),
         ) as tool:
             return _use(tool, options)
     except KeyboardInterrupt:  # while the command was read

@@ -2596,13 +2596,7 @@ def test_req_bash_006_6_same_bytes():
     assert len({cli("--schema").stdout for _ in range(2)}) == 1
 
 
-@clause(
-    "006.7",
-    saboteur=(
-        'return dict(nullable, enum=[*schema["enum"], None]) if "enum" in schema else nullable',
-        "return nullable",
-    ),
-)
+@clause("006.7", saboteur=('schema["enum"] = [*schema["enum"], None]', "pass"))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_7_strict_for_openai(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -10878,8 +10872,10 @@ def test_spec_profiles():
     for field, *cells in rows:
         for cell, name in zip(cells, head[1:]):
             value = getattr(getattr(bash_tool, name), field.strip("`"))
-            if field in ("`truncation`", "`format`"):
+            if field == "`truncation`":
                 value = value.name
+            elif field == "`format`":
+                value = value.write.__name__.replace("format_", "")
             elif field == "`cleaning`":
                 value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[
                     value
@@ -10988,7 +10984,10 @@ def test_spec_environment_and_patterns():
     assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(
         re.findall(r"BASH_TOOL_[A-Z]+", SOURCE)
     )
-    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(re.findall(r'add\(\s*"(--[a-z-]+)"', SOURCE))
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(bash_tool._parser()._option_string_actions) - {
+        "-h",
+        "--help",
+    }
 
 
 def test_readme_and_help_list_the_environment():
@@ -19155,7 +19154,6 @@ PURE = {"2", "3", "4", "5"} | {
     for name in (
         "_id",
         "_object",
-        "_parse",
         "_check_version",
         "_call",
         "error_message",
