@@ -107,10 +107,11 @@ __all__ = [
 
 
 # ---- 1 Limits and words ------------------------------------------------------------------------
-# Every number and every text that an answer is made of. The numbers are those of the seeds, the
-# five documents behind REQ-BASH-001 to 007; a number of our own says where it comes from. The texts
-# are contract too, because models, hosts and tests match on them: `{x}` is filled in. A sentence
-# that explains one refusal stands where that refusal is made.
+# Every number and every text that an answer is made of. The numbers come from the five design
+# documents behind this tool, the seeds: 000 and 003 describe the profile MODES, 001 JOBS, 002
+# STREAMS, 004 GUARDED; `seed 001` in a comment names one of them. A number of our own says where it
+# comes from. The texts are contract too, because models, hosts and tests match on them: `{x}` is
+# filled in. A sentence that explains one refusal stands where that refusal is made.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -119,7 +120,7 @@ MIB = 1024 * KIB
 DEFAULT_TIMEOUT_S = 30.0
 SLOW_TIMEOUT_S = 15 * 60.0
 BACKGROUND_TIMEOUT_S = 24 * 60 * 60.0
-LOOK_S = 0.3                # a background command that fails within it is answered as failed
+LOOK_S = 0.3                # a background command that fails by then is answered as failed
 GRACE_S = 15.0              # the most between TERM and KILL (REQ-BASH-004)
 DRAIN_IDLE_S = 0.5          # of silence after the exit: `> >(sort)` wrote 86 ms late at worst
 DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on writing
@@ -144,15 +145,15 @@ LIVE_EVERY_S = 0.1          # between two pieces of live output
 CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
-COMMAND_TIMEOUT_S = 120.0   # 001 and 002; 004 names none
+COMMAND_TIMEOUT_S = 120.0   # seeds 001 and 002; seed 004 names none
 MAX_TIMEOUT_MS = 86_400_000     # what a model may ask for: a day, as in the background
 LONGEST_S = 1e9             # what a program may ask for: a record takes no more
-TAIL_LINES = 2000           # 001: this many lines or TAIL_BYTES, whichever is reached first
+TAIL_LINES = 2000           # seed 001: lines, or TAIL_BYTES, whichever is reached first
 TAIL_BYTES = 50 * KIB
-ROLLING_BYTES = 2 * TAIL_BYTES      # 001: of each stream, what is kept while it runs
-PARTIAL_LINES = (500, 100)  # 001: of stdout and stderr, when a command goes to the background
-HEAD_CHARS = 30_000         # 002
-HEAD_BYTES = 256 * KIB      # 004 leaves it open
+ROLLING_BYTES = 2 * TAIL_BYTES      # seed 001: of each stream, while the command runs
+PARTIAL_LINES = (500, 100)  # seed 001: of stdout and stderr, in the answer of a kept command
+HEAD_CHARS = 30_000         # seed 002
+HEAD_BYTES = 256 * KIB      # seed 004 leaves the number open
 FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
@@ -176,6 +177,7 @@ FLUSH_S = 2.0               # for a client that has closed its end and may still
 # fmt: on
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
+SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
 COMMAND_KILLED = "[command failed: exit code {code}; not sent by this tool; possibly out of memory]"
@@ -426,13 +428,6 @@ class Inquiry(NamedTuple):
     kill: bool
 
 
-class Rejected(NamedTuple):
-    """Why a request was not admitted: a stable id, and a sentence for the model."""
-
-    error: str
-    reason: str
-
-
 class Limits(NamedTuple):
     """The waits of a command, in seconds."""
 
@@ -555,13 +550,18 @@ class Outcome(NamedTuple):
         return self.streams[1] if len(self.streams) > 1 else NO_STREAM
 
 
+def rejected(error: str, reason: str) -> Outcome:
+    """The answer to a request that was not admitted: a stable id, and a sentence for the model."""
+    return Outcome("rejected", error=error, reason=reason)
+
+
 class Truncation(NamedTuple):
     """What is shown of a stream that is too long."""
 
     name: str
     fit: Callable[[Captured, "Profile"], Fitted]
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
-    # of the beginning and of the end of a stream, how many bytes `fit` needs, whatever they are
+    # how many bytes of the beginning and of the end of a stream are enough for `fit`
     kept: Callable[["Profile"], tuple[int, int]]
 
 
@@ -602,12 +602,24 @@ class JobRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to one call. `text` is what the model reads; the rest says the same to programs.
+    """The answer to one call: `text` is what the model reads, the rest says the same to programs.
 
-    `status` is one of `exited`, `timed_out`, `cancelled`, `running`, `rejected`, `failed`, and of a
-    job also `lost`. `exit_code` is None where the command did not end by itself. `signal` names the
-    signal that ended the shell (`exit_code` is then 128 + its number). `error` is a stable id where
-    something other than the command went wrong. Merged streams stand in `stdout`.
+    text          never empty or blank; `str(result)` is this text
+    is_error      whether the model is to take the answer for an error
+    status        `exited`, `timed_out`, `cancelled`, `running` (as a job), `rejected` (not run),
+                  `failed` (the tool could not run the command, or lost it); of a job also `lost`
+    exit_code     of the shell, 128 + n after signal n; None where the shell did not end by itself
+    signal        the name of the signal that ended the shell
+    stdout        the first stream as it is shown, or both where the profile merges them
+    stderr        the second stream
+    truncated     whether a stream is not shown whole
+    total_bytes   how many bytes of output came
+    pid           the number of a job: its process and process group
+    output_file   the path of the file that holds the whole output, if there is one
+    duration_s    seconds from the start of the command to the end of the shell, or until now
+    error         a stable id, such as `denied`, where something but the command went wrong
+    notes         the notes of the answer, without their brackets
+    details       what the profile says to programs: a dict that JSON can hold
     """
 
     text: str
@@ -653,14 +665,16 @@ _MOVES_NOTHING = (
     r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
     r"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, modes, places
     r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"  # OSC, DCS ...: titles, links
-    r"|[ -/]*[0-~]?)"
-)  # two-byte escapes, a lone ESC
+    r"|[ -/]*[0-~]?)"  # escapes of two bytes, a lone ESC
+)
 _SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
-_MOVE = (  # begins with one set for all branches: the scanner passes over text five times as fast
+# All branches begin with one set of characters, so that `re` passes over plain text five times as
+# fast.
+_MOVE = (
     r"([\x08\n\r\x1b](?:(?<=\r)\r*|(?<=\x08)\x08*"
     r"|(?<=\x1b)\[([0-9]{0,9})[^A-GJK]*[A-GJK]"
-    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))"
-)  # with the plain lines that follow
+    r"|(?<=\n)(?:[^\x08\r\x1b]*\n)?))"  # a newline takes the plain lines behind it along
+)
 
 
 def _only_moves(text: str) -> str:
@@ -698,7 +712,7 @@ def _draw(text: str) -> str:
             line.seek(0)
         elif kind == "\b":
             at = line.tell() - len(move)
-            line.seek(at if at > 0 else 0)  # max() would take a spinner half as long again
+            line.seek(at if at > 0 else 0)  # with max() a spinner takes half as long again
         elif kind == "\n":
             for plain in move[1:].split("\n"):
                 row += 1
@@ -747,7 +761,7 @@ def render(text: str) -> str:
     return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
 
 
-_BLANK_LINE = r" {79,}"  # of 80 columns, behind the ~ of vi
+_BLANK_LINE = r" {79,}"  # on a screen of 80 columns, behind the ~ of vi
 _BLANK_END = r" {20,}(?=\n|\Z)"
 _BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"  # what vi shows of an empty file
 
@@ -863,7 +877,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     got = stream.total_bytes
     if is_whole(stream):
         head = tail = profile.cleaning(decode(stream.head + stream.tail))
-        got = max(got, len(head.encode("utf-8")))  # three bytes replace each invalid one
+        got = max(got, len(head.encode("utf-8")))  # U+FFFD takes three bytes
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
     else:
@@ -965,7 +979,7 @@ def status_line(outcome: Outcome) -> str:
         return SYSTEM_ERROR.format(reason=outcome.reason)
     if not outcome.exit_code:
         return ""
-    template = COMMAND_KILLED if outcome.exit_code == 128 + signal.SIGKILL else COMMAND_FAILED
+    template = COMMAND_KILLED if outcome.exit_code == SIGKILL_EXIT_CODE else COMMAND_FAILED
     return template.format(code=code_text(outcome.exit_code, outcome.signal))
 
 
@@ -981,8 +995,8 @@ def job_lines(outcome: Outcome) -> list[str]:
     anything of it runs."""
     assert outcome.saved is not None
     started = JOB_STARTED.format(pid=outcome.pid, path=printable(outcome.saved.path))
-    lost_or_running = outcome.error == "lost" or outcome.status == "running"
-    if lost_or_running or (outcome.status == "exited" and not outcome.exit_code):
+    has_failed = outcome.status not in ("exited", "running") or bool(outcome.exit_code)
+    if outcome.error == "lost" or not has_failed:
         return [started, JOB_REMINDER.format(pid=outcome.pid)]
     return [started]
 
@@ -1284,22 +1298,24 @@ def check_function(name: str, value: object) -> None:
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
 
-    name              what `BashTool(profile=...)` and BASH_TOOL_PROFILE call a row of PROFILES
+    name              of the row, for `BashTool(profile=...)` and BASH_TOOL_PROFILE
     description       of the tool, for the model; `{cwd}` stands for the tool's directory
-    parameters        the properties of the JSON Schema of its arguments
+    parameters        the properties of the JSON Schema of its arguments: some of `command`, `mode`,
+                      `timeout`, `check_pid` and `kill_pid`
     required          the arguments that must be given
-    timeouts_s        the limit of each mode in seconds; `default` must be there
+    timeouts_s        the limit of each mode in seconds above 0; `default` must be there
     streams           stdout and stderr merged in true order, or separate
     cleaning          the function that a stream's text goes through
-    truncation        what is shown of a stream that is too long; says which limits are used
+    truncation        what is shown of a stream that is too long, and which limits count for that
     saving            when the whole output goes to a file
     format            how an answer is written
     nonzero_is_error  whether an exit code other than 0 makes the answer an error
-    max_output_bytes  the most bytes of a stream that are shown whole; of a head, that are shown
-    max_output_lines  the most lines of a tail
-    max_output_chars  the most characters of a head
-    snip_size         bytes of each end that are shown of an output over max_output_bytes
-    rolling_bytes     bytes of each stream that are kept while a command runs, for its tail
+    max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
+                      to the last or the first of this many bytes
+    max_output_lines  a stream with more lines is cut to the last of this many (JOBS)
+    max_output_chars  a stream with more characters is cut to the first of this many (STREAMS)
+    snip_size         bytes that are shown of each end of a cut stream (MODES)
+    rolling_bytes     bytes of each stream that are kept while a command runs (JOBS)
     grace_s           the most seconds between TERM and KILL
     drain_idle_s      seconds without output, after the shell's exit, that end the reading
     drain_total_s     the most seconds of reading after the shell's exit
@@ -1307,8 +1323,8 @@ class Profile:
     file_prefix       how the names of output files begin
     own_folder        False: output files stand directly in the folder for temporary files
 
-    Raises ValueError for numbers that no command could keep to, and for a limit on the output
-    that the truncation does not use.
+    Raises ValueError for numbers that no command could keep to, for a limit on the output that the
+    truncation does not use, and for parameters that no call reads.
     """
 
     name: str
@@ -1599,13 +1615,13 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _wrong(reason: str) -> Rejected:
-    return Rejected("invalid_arguments", "invalid arguments: " + reason)
+def _wrong(reason: str) -> Outcome:
+    return rejected("invalid_arguments", "invalid arguments: " + reason)
 
 
 def parse_command(
     command: object, mode: object, timeout_s: float | None, profile: Profile
-) -> Request | Rejected:
+) -> Request | Outcome:
     """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3."""
     if not isinstance(command, str):
         return _wrong('"command" must be a string, got %s' % _type_name(command))
@@ -1644,7 +1660,7 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     )
 
 
-def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Rejected:
+def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Outcome:
     """What a model sent, as a request; or why not, naming the key and what is allowed. A key whose
     value is null was not given. Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and
     REQ-BASH-021.1."""
@@ -5032,19 +5048,19 @@ def _fitted(answer: Answer, profile: Profile) -> Outcome:
 
 def _refusal(
     request: Request, deny: Sequence[str], confirm: Callable[[str], object] | None
-) -> Rejected | None:
+) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
     REQ-BASH-018.2."""
     for pattern in deny:
         if pattern in request.command:
-            return Rejected("denied", DENIED.format(pattern=printable(pattern)))
+            return rejected("denied", DENIED.format(pattern=printable(pattern)))
     if confirm is not None:
         try:
             confirmed = bool(confirm(request.command))
         except Exception:
             confirmed = False
         if not confirmed:
-            return Rejected("not_confirmed", NOT_CONFIRMED)
+            return rejected("not_confirmed", NOT_CONFIRMED)
     return None
 
 
@@ -5111,13 +5127,10 @@ class JobTable:
         if len(before) < self._most:
             return place, None
         named = _job_names([job for job in before[:MAX_JOBS] if job is not None])
-        return place, Outcome(
-            "rejected",
-            error="too_many_jobs",
-            reason=TOO_MANY_JOBS.format(
-                count=len(before), most=self._most, named=named or "none has a number yet"
-            ),
+        reason = TOO_MANY_JOBS.format(
+            count=len(before), most=self._most, named=named or "none has a number yet"
         )
+        return place, rejected("too_many_jobs", reason)
 
     def leave(self, place: int) -> None:
         """Gives back a place that no job has taken."""
@@ -5188,7 +5201,7 @@ class JobTable:
             live = [job for job in self.all() if job.status == "running"]
             named = _job_names(live[-MAX_JOBS:]) or "none"
             reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return Draft(Outcome("rejected", error="no_such_job", reason=reason))
+            return Draft(rejected("no_such_job", reason))
         gone = True
         if inquiry.kill:
             gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
@@ -5451,20 +5464,18 @@ class BashTool:
             exchange.cancel()
 
     def _draft(
-        self, request: Request | Inquiry | Rejected, cancel: Cancel | None, on_live: OnLive | None
+        self, request: Request | Inquiry | Outcome, cancel: Cancel | None, on_live: OnLive | None
     ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         if isinstance(request, Inquiry):
             return self._jobs.inquire(request, cancel)
-        if isinstance(request, Request):
-            refusal: Rejected | None = Rejected("closed", "this tool is closed")
-            if not self._closed:
-                refusal = _refusal(request, self._deny, self._confirm)
-            if refusal is None:
-                return self._run(request, cancel, on_live)
-            request = refusal
-        return Draft(Outcome("rejected", error=request.error, reason=request.reason))
+        if isinstance(request, Outcome):
+            return Draft(request)
+        refusal: Outcome | None = rejected("closed", "this tool is closed")
+        if not self._closed:
+            refusal = _refusal(request, self._deny, self._confirm)
+        return self._run(request, cancel, on_live) if refusal is None else Draft(refusal)
 
     def _finish(self, draft: Draft) -> Result:
         """The result, with the notes that are told once. Nothing comes between this and the
@@ -5523,7 +5534,7 @@ class BashTool:
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 STATELESS_VERSIONS = ("2026-07-28",)
 META = "io.modelcontextprotocol/"
-SERVER_INFO = MappingProxyType({"name": "bash_tool", "version": __version__})
+SERVER_INFO = {"name": "bash_tool", "version": __version__}
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 UNKNOWN_METHOD = -32601
@@ -5597,11 +5608,7 @@ def error_message(id_: object, code: int, reason: str, data: object = None) -> d
 def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> dict[str, Any]:
     """The answer to a request, in the form of its era."""
     if stateless:
-        result = {
-            "resultType": "complete",
-            **result,
-            "_meta": {META + "serverInfo": dict(SERVER_INFO)},
-        }
+        result = {"resultType": "complete", **result, "_meta": {META + "serverInfo": SERVER_INFO}}
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
@@ -5690,7 +5697,7 @@ def _handle_request(
         result = {
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
             "capabilities": {"logging": {}, "tools": {}},
-            "serverInfo": dict(SERVER_INFO),
+            "serverInfo": SERVER_INFO,
         }
     elif method == "server/discover":
         result = {"supportedVersions": list(STATELESS_VERSIONS), "capabilities": {"tools": {}}}
@@ -5960,8 +5967,7 @@ class Server:
             )
         if len(self._calls) >= MAX_CALLS:
             reason = TOO_MANY_CALLS.format(most=MAX_CALLS)
-            outcome = Outcome("rejected", error="too_many_calls", reason=reason)
-            refusal = present(outcome, self._tool.profile)
+            refusal = present(rejected("too_many_calls", reason), self._tool.profile)
             return self._answer(call_message(call, refusal, self._structured))
         underway = self._calls[call.id] = CallUnderway(call)
         try:
@@ -5993,8 +5999,8 @@ class Server:
 
 
 # ---- 10 Command line ---------------------------------------------------------------------------
-# The tool for a person, a script, and for what starts a server of MCP. What is printed is what a
-# model would read.
+# The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
+# command the program prints what a model would read, and ends with the exit code of the command.
 
 EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
 

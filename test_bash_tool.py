@@ -2856,7 +2856,7 @@ def test_hosts_that_take_every_status(host):
     assert in_host(program).splitlines() == 8 * ["exited None 7 hi True"] + ["timed_out"]
 
 
-@clause("007.6", saboteur=("if outcome.exit_code == 128 + signal.SIGKILL else", "if not outcome.exit_code else"))
+@clause("007.6", saboteur=("if outcome.exit_code == SIGKILL_EXIT_CODE else", "if not outcome.exit_code else"))
 def test_req_bash_007_6_a_kill_that_is_not_ours():
     hint = "; not sent by this tool; possibly out of memory]"
     with BashTool(profile=tiny()) as tool:
@@ -9620,7 +9620,7 @@ def test_refusals_to_the_letter():
         ({"command": "ab\ud800\udfff"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
         ({"command": "\udfff"}, '"command" holds a lone surrogate (U+DFFF at index 0), which is no text'),
     ):
-        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Rejected(
+        assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.rejected(
             "invalid_arguments", "invalid arguments: " + reason
         )
     one_of, number, pid = (
@@ -9647,7 +9647,7 @@ def test_refusals_to_the_letter():
             'unknown key "mode"; allowed: "command", "timeout", "check_pid", "kill_pid"',
         ),
     ):
-        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.Rejected(
+        assert bash_tool.parse_arguments(arguments, JOBS) == bash_tool.rejected(
             "invalid_arguments", "invalid arguments: " + reason
         )
     two = dataclasses.replace(JOBS, parameters={name: JOBS.parameters[name] for name in ("command", "check_pid")})
@@ -10945,7 +10945,7 @@ def test_spec_results_and_errors():
     ]
     assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
-    assert ids == set(re.findall(r"(?:Rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
+    assert ids == set(re.findall(r"(?:rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
 
 
 def test_spec_environment_and_patterns():
@@ -12530,7 +12530,7 @@ def test_interop_schema_agrees(asked):
     verdict, unsayable = bash_tool.parse_arguments(arguments, PROFILES[name]), unsayable_keys(name, arguments)
     for style in ("anthropic", "openai", "mcp"):
         keys = refused_keys(name, style, arguments) | unsayable
-        assert isinstance(verdict, bash_tool.Rejected) == bool(keys), (style, keys, verdict)
+        assert isinstance(verdict, bash_tool.Outcome) == bool(keys), (style, keys, verdict)
         if keys:
             assert verdict.error == "invalid_arguments"
             assert any('"%s"' % bash_tool.shown(key) in verdict.reason for key in keys), (style, keys, verdict)
