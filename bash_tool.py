@@ -2503,6 +2503,15 @@ def _member(pid: int) -> Member | None:
     return Member(pid, dead, *numbers)
 
 
+def _hidden(pid: int) -> Member | None:
+    """A child that /proc does not show, because it is not dumpable (ssh-agent) and /proc is mounted
+    with hidepid (proc(5)); None if it is gone. A zombie is always shown."""
+    try:
+        return Member(pid, False, os.getpid(), os.getpgid(pid), os.getsid(pid), 0)
+    except OSError:
+        return None
+
+
 def _identity(pid: int) -> list[int]:
     """Number and start time of a process; 0 where the second is not known."""
     member = _member(pid)
@@ -2558,7 +2567,7 @@ def descendants(root: int, spared: Iterable[int] = ()) -> list[Member]:
     found: dict[int, Member] = {}
     while waiting:
         pid = waiting.popleft()
-        member = _member(pid) if pid not in found else None
+        member = (_member(pid) or _hidden(pid)) if pid not in found else None
         if member is not None:
             found[pid] = member
             waiting.extend(children(pid))
@@ -3758,6 +3767,20 @@ def _own_umask() -> int | None:
     return None
 
 
+def _change_own(field: int, change: Callable[[bytes], bytes]) -> None:
+    """Changes what /proc shows of this process, as far as the platform allows. The kernel shows the
+    memory itself, between two addresses, the fields of /proc/self/stat from `field` on: 48 of the
+    arguments, 50 of the environment (proc_pid_stat(5))."""
+    with suppress(OSError, ValueError):
+        fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
+        begin, end = int(fields[field - 3]), int(fields[field - 2])
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(begin)
+            data = memory.read(end - begin)
+            memory.seek(begin)
+            memory.write(change(data))
+
+
 def _close_all_but(*kept: int | None) -> None:
     """Closes every other descriptor above 2."""
     kept_fds = sorted(fd for fd in kept if fd is not None)
@@ -3778,6 +3801,8 @@ def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
         os.chdir("/")
         _set_subreaper()
         _prctl(_PR_SET_NAME, OWN_NAME)
+        os.environ.clear()
+        _change_own(50, lambda data: bytes(len(data)))  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         line = socket.socket(fileno=control)
         server = ForkServer(line, Host(host_pid, host_start, host_fd))
@@ -4303,6 +4328,7 @@ class Exchange:
         self._plan, self._inherited, self._token = plan, inherited, token
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
+        self._owner = os.getpid()
         self._line: Line | None = None
         self._requested = False  # a supervisor has the request
         self._accepted = False  # ... and has said so
@@ -4533,8 +4559,10 @@ class Exchange:
 
     def wait_until_over(self) -> None:
         """Waits until no event will come any more, or none can be expected. In a signal handler,
-        which has interrupted the very thread that waits for the events, returns at once."""
-        while self._waiter != threading.get_ident() and not self.over.wait(LOOK_AROUND_S):
+        which has interrupted the very thread that waits for the events, returns at once; and in a
+        forked copy of the process that waits for them."""
+        here = self._owner == os.getpid() and self._waiter != threading.get_ident()
+        while here and not self.over.wait(LOOK_AROUND_S):
             if time.monotonic() > self._gives_up_s + LOOK_AROUND_S:
                 self._leave()
 
@@ -4770,6 +4798,9 @@ class Job:
         offset, part = 0, bytearray()
         while True:
             ended = self.status != "running"
+            with suppress(OSError):
+                if os.stat(self.output_file).st_size < offset:  # emptied: from its beginning
+                    offset, part = 0, bytearray()
             data = self._output_from(offset)
             offset += len(data)
             part += data
@@ -5322,7 +5353,6 @@ class BashTool:
         )
         self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()  # what `close` ends
         self._closed = False
-        self._owner = os.getpid()
         self.max_jobs = max_jobs
         self._jobs = JobTable(row, folder, max_jobs, on_job_end)
         self._unnamed: list[str] = []  # output files of calls that had no answer
@@ -5439,8 +5469,6 @@ class BashTool:
         """Ends every call that is still under way, and every job that is attached to this process;
         leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
         end. Upholds REQ-BASH-015.5."""
-        if os.getpid() != self._owner:  # a forked copy has neither the calls nor the files
-            return
         self._closed = True
         interrupt: BaseException | None = None
         waiting = list(self._attached)
@@ -6034,19 +6062,10 @@ def _write(fd: int, text: str) -> None:
 
 def _hide(command: str) -> None:
     """Blanks a command in this process's own arguments, as far as the platform allows: `pkill -f`
-    of a word in the command must not end the tool, and `ps` must not show the command. The kernel
-    shows the memory itself, between arg_start and arg_end (proc(5), /proc/pid/stat)."""
+    of a word in the command must not end the tool, and `ps` must not show the command."""
     words = os.fsencode(command)
-    try:
-        fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
-        begin, end = int(fields[45]), int(fields[46])
-        with open("/proc/self/mem", "r+b", buffering=0) as memory:
-            memory.seek(begin)
-            arguments = memory.read(end - begin)
-            memory.seek(begin)
-            memory.write(arguments.replace(b"\0%b\0" % words, b"\0%b\0" % (b" " * len(words))))
-    except (OSError, ValueError):
-        pass
+    blank = b" " * len(words)
+    _change_own(48, lambda arguments: arguments.replace(b"\0%b\0" % words, b"\0%b\0" % blank))
 
 
 _FLAGS = MappingProxyType(

@@ -8742,6 +8742,40 @@ def test_a_forked_copy_of_a_tool():
     )
 
 
+def test_a_forked_copy_that_calls_and_closes():
+    """What a forked copy of a tool has begun ends when the copy is closed; what the parent has begun goes on."""
+    assert (
+        in_host("""
+        import os, threading, time
+        from bash_tool import BashTool
+        tool, results = BashTool(), []
+        def call(name):
+            results.append(tool.run("echo > %s; sleep 600" % name, timeout_s=60).status)
+        def begin(name):
+            thread = threading.Thread(target=call, args=(name,))
+            thread.start()
+            while not os.path.exists(name):
+                time.sleep(0.01)
+            return thread
+        thread = begin("first")
+        pid = os.fork()
+        if pid == 0:
+            begun = time.monotonic()
+            second = begin("second")
+            tool.close()
+            second.join()
+            print(results, time.monotonic() - begun < 20, tool.run("echo hi").error, flush=True)
+            os._exit(0)
+        os.waitpid(pid, 0)
+        print(results, thread.is_alive())
+        tool.close()
+        thread.join()
+        print(results)
+    """)
+        == "['cancelled'] True closed\n[] True\n['cancelled']\n"
+    )
+
+
 def test_a_cleaner_of_temporary_files():
     """A private folder that somebody removed is made anew."""
     with BashTool() as tool:
@@ -8911,6 +8945,16 @@ def test_the_command_line_hides_its_command():
     assert done.stdout.strip() == b"[no output]" and done.returncode == 0
     os.mkdir("echo hi")
     assert cli("--cwd", "echo hi", "echo hi").stdout == b"hi\n"
+
+
+@needs_proc
+def test_the_command_line_hides_its_environment():
+    """No parent of a command shows an environment, not even to root, also where it is a fork of the host."""
+    command = (
+        "for pid in $PPID $(cut -d ' ' -f 4 /proc/$PPID/stat); do tr -d '\\0' </proc/$pid/environ; done 2>/dev/null"
+    )
+    shown = json.loads(cli("--json", command + "; true").stdout)
+    assert (shown["stdout"], shown["exit_code"]) == ("", 0)
 
 
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
@@ -13178,6 +13222,38 @@ def test_row_4_an_agent_that_cannot_be_read(user, place):
                 os.kill(pid, signal.SIGKILL)
 
 
+@needs_root
+@pytest.mark.skipif(not shutil.which("ssh-agent"), reason="no ssh-agent here")
+def test_row_4_an_agent_that_proc_hides(place):
+    """Where /proc shows an ordinary user no process that is not dumpable, such a process is named, listed and ended,
+    and hears TERM at a timeout."""
+    wrap = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
+    with Host(
+        """
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 60))
+        begun = time.monotonic()
+        say(tool.run("ssh-agent -a $PWD/one; sleep 600", timeout_s=0.7).status, time.monotonic() - begun < 20)
+        result = tool.run("ssh-agent -a $PWD/two")
+        job = tool.jobs()[-1]
+        say(result.text, job.pid, job.status)
+        say(job.kill())
+        sys.stdin.readline()
+    """,
+        place,
+        uid=NOBODY,
+        wrap=(*wrap, 'mount -t proc -o hidepid=2 proc /proc; exec "$@"', "sh"),
+    ) as host:
+        assert host.hear() == ["timed_out", True], host.complaint()
+        text, pid, status = host.hear()
+        agent = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
+        try:
+            assert text.startswith("[still running: pid %d " % agent) and (pid, status) == (agent, "running"), text
+            assert host.hear() is True and not is_alive(agent)
+        finally:
+            for left in bearers("ssh-agent\0-a\0%s" % place):
+                os.kill(left, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("kind", ["first_thread_ended", "not_dumpable", "no trace"])
 def test_row_5_what_lives_is_called_alive(kind, place):
     """A leftover whose first thread has ended, or that hides, is named and listed, and `kill()` is True only when it is
@@ -13608,6 +13684,29 @@ def test_row_15_a_log_that_is_emptied(place):
         assert eventually(lambda: "ERROR 42" in Path(path).read_text(errors="replace"))
         assert "ERROR 42" in tool.call({"check_pid": job.pid}).text
         job.kill()
+
+
+def test_row_15_a_line_in_a_log_that_is_emptied(place):
+    """A wait for a line finds a line that came after the log was emptied."""
+    read = threading.Event()
+
+    class Watched(Job):
+        def _output_from(self, offset):
+            if offset > 100_000:
+                read.set()
+            return super()._output_from(offset)
+
+    with BashTool(place.folder, profile=tiny(), state_dir=str(place / "state")) as tool:
+        command = "seq 20000; until [ -e go ]; do sleep 0.01; done; echo ERROR 42; sleep " + place.mark
+        job = Watched(tool.run(command, mode="background").output_file)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(job.wait(20, until="ERROR")))
+        thread.start()
+        assert read.wait(20)
+        Path(job.output_file).write_bytes(b"")
+        (place / "go").touch()
+        thread.join()
+        assert found == ["ERROR 42"] and job.kill()
 
 
 @pytest.mark.interop
