@@ -3137,7 +3137,9 @@ class Command(RunState):
         if self.is_job:
             still = _named(self.remaining, "%d %s")
             self.settle(outcome, still)
-            if not self.answered and outcome.status != "cancelled":
+            succeeded = outcome.status == "exited" and not outcome.exit_code
+            untold = succeeded or (still and outcome.status != "cancelled")
+            if not self.answered and untold:  # else the answer says it in its first line
                 buffer = self.output.buffers[0]
                 buffer.add(completion_note(outcome, still).encode())
                 outcome = outcome._replace(total_bytes=buffer.total_bytes)

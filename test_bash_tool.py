@@ -1000,10 +1000,20 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
         result.is_error and result.status == "exited" and result.text.startswith("[command failed: exit code %d" % code)
     )
     assert (
-        "<pid>%d</pid>\n<output_file>%s</output_file>\n" % (result.pid, result.output_file) in result.text
+        "<pid>%d</pid>\n<output_file>%s</output_file>" % (result.pid, result.output_file) in result.text
         and "reminder" not in result.text
     )
-    assert len(notes_in(result.output_file)) == 1 and result.text.endswith(Path(result.output_file).read_text())
+    whole, (note,) = Path(result.output_file).read_text(), notes_in(result.output_file)
+    assert result.text.rstrip("\n").endswith(("</output_file>\n" + whole[: -len(note)]).rstrip("\n"))
+    assert "[background" not in result.text and result.stdout == whole[: -len(note)]
+
+
+@needs_proc
+def test_what_an_early_failure_leaves_is_named():
+    with BashTool() as tool:
+        result = tool.run("sleep 600 & exit 3", mode="background")
+        assert "; still running: " in notes_in(result.output_file)[0]
+        assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
 
 
 @clause(
@@ -17684,8 +17694,7 @@ def an_early_failure_is_one(q):
     reply = q.run("echo why; exit 3", mode="background")
     q.equal(reply.is_error, True, "isError")
     found = q.match(
-        r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n\n\n\[background process failed: exit status: 3\]\n?",
-        reply.text,
+        r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n?", reply.text
     )
     note_in(q, Path(found[1]), "failed: exit status: 3")
 
