@@ -5872,11 +5872,12 @@ class Server:
         poller = select.poll()
         poller.register(self._wake, select.POLLIN)
         if not self._at_end:
-            # Without room nothing is read, until the client has closed its end (POLLHUP comes
-            # unasked for a pipe, POLLRDHUP is for a socket): then no more than a buffer is left.
+            # Without room for answers nothing is read until the client has closed its end: then
+            # at most the kernel's buffer is left to read. poll(2) reports that end unasked for a
+            # pipe, as POLLHUP; for a socket POLLRDHUP has to be asked for.
             closed = getattr(select, "POLLRDHUP", 0)
             poller.register(self._source, select.POLLIN if has_room else closed)
-        if self._has_reader:  # that the reader of a pipe has gone comes unasked, as POLLERR
+        if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
@@ -6057,7 +6058,7 @@ def _own_sha256() -> str:
 
 
 def _write(fd: int, text: str) -> None:
-    """Writes UTF-8 whatever the locale says. A reader that has gone is no error."""
+    """Writes text as UTF-8, whatever the locale is. That the reader has gone is no error."""
     with suppress(BrokenPipeError):
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
@@ -6096,7 +6097,8 @@ def _parser() -> Any:
     import argparse  # only the command line pays for it
 
     parser = argparse.ArgumentParser(
-        prog="bash_tool.py",  # with a width, or shutil is imported: 2 ms a command
+        prog="bash_tool.py",
+        # Without a width argparse imports shutil, which takes 2 ms.
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
@@ -6132,7 +6134,8 @@ def _parser() -> Any:
 
 
 def _options(argv: Sequence[str] | None) -> Any:
-    """The command line as it was meant. Says how to use it, and exits, where it means nothing."""
+    """The options of the command line. For --help, and for what makes no sense, this prints how to
+    use the program, and exits."""
     parser = _parser()
     try:
         options = parser.parse_args(argv)
@@ -6201,10 +6204,10 @@ def _stop_signals() -> list[int]:
 
 
 def _serve(tool: BashTool, structured: bool) -> int:
-    """Serves until the client leaves or a signal comes. A handler that raised would strike at any
-    place of the loop; and the kernel may give a signal to a thread in which no handler of Python's
-    runs. So the interpreter writes the signal's number to a descriptor of the loop, and the handler
-    does nothing."""
+    """Serves until the client leaves or a signal comes. The interpreter writes the number of a
+    signal to a descriptor of the loop, and the handler does nothing: an exception out of a handler
+    could leave the loop at any place; and the kernel may deliver a signal to another thread, while
+    Python runs handlers in the main thread alone."""
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of the server
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
@@ -6212,28 +6215,32 @@ def _serve(tool: BashTool, structured: bool) -> int:
     for number in numbers:
         signal.signal(number, lambda *_: None)
     server.serve()
-    for number in numbers:  # one that is not ignored gets its default back while Python ends
+    for number in numbers:  # else Python restores the default action while it ends
         signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
     return 0
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
+    """Runs the command of the options, and prints the answer. Returns the exit code."""
     command = options.command
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
     else:
         _hide(command)
-    if options.mode != "background":  # a fork of this process takes 2 ms, an interpreter 30;
-        fork_supervisors_directly()  # but the supervisor of a job would hold all of its memory
+    # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
+    # comes from a fork server all the same: a fork would hold the memory of this process for hours.
+    if options.mode != "background":
+        fork_supervisors_directly()
     cancel = Cancel()
 
     def interrupted(number: int, _: object) -> None:
-        """Cancels; the third signal leaves the next one its default action."""
+        """Cancels. From the third signal on the next one has its default action, which ends this
+        process also where it hangs in a write; the supervisor then ends the command."""
         cancel.cancel()
-        if cancel.count > 2:  # even the writing stalls: the next one ends this process, and so
-            signal.signal(number, signal.SIG_DFL)  # the command
+        if cancel.count > 2:
+            signal.signal(number, signal.SIG_DFL)
 
     before = {number: signal.signal(number, interrupted) for number in _stop_signals()}
     follow = (lambda text: _write(2, text)) if options.follow else None
@@ -6266,21 +6273,18 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         "output_file",
         "command",
     )
-    rows = [("PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND")] if jobs else []
+    lines = ["PID\tSTATUS\tELAPSED\tSIZE\tOUTPUT\tCOMMAND"] if jobs and not as_json else []
     for job in jobs:
-        rows.append(
-            (
-                str(job.pid),
-                _how(job),
-                "%ds" % job.duration_s,
-                size_text(job.total_bytes),
-                printable(job.output_file),
-                shown(job.command),
-            )
+        row = (
+            "%d" % job.pid,
+            _how(job),
+            "%ds" % job.duration_s,
+            size_text(job.total_bytes),
+            printable(job.output_file),
+            shown(job.command),
         )
-    lines = ["\t".join(row) for row in rows]
-    if as_json:
-        lines = [json.dumps({name: getattr(job, name) for name in names}) for job in jobs]
+        fields = {name: getattr(job, name) for name in names}
+        lines.append(json.dumps(fields) if as_json else "\t".join(row))
     _write(1, "".join(line + "\n" for line in lines))
 
 
@@ -6311,7 +6315,7 @@ def _undo_coercion() -> None:
 
 
 def _use(tool: BashTool, options: Any) -> int:
-    """Does what the options ask a tool for."""
+    """Does what the options ask for. Returns the exit code of the process."""
     if options.mcp:
         structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
         return _serve(tool, structured)
