@@ -1988,12 +1988,13 @@ OWN_NAME = b"bash-tool"  # of fork servers and supervisors: `pkill python` does 
 # supervisor), reads the command up to a NUL, gives up that stdin for the command's own, and
 # evaluates the command.
 # BASH_EXECUTION_STRING is the variable in which `bash -c` itself keeps its text; a TMOUT of the
-# host would end the reading; `cd` must leave OLDPWD as it was.
+# host would end the reading; `cd` must leave OLDPWD as it was. `builtin`: an environment that a host
+# gives may hold functions of these names.
 BOOTSTRAP = (
-    "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; set -- \"${OLDPWD-}\"; "
-    "cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
+    "IFS= TMOUT=0 builtin read -r -d '' BASH_EXECUTION_STRING || exit; set -- \"${OLDPWD-}\"; "
+    "builtin cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
     "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
-    "IFS= TMOUT=0 read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
+    "IFS= TMOUT=0 builtin read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
     "eval -- \"$BASH_EXECUTION_STRING\""
 ) % CWD_EXIT_CODE
 
@@ -3695,6 +3696,7 @@ class ForkServer(EventLoop):
 
     def _supervise(self, line: socket.socket, page: mmap.mmap) -> NoReturn:
         """What the forked process does."""
+        server = os.getppid()
         try:
             os.setsid()
             _set_subreaper()
@@ -3704,6 +3706,8 @@ class ForkServer(EventLoop):
         except BaseException as bug:
             HostLine(line).send({"event": "bug", "reason": repr(bug)})
         finally:
+            if os.getppid() == server:  # a command may have stopped it, and now it is to end too
+                _signal(server, signal.SIGCONT)
             os._exit(0)
 
     def _reap_supervisors(self) -> None:
@@ -4013,6 +4017,29 @@ class Line(OwnedSocket):
         return any(event["event"] == "accepted" for event in self._events)
 
 
+def _open_pidfd(pid: int) -> int | None:
+    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no
+    descriptor left."""
+    try:
+        return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None
+    except OSError:
+        return None
+
+
+def _signal_checked(member: Member, number: int) -> None:
+    """Signals exactly this process: a pidfd holds its number still while its start time is
+    compared (pidfd_open(2))."""
+    fd = _open_pidfd(member.pid)
+    now = _member(member.pid)
+    if now is not None and now.start == member.start:
+        if fd is None:
+            _signal(member.pid, number)
+        else:
+            with suppress(OSError):
+                signal.pidfd_send_signal(fd, number)
+    _close(fd)
+
+
 class ForkServerHandle:
     """A fork server, as the host sees it."""
 
@@ -4048,6 +4075,7 @@ class ForkServerHandle:
     def line(self) -> Line:
         """The line to a new supervisor. Nothing is answered, so nothing can get out of step.
         Raises LineLost, OSError."""
+        self._wake()
         ours, theirs = _socketpair()
         with theirs:
             line = Line(ours, self)
@@ -4055,9 +4083,19 @@ class ForkServerHandle:
         return line
 
     def end_supervisor(self, pid: int) -> None:
-        """Ends a supervisor that does not answer, and what it leaves."""
+        """Ends a supervisor that does not answer, and what it leaves. Without a fork server it is
+        woken, if it was stopped: then it ends by itself, because its line is closed."""
+        self._wake()
+        if pid:
+            _signal(pid, signal.SIGCONT)
         with suppress(LineLost):
             self._control.send(b"K" + pid.to_bytes(CONTROL_BYTES - 1, sys.byteorder))
+
+    def _wake(self) -> None:
+        """A fork server that a command has stopped would neither answer nor end."""
+        if self.identity is not None:
+            pid, start = self.identity
+            _signal_checked(Member(pid, False, 0, 0, 0, start), signal.SIGCONT)
 
     def prove(self, identity: tuple[int, int]) -> None:
         """A supervisor has answered; the first process of the start has ended by then."""
@@ -4070,6 +4108,7 @@ class ForkServerHandle:
     def close(self) -> None:
         """Lets it go: it ends with its last command."""
         self._control.close()
+        self._wake()
         popen, self._popen = self._popen, None
         if popen is not None:
             popen.kill()
@@ -4079,15 +4118,6 @@ class ForkServerHandle:
         """In a forked child: gives back this process's copy."""
         self._control.close(shut_down=False)
         self._popen = None
-
-
-def _open_pidfd(pid: int) -> int | None:
-    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no
-    descriptor left."""
-    try:
-        return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None
-    except OSError:
-        return None
 
 
 def _start_python(python: str, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
@@ -4600,20 +4630,6 @@ def _remains(known: JobRecord) -> list[Member]:
     for one in members:
         found.update((below.pid, below) for below in descendants(one.pid))
     return sorted(one for one in found.values() if not one.dead and one.start >= known.start)
-
-
-def _signal_checked(member: Member, number: int) -> None:
-    """Signals exactly this process: a pidfd holds its number still while its start time is
-    compared (pidfd_open(2))."""
-    fd = _open_pidfd(member.pid)
-    now = _member(member.pid)
-    if now is not None and now.start == member.start:
-        if fd is None:
-            _signal(member.pid, number)
-        else:
-            with suppress(OSError):
-                signal.pidfd_send_signal(fd, number)
-    _close(fd)
 
 
 def _end_remains(known: JobRecord, grace_s: float, stops: Callable[[], int]) -> bool:
