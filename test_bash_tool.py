@@ -15268,6 +15268,14 @@ class Adapter:
             text = re.sub(pattern, new, text)
         return text, is_error
 
+    def response(self, message):
+        """A response of another tool, its text as that of this page."""
+        result = message.get("result") if self.row and isinstance(message, dict) else None
+        if not isinstance(result, dict) or "content" not in result:
+            return message
+        text, is_error = self.answer(text_of(result), bool(result.get("isError")))
+        return dict(message, result={**result, "content": [{"type": "text", "text": text}], "isError": is_error})
+
     def of_fields(self, text):
         """The text that the fields of an answer would have had, with the exit code as 4.5 has it."""
         fields = None
@@ -15394,7 +15402,7 @@ class Wire:
         while self.buffer.find(b"\n", looked_at) < 0:
             looked_at = len(self.buffer)
             if looked_at > LONGEST_LINE:
-                raise Wrong("lines of the protocol", "a line of more than %d bytes" % LONGEST_LINE)
+                raise Wrong("lines of at most %d bytes" % LONGEST_LINE, "a longer one")
             if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise Wrong("a line from the server within %.3g s" % within_s, "none came", late=True)
             chunk = os.read(self.process.stdout.fileno(), 1 << 20)
@@ -15408,7 +15416,7 @@ class Wire:
         del self.buffer[: end + 1]
         self.lines += 1
         if self.lines > MOST_LINES:
-            raise Wrong("lines of the protocol", "more than %d lines" % MOST_LINES)
+            raise Wrong("at most %d lines" % MOST_LINES, "more")
         self.question.note(self.name, "came", self.line.decode("utf-8", "backslashreplace"))
         try:
             return json.loads(self.line.decode("utf-8"))
@@ -18278,6 +18286,7 @@ class Exchange(Conversation):
         self.took += time.monotonic() - begun
         if got is None:
             raise Wrong("the line %s" % line, self.wire("lines").end_of_it())
+        got = self.wire("lines").adapter.response(got)
         try:
             self.holds(got, json.loads(line), "")
         except AssertionError:
@@ -18335,7 +18344,7 @@ def several_at_once(count, function, rows):
 class Judge:
     """Asks a server the clauses that it claims, several at a time, and says what it found."""
 
-    AT_ONCE = 8
+    AT_ONCE = 12  # most of a question is waiting
 
     def __init__(self, words, adapter=None, claims=None, only=()):
         self.words, self.adapter, self.claims, self.only = (
@@ -18528,6 +18537,15 @@ class Judge:
         }
 
 
+def from_the_difference(*texts):
+    """Two texts, to be compared: of long ones what stands around their first difference."""
+    start = max(0, len(os.path.commonprefix(texts)) - 100)
+    if max(map(len, texts)) < 600 or start < 100:
+        start = 0
+    left_out = "… (%d equal characters) … " % start if start else ""
+    return [(left_out + shortened(text[start:], 600)).replace("\n", "\n            ") for text in texts]
+
+
 def shown_verdict(report):
     """The verdict as text: the score, then each failure with what was sent, what came and what was expected."""
     yield "passed %d of %d claimed clauses%s" % (
@@ -18552,8 +18570,9 @@ def shown_verdict(report):
                 yield "  asked:    %s%s" % (found["question"], ", twice" * ("first" in found))
                 for each in found["transcript"][-6:]:
                     yield "  %8.2f s %s %s %s" % (each["at_s"], each["server"], each["what"], shortened(each["text"]))
-                yield "  expected: %s" % shortened(found["expected"], 1200)
-                yield "  got:      %s" % shortened(found["got"], 1200)
+                expected, got = from_the_difference(found["expected"], found["got"])
+                yield "  expected: %s" % expected
+                yield "  got:      %s" % got
     for number in report["known failures that pass"]:
         yield "\nREQ-BASH-%s is a known failure, and did not fail" % number
 
@@ -18715,7 +18734,7 @@ def broken_servers(number, folder):
         )
 
 
-PANEL_AT_ONCE = 12  # most of a question is waiting
+PANEL_AT_ONCE = 16
 
 
 def catches(number, words):
