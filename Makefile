@@ -112,6 +112,10 @@ $(VENV)-packages/ready: pyproject.toml
 packages: $(VENV)-packages/ready    ## the own tests of packages from PyPI: the same numbers through the tool as without it
 	$(VENV)-packages/bin/python -m pytest -m packages -s $(ARGS)
 
+.PHONY: hosts
+hosts: $(VENV)/ready    ## ten real hosts of MCP, each in an environment of its own: what they show a model; 2 GB, ten minutes at first
+	$(IN_VENV) -m pytest -m hosts -s $(ARGS)
+
 SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 .PHONY: wire
 wire: $(VENV)/ready     ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs'
