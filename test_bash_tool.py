@@ -2428,7 +2428,7 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 @needs_proc
 @fault("a_server_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
-def test_a_server_is_not_dumpable():
+def test_a_server_is_not_dumpable_by_its_commands():
     """A command cannot read the environment of the server. A user with root's capabilities can: a suite that root has
     started asks as another user."""
     user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
