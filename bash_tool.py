@@ -6074,8 +6074,9 @@ def _own_sha256() -> str:
 
 
 def _write(fd: int, text: str) -> None:
-    """Writes text as UTF-8, whatever the locale is. That the reader has gone is no error."""
-    with suppress(BrokenPipeError):
+    """Writes UTF-8, whatever the locale is. That the reader has gone is no error, nor that standard
+    error takes nothing: the answer goes to standard output."""
+    with suppress(OSError if fd == 2 else BrokenPipeError):
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 

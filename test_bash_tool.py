@@ -8970,7 +8970,14 @@ def test_a_host_that_may_write_no_file():
 
 def test_a_command_line_without_streams():
     """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
-    for redirection, code in ((">&-", 125), (">/dev/full", 125), ("2>&-", 3), ("<&-", 3), ("<&- 2>&-", 3)):
+    for redirection, code in (
+        (">&-", 125),
+        (">/dev/full", 125),
+        ("2>&-", 3),
+        ("<&-", 3),
+        ("<&- 2>&-", 3),
+        ("--follow 2>/dev/full", 3),
+    ):
         done = subprocess.run(
             ["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, compiled_script()],
             stdout=subprocess.PIPE,
