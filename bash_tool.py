@@ -336,20 +336,20 @@ DROPPED_PREFIX = "BASH_FUNC_"
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
 SECRET_WORDS = frozenset(
-    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT PWD".split()
+    "AUTH AUTHORIZATION BEARER COOKIE COOKIES CRED CREDS JWT KEY KEYS PAT".split()
 )
 SECRET_ENDINGS = tuple(
     word + plural
     for plural in ("", "S")
     for word in (
-        "PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY "
-        "ENCRYPTIONKEY MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY"
+        "PASSWORD PASSWD PASSPHRASE PASSCODE PASS PWD PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY "
+        "AUTHKEY ENCRYPTIONKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY"
     ).split()
 )
 # Words that end in PASS and name no password: a program that asks for one, and three other things.
 PLAIN_WORDS = frozenset("ASKPASS BYPASS COMPASS MULTIPASS".split())
 # Last words of names that say where a secret is, not what: SSH_AUTH_SOCK, PASSWORD_FILE.
-LOCATION_WORDS = frozenset("FILE PATH DIR SOCK".split())
+LOCATION_WORDS = frozenset("FILE PATH DIR DIRECTORY SOCK".split())
 PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "GOOGLE_APPLICATION_CREDENTIALS"})  # paths, all three
 # What a setting says, whatever its name is. A password that reads like this passes too.
 PLAIN_VALUES = frozenset(
@@ -1717,6 +1717,8 @@ _SECRET_VALUE = (
     r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
     r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
     r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
+    r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
+    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of npm, of Go
     r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
     r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
     r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
@@ -1727,7 +1729,10 @@ _SECRET_VALUE = (
     r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
     r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
     r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"
+    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
+    r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
+    r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
+    r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})"
 )
 _SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
 

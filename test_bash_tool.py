@@ -10053,21 +10053,27 @@ def test_environments_to_the_letter():
 def test_secret_names_to_the_letter():
     """Word by word, the last one first; a place, a public key and a setting are none."""
     secret = lambda name, value="x": bash_tool.looks_secret(name, value)
-    for word in "KEY KEYS AUTH AUTHORIZATION PWD CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
-        assert secret(word if word != "PWD" else "X_PWD") and secret("my_" + word.lower())
+    for word in "KEY KEYS AUTH AUTHORIZATION CRED CREDS JWT PAT COOKIE COOKIES BEARER".split():
+        assert secret(word) and secret("my_" + word.lower())
         assert secret("my" + word.capitalize()) and secret(word + "_2")
         assert not secret(word + "LESS") and not secret("MON" + word)
     for word in (
-        "PASSWORD PASSWD PASSPHRASE PASS PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY ENCRYPTIONKEY "
-        "MASTERKEY PRIVATEKEY SECRETKEY SIGNINGKEY"
+        "PASSWORD PASSWD PASSPHRASE PASSCODE PASS PWD PW SECRET TOKEN CREDENTIAL APIKEY ACCESSKEY AUTHKEY "
+        "ENCRYPTIONKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY"
     ).split():
-        for name in (word, word + "S", "PG" + word, "pg" + word.lower() + "s", "X_" + word + "_2"):
+        for name in (
+            word if word != "PWD" else "X_PWD",
+            word + "S",
+            "PG" + word,
+            "pg" + word.lower() + "s",
+            "X_" + word + "_2",
+        ):
             assert secret(name), name
         assert not secret(word + "ED") and secret(word + "_2") == (word != "PW")
     for word in "ASKPASS BYPASS COMPASS MULTIPASS".split():
         assert not secret(word) and not secret("my_" + word.lower() + "_x")
         assert secret("X" + word) and secret(word + "_PASS")
-    for place in "FILE PATH DIR SOCK".split():
+    for place in "FILE PATH DIR DIRECTORY SOCK".split():
         assert not secret("API_KEY_" + place) and not secret("apiKey" + place.capitalize()) and secret(place + "_KEY")
     assert not secret("PWD") and not secret("OLDPWD") and secret("MY_PWD") and secret("pwd")
     google = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -10128,6 +10134,7 @@ SHORTEST_SECRETS = [
     "office.com/webhook/0",
     "office365.com/webhookb2/a",
     "AKIA" + "A" * 16,
+    '{"auth" : "' + "Z" * 8,
     "ASIA" + "0" * 16,
     "AGE-SECRET-KEY-" + "0" * 20,
     "SG." + "a" * 16 + "." + "b" * 16,
@@ -10135,16 +10142,19 @@ SHORTEST_SECRETS = [
     *(
         one + "a" * most
         for most, group in {
-            8: "?token= &token=",
+            8: "?token= &token= _authToken= x:_auth= _password= "
+            '"password":" "aToken":" "client_secret":" "accessKey":" "aws_access_key":" "auth":"',
             10: "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- sk_live_ sk_test_ rk_live_ rk_test_",
             16: "pypi-",
             20: "glpat- glrt- gldt- glft- glptt- glcbt- glagent- glsoat- gloas- sk- hvs. hvb. hvr. dckr_pat_ "
-            "dckr_oat_ GOCSPX- ya29. ?sig= x&sig=",
+            "dckr_oat_ GOCSPX- ya29. ?sig= x&sig= tskey- nvapi- figd_ sq0atp- pplx- xai- sbp_ ntn_ r8_ PMAK- NRAK- "
+            "ATATT3 sntrys_ sntryu_",
             22: "github_pat_",
             30: "hf_",
             35: "AIza",
             36: "ghp_ gho_ ghu_ ghs_ ghr_ npm_",
-            32: "dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
+            33: "12345678:AA bot1234567890:AA",
+            32: "lsv2_pt_ lsv2_sk_ xkeysib- dapi dop_v1_ lin_api_ shpat_ shpca_ shppa_ shpss_ X-Amz-Signature= X-Goog-Signature=",
             40: "gsk_",
         }.items()
         for one in group.split()
@@ -10178,6 +10188,12 @@ NOT_QUITE_SECRETS = [
     "Authorization: Digest aaaa",
     "sk-" + "é" * 20,
     "aghp_" + "a" * 36,
+    '{"password": "${SECRET}"}',
+    '{"password_file": "/run/secrets/x"}',
+    "my_auth=" + "a" * 20,
+    "1234567:AA" + "a" * 40,
+    "a root:pw@tcp(h)",
+    "root:pw@tcp:h",
     "-sk-" + "a" * 20,
 ]
 
@@ -10190,6 +10206,7 @@ def test_secret_values_to_the_letter():
         if value[-1] in "abcd0":
             assert not secret("X", value[:-1]), value
     assert secret("X", "sig=" + "a" * 20) and not secret("X", "a sig=" + "a" * 20)
+    assert secret("X", "root:pw@tcp(h:3306)/db") and secret("X", "me:p:w@unix(/s)")
     for value in NOT_QUITE_SECRETS:
         assert not secret("X", value), value
     for name, value in (("BUNDLE_A__B", "me:pw"), ("BUNDLE_A___B__C", "a@b:c$d"), ("BUNDLE___", "a:b")):
