@@ -487,6 +487,7 @@ class Plan(NamedTuple):
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
     saves_what_is_cut: bool  # ... and also output whose text is over the limit
+    renders: bool  # the text is what `render` makes of the bytes
     limit_bytes: int
     head_bytes: int  # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
@@ -2000,6 +2001,7 @@ BOOTSTRAP = (
     "builtin cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
     "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
     "IFS= TMOUT=0 builtin read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
+    "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%%$'\\n'}; "
     "eval -- \"$BASH_EXECUTION_STRING\""
 ) % CWD_EXIT_CODE
 
@@ -2816,16 +2818,15 @@ class Output:
             self._close_pipe(reader)
 
     def is_long(self) -> bool:
-        """True if the text of an output that was kept whole is over the limit, though its bytes
-        are not: three bytes replace each invalid one."""
+        """True if the text of an output that was kept whole is over the limit, or may be, though
+        its bytes are not: three bytes replace each invalid one."""
         limit = self._plan.limit_bytes
-        kept = [buffer.captured() for buffer in self.buffers]
-        return any(
-            is_whole(stream)
-            and 3 * stream.total_bytes > limit
-            and len(render(decode(stream.head + stream.tail)).encode()) > limit
-            for stream in kept
-        )
+        for stream in (buffer.captured() for buffer in self.buffers):
+            if is_whole(stream) and 3 * stream.total_bytes > limit:
+                text = render(decode(stream.head + stream.tail))
+                if not self._plan.renders or len(text.encode()) > limit:
+                    return True
+        return False
 
 
 def _program(name: bytes, cwd: bytes) -> bytes | None:
@@ -2949,8 +2950,8 @@ class Shell:
         program = _program(plan.shell[0], plan.cwd)
         if program is None:
             raise SpawnError("shell_not_found", "the shell %s was not found" % name)
-        # The slash: half a character at the end would take the NUL with it into `read`.
-        text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\0"
+        # The slash and the newline: `read` would take a NUL for the second half of a character.
+        text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\n\0"
         writers: list[int] = []
         try:
             line, passed = self.input.open(text, source, len(plan.shell) > 1)
@@ -3348,7 +3349,7 @@ class Run(Command):
     def _note_exit(self, returncode: int) -> None:
         self.output.read_all()  # what the shell wrote
         self.exited_s = self.output_s = time.monotonic()
-        is_unread = self.shell.input.unread() == len(self.plan.text) + 1
+        is_unread = self.shell.input.unread() == len(self.plan.text) + 2
         if self.stops:
             return
         if self.answered:
@@ -3392,7 +3393,9 @@ class Run(Command):
             self.remaining = self._leftovers()
             self.detach()
             if not self.plan.background:
-                self.limits = self.limits._replace(limit_s=math.inf)
+                # Without a process to name, only a stranger holds the pipe: not for ever.
+                limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
+                self.limits = self.limits._replace(limit_s=limit_s)
             if self.record is None and (self.remaining or self.output.pipes):
                 self.keep_leftovers()
         self.tell_end()
@@ -3421,7 +3424,7 @@ class Run(Command):
         if not self.reported:
             self.tell_end()
         elif not self.is_job:
-            self.settle(Outcome("exited"), "")
+            self.settle(self.outcome()._replace(exit_code=None, signal=None, error=None), "")
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -3651,22 +3654,28 @@ class ForkServer(EventLoop):
         control.setblocking(True)
         self._control = control
         self._pages: dict[int, mmap.mmap] = {}  # of each supervisor, by its number
-        self._has_strays = False  # children that are no supervisors
+        self._strays_s: float | None = None  # since when it has children that are no supervisors
         self._kill_at_s = math.inf  # a while after the end of the host
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request. Returns when the host has ended and nothing that is
         attached to it lives."""
-        while self._control.fileno() >= 0 or self._attached() or self._has_strays:
-            is_busy = self._has_strays or self.host_ended
-            self.turn(STRAYS_EVERY_S if is_busy else math.inf)
+        while self._control.fileno() >= 0 or self._attached() or self._strays_s is not None:
+            self.turn(self._look_again_s())
             self._reap_supervisors()
-            if self._has_strays:
+            if self._strays_s is not None:
                 _kill_below(self._pages)
             if time.monotonic() >= self._kill_at_s:
                 for pid in self._attached():
                     _signal(pid, signal.SIGKILL)
+
+    def _look_again_s(self) -> float:
+        """Seconds until the next look, if nothing happens before: few while there is something to
+        end, unless KILL does not end it."""
+        if self._strays_s is not None and time.monotonic() > self._strays_s + UNKILLABLE_S:
+            return LOOK_AROUND_S
+        return STRAYS_EVERY_S if self._strays_s is not None or self.host_ended else math.inf
 
     def _attached(self) -> list[int]:
         return [pid for pid, page in self._pages.items() if page[0:1] != DETACHED]
@@ -3724,7 +3733,10 @@ class ForkServer(EventLoop):
             else:
                 self._pages.pop(pid, None)
         children = [] if is_alone else _lister()(os.getpid())
-        self._has_strays = any(pid not in self._pages for pid in children)
+        if all(pid in self._pages for pid in children):
+            self._strays_s = None
+        elif self._strays_s is None:
+            self._strays_s = time.monotonic()
 
     def _let_go(self) -> None:
         """No host asks for supervisors any more."""
@@ -3933,8 +3945,11 @@ class OwnedSocket:
     def _wait_for(self, events: int, wait_s: float) -> None:
         """Waits until it is ready. `select.poll` needs no descriptor, and is looked up now: gevent
         replaces it, also after this module was imported."""
+        fd = self._socket.fileno()
+        if fd < 0:  # closed by another thread
+            raise LineLost
         poller = select.poll()
-        poller.register(self._socket.fileno(), events)
+        poller.register(fd, events)
         poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
 
     def has_ended(self) -> bool:
@@ -4406,16 +4421,17 @@ class Exchange:
         token = self._token
         if token is not None:
             token._exchanges.append(self)
+        answer = None
         try:
-            return self._begin(stdin) or self.wait(on_live)
+            answer = self._begin(stdin) or self.wait(on_live)
+            return answer
         except BaseException:
-            try:
-                if self._requested:
-                    self._wait_for_end()
-            finally:
-                self._leave()
+            if self._requested:
+                self._wait_for_end()
             raise
         finally:
+            if answer is None or not answer.runs_on:
+                self._leave()
             if token is not None:
                 token._exchanges.remove(self)
                 self._token = None  # it was for the call
@@ -4426,15 +4442,11 @@ class Exchange:
         try:
             if stdin is not None:
                 fds.append(data_file(stdin))
-            return self._find_supervisor(fds)
         except OSError as problem:
-            return Answer(
-                Outcome(
-                    "failed",
-                    error="spawn_failed",
-                    reason="no place for the input: " + _reason(problem),
-                )
-            )
+            why = "no place for the input: " + _reason(problem)
+            return Answer(Outcome("failed", error="spawn_failed", reason=why))
+        try:
+            return self._find_supervisor(fds)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -4459,8 +4471,6 @@ class Exchange:
             if event is not None and kind == "accepted":
                 self._take_acceptance(line, event)
                 return None
-            if event is not None and kind == "bug":
-                return self._bug(event)
             if line.was_accepted():
                 return self._lost()  # in the last moment: not to be run twice
             self._drop_line()
@@ -4493,7 +4503,7 @@ class Exchange:
         line.server.prove(tuple(event["server"]))
         limits = self._plan.limits
         waits_s = limits.answer_after_s
-        self._expect_within(limits.limit_s if waits_s is None else waits_s)
+        self._expect_within((limits.limit_s if waits_s is None else waits_s) + limits.drain_total_s)
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended."""
@@ -4586,7 +4596,9 @@ class Exchange:
         self._leave()
         status = "cancelled" if self._told else "timed_out"
         note = NOTE_HANGS.format(pid=number)
-        return Answer(Outcome(status, limit_s=self._plan.limits.limit_s, notes=(note,)))
+        limits = self._plan.limits
+        waited_s = limits.limit_s if limits.answer_after_s is None else limits.answer_after_s
+        return Answer(Outcome(status, limit_s=waited_s, notes=(note,)))
 
     def _wait_for_end(self) -> None:
         runs_on = True
@@ -4749,8 +4761,11 @@ class Job:
         if known is None:  # damaged since
             return self._known._replace(status="lost", error="lost", noted=True)
         if not known.noted:
+            lost = _LOST._replace(
+                total_bytes=self._size(), duration_s=max(0.0, time.time() - known.created)
+            )
             with suppress(OSError):
-                record.settle(_LOST, "")
+                record.settle(lost, "")
             known = record.read() or known
             if known.status == "running":  # the folder is read-only, or full
                 known = known._replace(status="lost", error="lost")
@@ -4781,10 +4796,13 @@ class Job:
         """The bytes of the output so far; after the end of the shell those that had come by then,
         also where the file holds less."""
         known = self._look()
-        if known.status == "running":
-            with suppress(OSError):
-                return os.stat(self.output_file).st_size
-        return known.total_bytes
+        return self._size() if known.status == "running" else known.total_bytes
+
+    def _size(self) -> int:
+        try:
+            return os.stat(self.output_file).st_size
+        except OSError:
+            return 0
 
     @property
     def duration_s(self) -> float:
@@ -4937,6 +4955,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
         job._bells.append(bell)
     try:
         while True:
+            bell.clear()
             ended = [job for job in jobs if job._has_ended()]
             left_s = deadline - time.monotonic()
             if len(ended) >= enough or left_s <= 0:
@@ -5314,6 +5333,7 @@ class Setup(NamedTuple):
             watched=watched,
             saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
+            renders=profile.cleaning is render,
             limit_bytes=profile.max_output_bytes,
             head_bytes=head_bytes,
             tail_bytes=tail_bytes,

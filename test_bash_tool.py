@@ -1653,8 +1653,8 @@ MOMENTS_OF_A_START = {  # in the host, or in the supervisor of which the host he
         "            " + DIE + "            line.send(pack({\"request\"",
     ),
     "after the request": (
-        "            while event is None and time.monotonic() < until:\n",
-        "            " + DIE + "            while event is None and time.monotonic() < until:\n",
+        "            while event is None and time.monotonic() < self._gives_up_s:\n",
+        "            " + DIE + "            while event is None and time.monotonic() < self._gives_up_s:\n",
     ),
     "accepted": ("        line.server.prove(", "        " + DIE + "        line.server.prove("),
     "before the answer": (
@@ -3579,7 +3579,7 @@ def test_req_bash_012_1_in_no_argv():
     assert result.stdout == "none else\n%s\n" % word
 
 
-@clause("012.2", saboteur=("+ plan.text + b\"\\0\"", "+ plan.text[:131071] + b\"\\0\""))
+@clause("012.2", saboteur=("+ plan.text + b\"\\n\\0\"", "+ plan.text[:131071] + b\"\\n\\0\""))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -3922,7 +3922,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("                    self._wait_for_end()\n", "                    pass\n"))
+@clause("015.2", saboteur=("            if self._requested:\n                self._wait_for_end()\n", ""))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host("""
@@ -7022,9 +7022,9 @@ def test_help_is_short_enough_to_read():
         text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
     )
     for field in dataclasses.fields(bash_tool.Profile):
-        assert re.search(r"^ +%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
+        assert re.search(r"^ *%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
     for option in list(inspect.signature(BashTool).parameters):
-        assert re.search(r"^    %s +\w" % option, BashTool.__doc__, re.MULTILINE), option
+        assert re.search(r"^ *%s +\w" % option, BashTool.__doc__, re.MULTILINE), option
     for owner in (BashTool, bash_tool.Job, Cancel, bash_tool.Result):
         for name, member in vars(owner).items():
             if not name.startswith("_") and (callable(member) or isinstance(member, property)):
@@ -7716,6 +7716,91 @@ def test_jobs_machine_soak():
     BashTool().run(":")
     while time.monotonic() < end:
         run_state_machine_as_test(JobsMachine, settings=settings(WALKS, stateful_step_count=25, derandomize=False))
+
+
+# ---- What readers of the code found ------------------------------------------------------------------------------
+
+
+@needs_files
+def test_close_returns_while_a_call_still_writes_its_input(monkeypatch):
+    """A call that was withdrawn before a supervisor had its request is over all the same (015.5)."""
+    writing, goes_on = threading.Event(), threading.Event()
+
+    def slow(data):
+        writing.set()
+        goes_on.wait(20)
+        return data_file(data)
+
+    data_file = bash_tool.data_file
+    monkeypatch.setattr(bash_tool, "data_file", slow)
+    tool = BashTool()
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(tool.run, "cat", stdin="x")
+        assert writing.wait(20)
+        closing = pool.submit(tool.close)
+        assert eventually(lambda: tool._closed)
+        goes_on.set()
+        assert answer.result(20).status == "cancelled"
+        closing.result(20)
+
+
+@needs_proc
+def test_a_waiting_thread_does_not_spin():
+    """One of two jobs has ended; the thread that waits for both sleeps until the other ends (027.4)."""
+    with BashTool() as tool:
+        jobs = [background(tool, "sleep %s" % seconds) for seconds in (0.5, 600.5)]
+        assert jobs[0].wait(20)
+        begun = time.thread_time()
+        assert tool.wait(jobs, timeout_s=1) == jobs[:1]
+        assert time.thread_time() - begun < 0.3
+        assert jobs[1].kill()
+
+
+def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
+    """The wait for the output after the exit counts in the moment at which the host gives a supervisor up."""
+    monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.1)  # of the host: its supervisors have their own
+    monkeypatch.setattr(bash_tool, "HOST_SLACK_S", 0.1)
+    profile = dataclasses.replace(MODES, timeouts_s={"default": 0.3}, grace_s=0.1, drain_idle_s=3.0, drain_total_s=3.0)
+    with BashTool(profile=profile) as tool:
+        result = tool.run("sleep 1.5 & echo hi; exit 3")
+    assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
+
+
+@needs_proc
+def test_a_lost_job_keeps_its_size_and_its_last_line():
+    with BashTool() as tool:
+        job = background(tool, "echo first; seq 300000; echo last; echo > said; exec sleep 600.25")
+        assert eventually(lambda: Path("said").exists() and job.total_bytes > 1_900_000)
+        os.kill(job._known.supervisor[0], signal.SIGKILL)
+        assert job.wait(20) and job.status == "lost"
+        assert job.total_bytes > 1_900_000 and job.duration_s > 0
+        assert 'last line: "last"' in tool.run("true").text
+
+
+def test_output_that_grows_in_the_cleaning_of_a_variant_is_saved():
+    """Each NUL becomes three bytes: the text is cut although the bytes are not, and its file is named (009.1)."""
+    profile = dataclasses.replace(MODES, cleaning=bash_tool.without_nul)
+    with BashTool(profile=profile) as tool:
+        result = tool.run("head -c 100000 /dev/zero")
+        assert result.truncated and Path(result.output_file).read_bytes() == bytes(100000)
+        assert result.output_file in result.text
+
+
+@pytest.mark.skipif(not shutil.which("localedef"), reason="no localedef here")
+def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
+    """In GBK the last byte of UTF-8 and what follows it are one character: not the NUL that ends the command."""
+    made = subprocess.run(
+        ["localedef", "-i", "zh_CN", "-f", "GBK", str(tmp_path / "zh_CN.GBK")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if made.returncode > 1 or not (tmp_path / "zh_CN.GBK").exists():
+        pytest.skip("localedef has no source of GBK")
+    env = {"PATH": os.environ["PATH"], "LOCPATH": str(tmp_path), "LC_ALL": "zh_CN.GBK"}
+    with BashTool(env=env) as tool:
+        assert tool.run("echo price 5€").text == "price 5€\n"
+        assert tool.run("echo ok # 你").text == "ok\n"
+        assert tool.run("printf %s \"$BASH_EXECUTION_STRING\"").text == "printf %s \"$BASH_EXECUTION_STRING\""
 
 
 # ---- Reports from other tools that no single clause says --------------------------------------------------------------
