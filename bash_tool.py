@@ -2542,7 +2542,10 @@ def _all_members() -> list[Member]:
     """Every process that the kernel lists, in one look."""
     if PROC is None:
         return []
-    found = [_member(int(name)) for name in os.listdir(PROC) if name.isdigit()]
+    names: list[str] = []
+    with suppress(OSError):  # no descriptor left
+        names = os.listdir(PROC)
+    found = [_member(int(name)) for name in names if name.isdigit()]
     return [member for member in found if member is not None]
 
 
@@ -2981,7 +2984,7 @@ class Shell:
         """Signals the group in one system call, which no fork escapes; False if that fails. Once
         the shell is reaped its number may be given again, but where the rest of the command cannot
         be looked for, the group is all that is known of it."""
-        if self.returncode is not None and IS_SUBREAPER and PROC is not None:
+        if self.pid == 0 or (self.returncode is not None and IS_SUBREAPER and PROC is not None):
             return False
         try:
             os.killpg(self.pid, signum)
@@ -3239,6 +3242,9 @@ class Run(Command):
             )
         except CannotEnter:
             self.spool.discard()
+            raise
+        except BaseException:  # a bug: without a subreaper no other process finds the shell
+            self.shell.kill()
             raise
         finally:
             self.release()

@@ -2012,7 +2012,8 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     ) as tool:
         result = tool.run("sleep 600 & exit 3", mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
-        assert WITHOUT == "proc" or re.search(r'failed: exit status: 3; still running: \d+ "sleep 600"\]', result.text)
+        unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
+        assert unseen or re.search(r'failed: exit status: 3; still running: \d+ "sleep 600"\]', result.text)
         result = tool.run("sleep 600 & sleep 0.8; exit 4")
         assert (result.status, result.exit_code) == ("exited", 4)
         for job in tool.jobs():
@@ -3544,7 +3545,8 @@ def test_req_bash_011_3_goes_on_reading():
         )
         assert result.stdout == "now\n"
         assert eventually(lambda: Path("after").exists()) and alive(number_in("writer"))
-        assert Path(result.output_file).read_bytes() == b"now\n" + b"x" * 350000 + b"\nend\n"
+        wanted = b"now\n" + b"x" * 350000 + b"\nend\n"
+        assert eventually(lambda: Path(result.output_file).read_bytes() == wanted)
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
@@ -6518,6 +6520,7 @@ def test_input_that_is_no_text_costs_no_descriptor():
 
 
 @clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
+@needs_files
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -7948,7 +7951,7 @@ def spying_module(path="signals"):
 
 @fault(
     "t01",
-    saboteur=("        if self.returncode is not None and IS_SUBREAPER and PROC is not None:\n", "        if False:\n"),
+    saboteur=("if self.pid == 0 or (self.returncode is not None and IS_SUBREAPER and PROC is not None):", "if False:"),
 )
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
@@ -8789,6 +8792,8 @@ def test_the_proc_of_another_namespace():
         timeout=60,
         env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
     )
+    if WITHOUT == "subreaper":  # with neither, the note says that some may live
+        done.stdout = done.stdout.replace(b"[%s]\n" % bash_tool.NOTE_BLIND.encode(), b"")
     assert (
         done.stdout
         == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
