@@ -18,11 +18,14 @@ Every command has a supervisor, a process of its own:
          +--- events: accepted, output, running, ended <---- idle again once wait() says ECHILD
 
 A supervisor ends its command when the limit is over, when the caller cancels, and when the host
-leaves, in whatever way the host does that. A background command goes on without the host. A job is
-a record in a file, beside its output: each program that opens the folder finds, reads and ends it.
+leaves, in whatever way the host does that. A background command goes on without the host; a command
+that was kept after its limit ends with the host. A job is a record in a file, beside its output:
+each program that opens the folder finds, reads and ends the job.
 
-The file reads from top to bottom; but for annotations, no class and no function at its top level
-uses one that stands below it.
+Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Run.tell_end and HostLine
+(send it), Line and Exchange (receive it), then the functions of the profile: cleaning, cutting,
+writing. The file reads from top to bottom: a section uses those above it, and a helper may stand
+below its one caller.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
@@ -168,7 +171,7 @@ NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 a few million digits take minutes
 MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
-MAX_CALLS = 64              # of one client at a time; a call takes ten descriptors, of 1,024
+MAX_CALLS = 64              # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
                             # skipped; without a limit one message held 207,581 characters
@@ -1994,8 +1997,8 @@ OWN_NAME = b"bash-tool"  # of fork servers and supervisors: `pkill python` does 
 # supervisor), reads the command up to a NUL, gives up that stdin for the command's own, and
 # evaluates the command.
 # BASH_EXECUTION_STRING is the variable in which `bash -c` itself keeps its text; a TMOUT of the
-# host would end the reading; `cd` must leave OLDPWD as it was. `builtin`: an environment that a host
-# gives may hold functions of these names.
+# host would end the reading; `cd` must leave OLDPWD as it was. `builtin`: an environment that a
+# host gives may hold functions of these names.
 BOOTSTRAP = (
     "IFS= TMOUT=0 builtin read -r -d '' BASH_EXECUTION_STRING || exit; set -- \"${OLDPWD-}\"; "
     "builtin cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
@@ -3170,14 +3173,14 @@ class Command(RunState):
         if outcome.saved is not None:
             path, reason, capped = outcome.saved
             fields["saved"] = (None if path is None else os.fsencode(path), reason, capped)
-        idle = (self.alone and self.at_eof) or self.shell.pid == 0
+        reusable = (self.alone and self.at_eof) or self.shell.pid == 0  # for the next command
         record = self.record.read() if self.record is not None else None
         self.supervisor.line.send(
             {
                 "event": event,
                 "run": self.run_id,
                 "outcome": fields,
-                "idle": idle,
+                "reusable": reusable,
                 "record": None if record is None else record._asdict(),
             }
         )
@@ -3396,15 +3399,19 @@ class Run(Command):
         Upholds REQ-BASH-011.2 and REQ-BASH-003.15."""
         self.reported = True
         if not (self.alone and self.at_eof):
-            self.remaining = self._leftovers()
-            self.detach()
-            if not self.plan.background:
-                # Without a process to name, only a stranger holds the pipe: not for ever.
-                limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
-                self.limits = self.limits._replace(limit_s=limit_s)
-            if self.record is None and (self.remaining or self.output.pipes):
-                self.keep_leftovers()
+            self._let_the_rest_go_on()
         self.tell_end()
+
+    def _let_the_rest_go_on(self) -> None:
+        self.remaining = self._leftovers()
+        self.detach()
+        if not self.plan.background:
+            # Where no process is left to name, another program's process holds the pipe: the
+            # supervisor stops to read after a day.
+            limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
+            self.limits = self.limits._replace(limit_s=limit_s)
+        if self.record is None and (self.remaining or self.output.pipes):
+            self.keep_leftovers()
 
     def _leftovers(self) -> list[Member]:
         """What goes on, without what is just ending and the short commands of a loop: a process
@@ -3647,8 +3654,8 @@ class Supervisor(EventLoop):
 
 
 class ForkServer(EventLoop):
-    """The process that forks supervisors, so that the host never forks: a process that has never
-    had a second thread can fork safely. The fork server is a subreaper too: what a supervisor
+    """The process that forks supervisors, so that the host need not: a process that has never had a
+    second thread can fork safely. The fork server is a subreaper too: what a supervisor
     leaves that was killed becomes its child, and is ended. The fork server ends with the host.
 
     With each supervisor it shares a page of memory, in which that tells what it runs. When the
@@ -4001,8 +4008,8 @@ class OwnedSocket:
         return data
 
     def close(self, shut_down: bool = True) -> None:
-        """Closes it. `shut_down` ends the connection also where a child that the host has forked
-        holds a copy; that child itself must not end what is its parent's."""
+        """Closes the socket. `shut_down` ends the connection also where a child that the host has
+        forked holds a copy; that child itself must not end what is its parent's."""
         if self._identity() != self._made:
             self._socket.detach()
             return
@@ -4391,7 +4398,7 @@ class Exchange:
         self._requested = False  # a supervisor has the request
         self._accepted = False  # ... and has said so
         self._cancels: list[None] = []  # its length is the count: list.append is one step
-        self._told = 0  # cancels that the supervisor knows of
+        self._sent_cancels = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no answer is expected
         self._last: Answer | None = None
         self._waiter: int | None = threading.get_ident()  # the thread that waits for events
@@ -4402,22 +4409,23 @@ class Exchange:
         self._cancels.append(None)
         self.tell_cancels()
 
-    def _wanted(self) -> int:
+    def _wanted_cancels(self) -> int:
         return len(self._cancels) + (self._token.count if self._token is not None else 0)
 
     def tell_cancels(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line, wanted = self._line, self._wanted()
-        if line is not None and self._accepted and self._told < wanted:
-            self._expect_within(0.0)
+        line, wanted = self._line, self._wanted_cancels()
+        if line is not None and self._accepted and self._sent_cancels < wanted:
+            self._expect_end_within(0.0)
             with suppress(LineLost):
                 line.send(pack({"cancel": self._number, "count": wanted}), within_s=0.0)
-            self._told = wanted
+            self._sent_cancels = wanted
 
-    def _expect_within(self, seconds: float) -> None:
-        """A supervisor that does not answer by then hangs: a file system below it does not answer,
-        say. Upholds REQ-BASH-002.1."""
+    def _expect_end_within(self, seconds: float) -> None:
+        """Sets the moment at which the host gives the supervisor up: `seconds` until the command
+        begins to end, and the longest that the ending takes. A supervisor that has not answered by
+        then is stopped, or hangs in a file system. Upholds REQ-BASH-002.1."""
         ending_s = self._plan.limits.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
@@ -4462,7 +4470,7 @@ class Exchange:
         one is tried."""
         problem = "no supervisor answered"
         for _ in range(REQUESTS_MOST):
-            if self._wanted():
+            if self._wanted_cancels():
                 return Answer(Outcome("cancelled"))
             engine = _own_engine()
             try:
@@ -4509,7 +4517,9 @@ class Exchange:
         line.server.prove(tuple(event["server"]))
         limits = self._plan.limits
         waits_s = limits.answer_after_s
-        self._expect_within((limits.limit_s if waits_s is None else waits_s) + limits.drain_total_s)
+        self._expect_end_within(
+            (limits.limit_s if waits_s is None else waits_s) + limits.drain_total_s
+        )
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended."""
@@ -4535,7 +4545,7 @@ class Exchange:
             elif kind in ("running", "ended"):
                 if live is not None:
                     live.take(0, (), final=True)
-                return self._accept(event)
+                return self._take_answer(event)
 
     def _next(self) -> Mapping[str, Any] | None:
         """The next event, or None after a while."""
@@ -4545,13 +4555,13 @@ class Exchange:
         self.tell_cancels()
         return line.next(min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S))
 
-    def _accept(self, event: Mapping[str, Any]) -> Answer:
+    def _take_answer(self, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
         answer = self._last = _answer(event)
         if answer.runs_on:
             self._gives_up_s = math.inf
             self._waiter = None
-        elif event["idle"] and self._line is not None:
+        elif event["reusable"] and self._line is not None:
             line, self._line = self._line, None
             self.over.set()
             _own_engine().give_back(line)
@@ -4570,7 +4580,8 @@ class Exchange:
         self.over.set()
 
     def _lost(self) -> Answer:
-        """The supervisor was killed; its fork server, if that lives, ends what is left."""
+        """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
+        server was killed too."""
         line = self._line
         reason = SUPERVISOR_KILLED
         if line is not None and not line.server.is_usable():
@@ -4600,7 +4611,7 @@ class Exchange:
             number = line.supervisor
             line.server.end_supervisor(number)
         self._leave()
-        status = "cancelled" if self._told else "timed_out"
+        status = "cancelled" if self._sent_cancels else "timed_out"
         note = NOTE_HANGS.format(pid=number)
         limits = self._plan.limits
         waited_s = limits.limit_s if limits.answer_after_s is None else limits.answer_after_s
@@ -5143,12 +5154,12 @@ def _refusal(
     return None
 
 
-def _withheld_notes(untold: dict[str, None], names: Iterable[str]) -> tuple[str, ...]:
+def _withheld_notes(untold: dict[str, bool], names: Iterable[str]) -> tuple[str, ...]:
     """The note of these withheld names: each of them once, by the call that takes it out of the
     table."""
     told = []
     for name in names:
-        if untold.pop(name, "told by another thread") is None:
+        if untold.pop(name, False):  # else another thread has told it
             told.append(shown(name))
     return (NOTE_WITHHELD.format(names=", ".join(told)),) if told else ()
 
@@ -5405,7 +5416,7 @@ class BashTool:
         self.max_jobs = max_jobs
         self._jobs = JobTable(row, folder, max_jobs, on_job_end)
         self._unnamed: list[str] = []  # output files of calls that had no answer
-        self._untold = dict.fromkeys(self.withheld)  # names that no answer has told yet
+        self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
     def cwd(self) -> str:

@@ -2371,8 +2371,8 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 @clause(
     "004.7",
     saboteur=(
-        "self.remaining = self._leftovers()\n            self.detach()",
-        "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()",
+        "self.remaining = self._leftovers()\n        self.detach()",
+        "self.remaining = self._leftovers()\n        _kill_below()\n        self.detach()",
     ),
 )
 def test_req_bash_004_7_a_normal_end_kills_nothing():
@@ -4001,7 +4001,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
 @clause(
     "015.4",
     saboteur=(
-        "            if self._wanted():\n                return",
+        "            if self._wanted_cancels():\n                return",
         "            if False:\n                return",
     ),
 )
