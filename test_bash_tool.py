@@ -10565,8 +10565,14 @@ def test_the_benchmark_judges():
 @needs_proc  # it names the processes that still run
 @needs_files  # which goes on as a job
 def test_readme_is_true(tmp_path):
-    """The Python of README.md runs, its transcript is what the tool says."""
+    """The Python of README.md runs, its transcript is what the tool says, and its first commands do what it says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
+    for heading, said in (("Install", "hello\nexit code: 3\n"), ("In an MCP client", '"name": "bash"')):
+        (program,) = recipes(heading)
+        assert (
+            said
+            in subprocess.run(["bash", "-c", program], cwd=HERE, stdout=subprocess.PIPE, timeout=60).stdout.decode()
+        )
     for program in re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
         exec(program, {})
     for transcript in re.findall(r"^```transcript\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
