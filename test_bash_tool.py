@@ -18969,14 +18969,20 @@ def judge(arguments):
 # changes the commands of calls, `heard` and
 # `said` the lines to and from the server.
 MIDDLEMAN = r"""
-import json, os, re, signal, subprocess, sys, threading
+import ctypes, json, os, re, signal, subprocess, sys, threading
 row, words = json.loads(sys.argv[1]), sys.argv[2:]
 for name in row.get("without", ()):
     while name in words:
         n = words.index(name)
         del words[n:n + 2]
-env = {name: value for name, value in {**os.environ, **row.get("env", {})}.items() if value is not None}
-server = subprocess.Popen([*words, *row.get("options", ())], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+words += row.get("options", ())
+with open("/proc/self/environ", "rb") as file:  # os.environ may hold an LC_CTYPE that Python has set
+    env = dict(pair.split("=", 1) for pair in os.fsdecode(file.read()).split("\0") if pair)
+env = {name: value for name, value in {**env, **row.get("env", {})}.items() if value is not None}
+if not {"command", "heard", "said", "at_end"} & set(row):
+    os.execvpe(words[0], words, env)  # nothing is to be changed on the way
+dies_with_this = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, preexec_fn=dies_with_this)
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, _: server.send_signal(number))
 
@@ -19005,7 +19011,7 @@ for line in server.stdout:
     sys.stdout.buffer.flush()
 code = server.wait()
 subprocess.run(row.get("at_end", ":"), shell=True)
-sys.exit(code)
+os._exit(code if code >= 0 else 128 - code)  # a thread still reads the standard input
 """
 
 
