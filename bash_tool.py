@@ -4108,7 +4108,7 @@ class ForkServerHandle:
     def line(self) -> Line:
         """The line to a new supervisor. Nothing is answered, so nothing can get out of step.
         Raises LineLost, OSError."""
-        self._wake()
+        self.wake()
         ours, theirs = _socketpair()
         with theirs:
             line = Line(ours, self)
@@ -4118,14 +4118,15 @@ class ForkServerHandle:
     def end_supervisor(self, pid: int) -> None:
         """Ends a supervisor that does not answer, and what it leaves. Without a fork server it is
         woken, if it was stopped: then it ends by itself, because its line is closed."""
-        self._wake()
+        self.wake()
         if pid:
             _signal(pid, signal.SIGCONT)
         with suppress(LineLost):
             self._control.send(b"K" + pid.to_bytes(CONTROL_BYTES - 1, sys.byteorder))
 
-    def _wake(self) -> None:
-        """A fork server that a command has stopped would neither answer nor end."""
+    def wake(self) -> None:
+        """A fork server that a command has stopped would neither answer nor end, nor wake a
+        supervisor that was stopped."""
         if self.identity is not None:
             pid, start = self.identity
             _signal_checked(Member(pid, False, 0, 0, 0, start), signal.SIGCONT)
@@ -4141,7 +4142,7 @@ class ForkServerHandle:
     def close(self) -> None:
         """Lets it go: it ends with its last command."""
         self._control.close()
-        self._wake()
+        self.wake()
         popen, self._popen = self._popen, None
         if popen is not None:
             popen.kill()
@@ -4532,8 +4533,11 @@ class Exchange:
                 return self._lost()
             kind = event["event"] if event is not None else None
             if event is None:
-                if time.monotonic() >= self._gives_up_s:
+                left_s = self._gives_up_s - time.monotonic()
+                if left_s <= 0:
                     return self._give_up()
+                if left_s < self._plan.limits.grace_s + UNKILLABLE_S and self._line is not None:
+                    self._line.server.wake()  # late: both may be stopped
             elif kind == "output" and live is not None:
                 live.take(event["skipped"], event["chunks"])
             elif kind == "accepted" and self._line is not None:  # after an interrupt

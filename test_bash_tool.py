@@ -14055,7 +14055,7 @@ def test_row_15_a_line_in_a_log_that_is_emptied(place):
     """A wait for a line finds a line that came after the log was emptied."""
     read = threading.Event()
 
-    class Watched(Job):
+    class Watched(bash_tool.Job):
         def _output_from(self, offset):
             if offset > 100_000:
                 read.set()
@@ -14146,7 +14146,32 @@ def test_row_17_every_signal_but_kill_and_stop(target, mode, place):
     ]
     with Host(SIGNALLED, place, json.dumps(numbers), mode, "S" if target == "supervisor" else "F") as host:
         assert host.hear(60) == []
-        assert host.hear() == "after\n"
+        said = re.sub(r"(?m)^\[background process .*\]\n", "", host.hear())  # the ends of the jobs are told
+        assert said == "after\n"
+
+
+@pytest.mark.parametrize("mode", ["default", "background"])
+def test_row_17_stopped_with_its_fork_server(mode, place):
+    """A call whose supervisor and fork server a command has stopped ends soon after its limit, and all of it."""
+    with Host(
+        """
+        tool = BashTool(os.environ["PLACE"], profile=row(20, 15))
+        tool.run(":")
+        begun = time.monotonic()
+        stop = "kill -STOP $PPID $(cut -d ' ' -f 4 /proc/$PPID/stat); setsid sleep %s" % os.environ["MARK"]
+        result = tool.run(stop, timeout_s=0.5 if sys.argv[1] == "default" else None, mode=sys.argv[1])
+        took = time.monotonic() - begun
+        say(result.status, list(result.notes), took)
+        say(tool.run("echo hi").text)
+        sys.stdin.readline()
+    """,
+        place,
+        mode,
+    ) as host:
+        status, notes, took = host.hear(40)
+        assert (status, notes) == ("timed_out" if mode == "default" else "running", []) and took < 10, (notes, took)
+        assert host.hear() == "hi\n"
+        assert mode == "background" or eventually(lambda: not place.left())
 
 
 @pytest.mark.parametrize("mode", ["default", "background"])
