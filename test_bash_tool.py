@@ -17870,8 +17870,8 @@ def a_client_that_stops_reading(q):
     line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
     rest = b""
     while (
-        time.monotonic() - quiet < 5 and sent < 40000000
-    ):  # a server that reads on would keep the answers to 400,000 requests
+        time.monotonic() - quiet < 10 and sent < 12000000
+    ):  # a server that reads on would keep the answers to 150,000 requests
         rest = rest or line * 500
         with contextlib.suppress(BlockingIOError):
             written = os.write(wire.process.stdin.fileno(), rest)
