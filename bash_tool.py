@@ -1722,7 +1722,8 @@ _SECRET_VALUE = (
     r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
     r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
     r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
-    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of npm, of Go
+    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
+    r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
     r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
     r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
     r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
