@@ -4505,9 +4505,9 @@ class Exchange:
         line.sent_env = self._plan.env
         self._gives_up_s = time.monotonic() + ACCEPT_S
         event = None
+        self._requested = True  # before the send: a signal may strike right after it
         with suppress(LineLost):
             line.send(pack({"request": self._number, "plan": plan}), fds)
-            self._requested = True
             while event is None and time.monotonic() < self._gives_up_s:
                 event = line.next(self._gives_up_s - time.monotonic())
         return event
