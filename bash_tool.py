@@ -832,7 +832,7 @@ def size_text(count: int) -> str:
 
 def seconds_text(seconds: float) -> str:
     """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
-    return "%gs" % round(seconds, 3) if seconds < 1e6 else "%ds" % seconds
+    return "%gs" % round(seconds, 3) if seconds < 999_999 else "%ds" % seconds
 
 
 def printable(value: object, instead: str = "\ufffd") -> str:
@@ -3187,10 +3187,12 @@ class Command(RunState):
         )
 
     def _clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
-        if self.scratch is not None and not self.remaining:
+        """Removes the scratch folder, or says that it holds something. One in which processes live
+        stays. Upholds REQ-BASH-013.2."""
+        if self.scratch is not None:
             try:
-                os.rmdir(self.scratch)
+                if not self.remaining or os.listdir(self.scratch):
+                    os.rmdir(self.scratch)
             except OSError:
                 self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))
 

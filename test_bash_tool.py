@@ -3632,6 +3632,10 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path):
     with BashTool(tmp_path / "gone", state_dir="s") as tool:
         kept = tool.run("echo x > made; pwd")
         left = tool.run("pwd")
+        busy = tool.run("echo x > made; sleep 600 >/dev/null & echo $!; pwd")
+        number, folder = busy.stdout.split()
+        os.kill(int(number), signal.SIGKILL)
+    assert "files that the command left are in " + folder in busy.notes and os.listdir(folder) == ["made"]
     assert kept.notes[1] == "files that the command left are in " + kept.stdout.strip()
     assert Path(kept.stdout.strip(), "made").read_text() == "x\n"
     assert len(left.notes) == 1 and not Path(left.stdout.strip()).exists()
@@ -9247,6 +9251,7 @@ def test_words_for_sizes_and_values():
         (1.23456, "1.235s"),
         (0.0004, "0s"),
         (999999.0, "999999s"),
+        (999999.97, "999999s"),
         (1e6, "1000000s"),
         (1000000.5, "1000000s"),
         (86400000.0, "86400000s"),
@@ -17966,7 +17971,7 @@ def progress_is_short(q):
         [len(text) for text in told],
     )
     q.that("60000\n" in "".join(told), "the latest output", told[-1])
-    q.match(r"(?s).*\n\[live output skipped: (at least )?[0-9.]+[KM]B\]\n.*", "".join(told))
+    q.match(r"(?s).*\n\[live output skipped: [0-9.]+[KM]B\]\n.*", "".join(told))
 
 
 @asks("025.21")
@@ -18448,7 +18453,21 @@ def every_end_is_told_once(q):
 
 
 @asks("027.6")
+def a_withdrawn_call_takes_no_name_along(q):
+    wire = q.server(env={"DJANGO_SECRET_KEY": "xyzzy"})
+    call = wire.begin("echo $$ > shell; exec sleep 600 # DJANGO_SECRET_KEY")
+    q.number("shell")
+    wire.cancel(call)
+    q.dead("shell")
+    note = "[not passed to commands, because it looks secret: DJANGO_SECRET_KEY]\n"
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", note + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", "unset\n", wire=wire)
+
+
+@asks("027.6")
 def a_withdrawn_call_takes_no_note_along(q):
+    if "jobs" not in q.judge.levels:
+        raise Unasked("the level jobs is not claimed")
     number, path = job_of(q, "until [ -e go ]; do sleep 0.1; done; exit 3")
     call = q.wire.begin(
         "trap '' TERM; echo $$ > shell; until grep -q '^.background' '%s'; do sleep 0.1; done; sleep 1" % path
