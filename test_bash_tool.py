@@ -238,7 +238,7 @@ CHANGED = "BASH_TOOL_MUTANT" in os.environ
 PATIENCE_S = 4.0 if CHANGED else 60.0  # under a saboteur most waits are in vain
 settings.load_profile("sabotage" if CHANGED else "suite")
 WORKERS = int(
-    os.environ.get("BASH_TOOL_WORKERS") or 3 * (os.cpu_count() or 1)
+    os.environ.get("BASH_TOOL_WORKERS") or 4 * (os.cpu_count() or 1)
 )  # most tests wait more than they compute
 few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)  # where each example is a process
 fewer = settings(max_examples=25 if THOROUGH else 5 if CHANGED else 3)  # ... that runs into a timeout
