@@ -17215,6 +17215,12 @@ def a_second_cancel_kills(q):
     q.alive("shell")
     wire.cancel(number)
     q.dead("shell", within_s=30)
+    wire = q.server(timeouts={"default": 1, "grace_s": 600})  # the timeout counts as the first cancel
+    number = wire.begin("trap 'echo > told' TERM; echo $$ > later; while :; do sleep 0.1; done")
+    q.there("told")
+    q.alive("later")
+    wire.cancel(number)
+    q.dead("later", within_s=30)
 
 
 @asks("019.2")
@@ -17333,6 +17339,12 @@ def a_withheld_name_is_told_once(q):
         wire=wire,
     )
     q.says("echo X_THIRD''_TOKEN; exit 3", "[command failed: exit code 3]\nX_THIRD_TOKEN\n", True, wire=wire)
+    names = ["T%d_TOKEN" % n for n in range(10, 35)]
+    wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
+    q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
+    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
+    q.says("echo on", "on\n", wire=wire)
+    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)
 
 
 # ---- What the judge asks: server
@@ -17842,6 +17854,11 @@ def long_lines(q):
                 -32600,
                 None,
             ),
+            (
+                b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}\r',
+                -32600,
+                None,
+            ),
         )
     )
     before = peak_of(wire.pid)
@@ -17938,6 +17955,7 @@ def one_id_is_one_call(q):
             q,
             q.wire,
             (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x"),
+            (requested("x", "tools/call", name="bash", arguments=7), -32602, "x"),
         )
     )
     (q.folder / "go").touch()
