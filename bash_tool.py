@@ -4430,7 +4430,8 @@ class Exchange:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
         begins to end, and the longest that the ending takes. A supervisor that has not answered by
         then is stopped, or hangs in a file system. Upholds REQ-BASH-002.1."""
-        ending_s = self._plan.limits.grace_s + UNKILLABLE_S + HOST_SLACK_S
+        limits = self._plan.limits  # the output of a shell that exits is waited for instead
+        ending_s = max(limits.grace_s + UNKILLABLE_S, limits.drain_total_s) + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
     def answer(self, on_live: OnLive | None, stdin: str | bytes | None) -> Answer:
@@ -4521,9 +4522,7 @@ class Exchange:
         line.server.prove(tuple(event["server"]))
         limits = self._plan.limits
         waits_s = limits.answer_after_s
-        self._expect_end_within(
-            (limits.limit_s if waits_s is None else waits_s) + limits.drain_total_s
-        )
+        self._expect_end_within(limits.limit_s if waits_s is None else waits_s)
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended."""

@@ -14967,7 +14967,7 @@ def test_the_host_is_process_1(place):
             return found
 
         time.sleep(0.3)
-        say(tool.run("echo hi").text, len(zombies()) <= 2)
+        say(tool.run("echo hi").stdout, len(zombies()) <= 2)
         sys.stdin.readline()
     """,
         place,
