@@ -5698,7 +5698,11 @@ def test_req_bash_025_12_no_request():
         )
 
     @given(hostile_messages())
-    @settings(max_examples=1500 if THOROUGH else 300 if CHANGED else 150)
+    @example(7)
+    @example({"jsonrpc": "2.0", "id": 1, "result": {}})
+    @example({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    @example({"jsonrpc": "2.0", "method": "ping"})
+    @settings(max_examples=1500 if THOROUGH else 300)
     def answers(message):
         answer = bash_tool.handle(message, DEFINITION)
         id_ = message["id"] if isinstance(message, dict) and is_id(message.get("id")) else None
@@ -19535,7 +19539,7 @@ class Worker:
 
     def _work(self, session, connection):
         manager = session.config.pluginmanager
-        manager.unregister(name="terminalreporter")
+        manager.register(Silent(manager.unregister(name="terminalreporter")), "terminalreporter")
         capture = manager.get_plugin("capturemanager")
         capture.stop_global_capturing()  # its files are those of the other processes too
         capture.start_global_capturing()
@@ -19551,6 +19555,13 @@ class Worker:
                 connection.send(("done", number))
         finally:
             session._setupstate.teardown_exact(None)
+
+
+class Silent:
+    """A plugin of pytest, in a worker: the terminal reporter as far as the explanation of a failed comparison needs one."""
+
+    def __init__(self, reporter):
+        self._tw = reporter._tw
 
 
 class Sender:
