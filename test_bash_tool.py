@@ -16146,6 +16146,8 @@ def cuts_the_middle(q):
         r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]",
         text,
     )
+    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text  # kept whole, so rendered as one
+    q.match(r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
 
 
 @asks("001.5")
@@ -17078,6 +17080,11 @@ def the_directory_is_gone(q):
     )
     folder = wire.call("pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
+    shutil.rmtree(kept, ignore_errors=True)
+    reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child'" % q.folder)
+    os.kill(q.number("child"), signal.SIGKILL)
+    kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
+    q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
     shutil.rmtree(kept, ignore_errors=True)
 
 
