@@ -16146,7 +16146,11 @@ def cuts_the_middle(q):
         r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]",
         text,
     )
-    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text  # kept whole, so rendered as one
+
+
+@asks("001.3")
+def renders_as_one_what_it_kept_whole(q):
+    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text
     q.match(r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
 
 
