@@ -22,7 +22,7 @@ leaves, in whatever way the host does that. A background command goes on without
 that was kept after its limit ends with the host. A job is a record in a file, beside its output:
 each program that opens the folder finds, reads and ends the job.
 
-Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Run.tell_end and HostLine
+Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Command.tell_end and HostLine
 (send it), Line and Exchange (receive it), then the functions of the profile: cleaning, cutting,
 writing. The file reads from top to bottom: a section uses those above it, and a helper may stand
 below its one caller.
@@ -502,12 +502,12 @@ class RunState:
     """What is known of a command; times on the monotonic clock, None for what has not happened."""
 
     exited_s: float | None = None  # the shell
-    output_s: float = 0.0  # the last byte, the end of the output, or the exit
+    output_s: float = 0.0  # the latest of: a byte read, a pipe closed, the exit
     at_eof: bool = False
     alone: bool = False  # no descendant lives: waitpid(2) said ECHILD
     answered: bool = False  # the caller knows it as a job
     reported: bool = False  # the caller knows how the shell ended
-    stops: int = 0  # how often a stop was due: the limit, and each cancel
+    stops: int = 0  # of the limit, of cancels, of the stop pipe, of a job's killed shell
     term_s: float | None = None
     kill_s: float | None = None  # the first pass of KILL
     killed_s: float = 0.0  # the latest
@@ -1038,7 +1038,7 @@ def ended_note(
         passed_s = outcome.duration_s
         how += " after " + seconds_text(round(passed_s, 1 if passed_s < 1 else 0))
     last = ""
-    for stream in streams:  # of standard error, if there is any
+    for stream in streams:  # the later one wins: standard error, if it has a line
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         lines = [line for line in end.split("\n") if line.strip()]
         last = "; last line: " + quoted(lines[-1].strip()) if lines else last
@@ -1367,6 +1367,9 @@ class Profile:
         self._check_limits()
         right = isinstance(self.on_timeout, OnTimeout)
         require(right, "on_timeout", "OnTimeout.KILL or OnTimeout.KEEP", self.on_timeout)
+        prefix = self.file_prefix
+        right = isinstance(prefix, str) and re.fullmatch(r"[^/\0]+", prefix) is not None
+        require(right, "file_prefix", "the beginning of a file's name", prefix)
         known = (*VERBS, "mode", "timeout")
         unread = self.parameters.keys() - set(known)
         require(not unread, "parameters", listed(known), sorted(unread))
@@ -2056,9 +2059,14 @@ def _close(fd: int | None) -> None:
 
 # -- Files: the state directory, output files, records
 
-_STEM = r"(?:output|pipe-bash)-[0-9a-f]{12}"  # a given folder may hold other files
 # Output, record, the pipe that ends the job, a record that is being made.
 _SUFFIXES = (".log", ".job", ".stop", ".new")
+
+
+def _stem(prefix: str) -> str:
+    """A pattern of the names of output files, without suffix: of the tools that share the folder.
+    A given folder may hold other files."""
+    return r"(?:output-|pipe-bash-|%s)[0-9a-f]{12}" % re.escape(prefix)
 
 
 def _beside(output: str, suffix: str) -> str:
@@ -2196,7 +2204,7 @@ class StateDir(NamedTuple):
         """A new output file, open for appending and locked for as long as its writer lives."""
         folder, path = self.open()
         try:
-            _make_room(folder)
+            _make_room(folder, _stem(self.prefix))
             name = "%s%s.log" % (self.prefix, os.urandom(6).hex())
             fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
         finally:
@@ -2212,7 +2220,7 @@ class StateDir(NamedTuple):
                 found += [
                     os.path.join(folder, name[: -len("job")] + "log")
                     for name in os.listdir(folder)
-                    if re.fullmatch(_STEM + r"\.job", name)
+                    if re.fullmatch(_stem(self.prefix) + r"\.job", name)
                 ]
         return found
 
@@ -2237,7 +2245,7 @@ class StateDir(NamedTuple):
         return path
 
 
-def _make_room(folder: int) -> None:
+def _make_room(folder: int, pattern: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count. The lock tells which are finished: the kernel
     drops it with the writer, however the writer ended. Upholds REQ-BASH-009.6."""
@@ -2245,7 +2253,7 @@ def _make_room(folder: int) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
             stem, suffix = os.path.splitext(entry.name)
-            if suffix not in _SUFFIXES or not re.fullmatch(_STEM, stem):
+            if suffix not in _SUFFIXES or not re.fullmatch(pattern, stem):
                 continue
             with suppress(OSError):  # it may be gone by now
                 info = entry.stat(follow_symlinks=False)
@@ -2383,8 +2391,8 @@ class Record:
     that was cut off is skipped, and said again by the next writer. The supervisor of the job holds
     the file's lock: the kernel drops it with the supervisor, however that ended. After that the
     first reader to get the lock writes what the supervisor could not. While the supervisor holds
-    it, a FIFO stands beside the record: each byte in it asks to end the job, and a byte is all that
-    a forger could send. Upholds REQ-BASH-003.13."""
+    the lock, a FIFO stands beside the record. Each byte in the FIFO asks once to end the job; a
+    forged byte can do no more. Upholds REQ-BASH-003.13."""
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
@@ -3152,8 +3160,8 @@ class Command(RunState):
             still = _named(self.remaining, "%d %s")
             self.settle(outcome, still)
             succeeded = outcome.status == "exited" and not outcome.exit_code
-            untold = succeeded or (still and outcome.status != "cancelled")
-            if not self.answered and untold:  # else the answer says it in its first line
+            needs_note = succeeded or (still and outcome.status != "cancelled")
+            if not self.answered and needs_note:  # else the answer's first line says it
                 buffer = self.output.buffers[0]
                 buffer.add(completion_note(outcome, still).encode())
                 outcome = outcome._replace(total_bytes=buffer.total_bytes)
@@ -3324,7 +3332,9 @@ class Run(Command):
             wait_s = min(wait_s, LOOK_AROUND_S if self.reported else REAP_EVERY_S)
         self.supervisor.turn(wait_s)
         for message in self.supervisor.take_messages():
-            wanted = message["count"] if message.get("cancel") == self.run_id else 0
+            # Once the host was told how the shell ended, what is left is not the call's any more.
+            is_for_this = message.get("cancel") == self.run_id and not self.reported
+            wanted = message["count"] if is_for_this else 0
             while self.cancels < wanted:
                 self.cancels += 1
                 self._stop_for(Stop.CANCELLED)
@@ -3409,16 +3419,16 @@ class Run(Command):
         self.remaining = self._leftovers()
         self.detach()
         if not self.plan.background:
-            # Where no process is left to name, another program's process holds the pipe: the
-            # supervisor stops to read after a day.
+            # Where no process of the command is left, a process of another program holds the pipe:
+            # after a day the supervisor reads no more.
             limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
             self.limits = self.limits._replace(limit_s=limit_s)
         if self.record is None and (self.remaining or self.output.pipes):
             self.keep_leftovers()
 
     def _leftovers(self) -> list[Member]:
-        """What goes on, without what is just ending and the short commands of a loop: a process
-        counts that was there when the shell ended, or the first of a daemon that has just begun."""
+        """The processes that lived when the shell ended and still live, so not the short commands
+        of a loop; if there are none, all that live now, as of a daemon that has just begun."""
         assert self._seen_at_exit is not None
         live = _live_descendants()
         older = [member for member in live if member.pid in self._seen_at_exit]
@@ -3586,7 +3596,7 @@ class Supervisor(EventLoop):
             except CannotEnter:
                 Run(self, run_id, plan, source, True).run()
             _close(source)
-            if self._outlive_rest() or _own_limits() != self._limits:
+            if self._reap_survivors() or _own_limits() != self._limits:
                 return  # the host takes another supervisor
             self.tell(IDLE)
 
@@ -3605,7 +3615,7 @@ class Supervisor(EventLoop):
             except (OSError, ValueError) as problem:  # a NUL, or a name without letters
                 self.environment_problem = problem
 
-    def _outlive_rest(self) -> bool:
+    def _reap_survivors(self) -> bool:
         """Stays for what could not be ended, only to reap it; True if there was something."""
         survived = False
         while not _reap()[1]:
@@ -4732,7 +4742,7 @@ class Job:
         """What the monitor thread does: receives the end, and tells the threads that wait."""
         self._monitor_of = os.getpid()
         final = exchange.wait()
-        self._believe(final.record)
+        self._adopt(final.record)
         streams = final.streams
         if final.record is None:  # the supervisor was killed: this writes what it could not
             size = self.total_bytes
@@ -4763,10 +4773,10 @@ class Job:
             return self._known
         try:
             with closing(Record.open(self.output_file)) as record:
-                self._believe(self._settled(record))
+                self._adopt(self._settled(record))
         except FileNotFoundError:  # removed: only the processes are left to ask
             if self._known.status == "running" and not _remains(self._known):
-                self._believe(self._known._replace(status="lost", error="lost", noted=True))
+                self._adopt(self._known._replace(status="lost", error="lost", noted=True))
         except OSError:  # no descriptor left
             pass
         return self._known
@@ -4794,7 +4804,7 @@ class Job:
                 known = known._replace(status="lost", error="lost")
         return known
 
-    def _believe(self, known: JobRecord | None) -> None:
+    def _adopt(self, known: JobRecord | None) -> None:
         """Takes over what a record says; which process it is does not change any more."""
         if known is not None:
             if self.pid:
@@ -5417,7 +5427,7 @@ class BashTool:
         self._setup = Setup(
             row, _directory(cwd), words, _encoded(passed), folder, Inherited.of_host()
         )
-        self._attached: weakref.WeakSet[Exchange] = weakref.WeakSet()  # what `close` ends
+        self._attached: dict[Exchange, None] = {}  # what `close` ends; no lock, see JobTable
         self._closed = False
         self.max_jobs = max_jobs
         self._jobs = JobTable(row, folder, max_jobs, on_job_end)
@@ -5592,7 +5602,7 @@ class BashTool:
             users, groups = _own_users()
             inherited = self._setup.inherited._replace(users=users, groups=groups)
             exchange = Exchange(plan, inherited, cancel)
-            self._attached.add(exchange)
+            self._attached[exchange] = None
             if self._closed:  # looked at after the entry: close() sees the one or other
                 exchange.cancel()
             try:
@@ -5601,7 +5611,7 @@ class BashTool:
                 self._unnamed += exchange.files()
                 raise
             if background:
-                self._attached.discard(exchange)
+                self._attached.pop(exchange, None)
             job = self._jobs.add(answer, exchange, request.command, place)
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
@@ -5614,6 +5624,8 @@ class BashTool:
             )
         finally:
             self._jobs.leave(place)
+            for exchange in [one for one in list(self._attached) if one.over.is_set()]:
+                self._attached.pop(exchange, None)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
