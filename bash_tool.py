@@ -22,9 +22,9 @@ leaves, in whatever way the host does that. A background command goes on without
 that was kept after its limit ends with the host. A job is a record in a file, beside its output:
 each program that opens the folder finds, reads and ends the job.
 
-Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Command.tell_end and HostLine
-(send it), Line and Exchange (receive it), then the functions of the profile: cleaning, cutting,
-writing. The file reads from top to bottom: a section uses those above it, and a helper may stand
+Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Command.tell_end and
+HostLine (send it), Line and Exchange (receive it), then the functions of the profile: cleaning,
+cutting, writing. The file reads from top to bottom: a section uses those above it, and a helper may stand
 below its one caller.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
@@ -525,7 +525,7 @@ class Saved(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended, or that it goes on, in no profile's words."""
+    """How a command ended, or that it goes on, independent of the profile."""
 
     status: str
     exit_code: int | None = None
@@ -584,7 +584,7 @@ class JobRecord(NamedTuple):
     command: str = ""
     created: float = 0.0  # on the wall clock, in seconds
     pid: int = 0  # 0: the supervisor has not spawned the shell yet
-    session: int = 0  # of a leftover, whose number is no session's
+    session: int = 0  # of a leftover, which may not lead its session
     start: int = 0  # in the kernel's ticks: tells a process from a later owner of pid
     boot: str = ""
     supervisor: Sequence[int] = ()  # number and start of the process that runs the job
@@ -1257,8 +1257,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
 
 # ---- 4 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
-# hold. The engine below never compares the name of a row. It looks at a row three times: before the
-# request, at the timeout, and when the answer is written.
+# hold. The sections below never compare the name of a row. A call looks at its row three times:
+# before the request, at the timeout, and when the answer is written.
 
 VERBS = ("command", "check_pid", "kill_pid")  # the arguments of which a call has one
 LIMITS_ON_OUTPUT = (
@@ -2485,7 +2485,7 @@ class Record:
         return _lock(self.fd)
 
     def close(self) -> None:
-        """Gives back the descriptor, and the lock with it. Closing twice is closing once."""
+        """Gives back the descriptor, and the lock with it. Closing it again does nothing."""
         if self.stop_pipe >= 0:
             os.close(self.stop_pipe)
             self.stop_pipe = -1
@@ -3715,7 +3715,7 @@ class ForkServer(EventLoop):
         if fds:
             self._fork(socket.socket(fileno=fds[0]))
         elif not data:
-            self._let_go()  # its commands end as their own lines say
+            self._let_go()  # each supervisor watches its own socket
         else:
             pid = int.from_bytes(data[1:], sys.byteorder)
             if pid in self._pages:
@@ -4092,7 +4092,7 @@ class ForkServerHandle:
     def __init__(self, inherited: Inherited, python: str | None) -> None:
         """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
         self.inherited, self.python = inherited, python
-        self.proved = False  # a supervisor of it has answered
+        self.has_answered = False  # a supervisor of it has answered
         self.identity: tuple[int, int] | None = None  # number and start time of the process
         self._popen: subprocess.Popen[bytes] | None = None
         ours, theirs = _socketpair()
@@ -4119,8 +4119,8 @@ class ForkServerHandle:
         return not self._control.has_ended()
 
     def line(self) -> Line:
-        """The line to a new supervisor. Nothing is answered, so nothing can get out of step.
-        Raises LineLost, OSError."""
+        """The line to a new supervisor. The fork server sends no reply on its own socket, so that
+        no reply can be lost. Raises LineLost, OSError."""
         self.wake()
         ours, theirs = _socketpair()
         with theirs:
@@ -4144,9 +4144,9 @@ class ForkServerHandle:
             pid, start = self.identity
             _signal_checked(Member(pid, False, 0, 0, 0, start), signal.SIGCONT)
 
-    def prove(self, identity: tuple[int, int]) -> None:
+    def note_answer(self, identity: tuple[int, int]) -> None:
         """A supervisor has answered; the first process of the start has ended by then."""
-        self.proved = True
+        self.has_answered = True
         self.identity = identity
         popen, self._popen = self._popen, None
         if popen is not None:
@@ -4269,7 +4269,7 @@ class Engine:
         with self._lock:
             if self._servers.get(server.inherited) is server:
                 del self._servers[server.inherited]
-                if not server.proved and server.python is not None:
+                if not server.has_answered and server.python is not None:
                     slow_until_s = time.monotonic() + SLOW_PYTHON_S
                     self._pythons[server.python] = slow_until_s if server.is_usable() else math.inf
             server.close()
@@ -4529,7 +4529,7 @@ class Exchange:
         self._accepted = True
         self._gives_up_s = math.inf
         line.supervisor = event["supervisor"]
-        line.server.prove(tuple(event["server"]))
+        line.server.note_answer(tuple(event["server"]))
         limits = self._plan.limits
         waits_s = limits.answer_after_s
         self._expect_end_within(limits.limit_s if waits_s is None else waits_s)
@@ -5385,8 +5385,8 @@ class BashTool:
                 is, with the non-interactive defaults that it lacks
     keep_env    names, or globs of names, of this process's environment that pass although they
                 look secret
-    deny        substrings that refuse a command. Advice to a well-meaning model, no wall: `eval`
-                walks around it
+    deny        substrings that refuse a command. Advice to a model, not a security boundary:
+                `eval` bypasses it
     confirm     asked with each command; anything but a true answer refuses it, an exception
                 included
     shell       the argv prefix of the shell; it must hand on stdin and end in bash

@@ -1656,7 +1656,7 @@ MOMENTS_OF_A_START = {  # in the host, or in the supervisor of which the host he
         "            while event is None and time.monotonic() < self._gives_up_s:\n",
         "            " + DIE + "            while event is None and time.monotonic() < self._gives_up_s:\n",
     ),
-    "accepted": ("        line.server.prove(", "        " + DIE + "        line.server.prove("),
+    "accepted": ("        line.server.note_answer(", "        " + DIE + "        line.server.note_answer("),
     "before the answer": (
         "        answer = self._last = _answer(event)\n",
         "        " + DIE + "        answer = self._last = _answer(event)\n",
