@@ -24,8 +24,8 @@ each program that opens the folder finds, reads and ends the job.
 
 Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Command.tell_end and
 HostLine (send it), Line and Exchange (receive it), then the functions of the profile: cleaning,
-cutting, writing. The file reads from top to bottom: a section uses those above it, and a helper may stand
-below its one caller.
+cutting, writing. The file reads from top to bottom: a section uses those above it, and a helper may
+stand below its one caller.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Types              the closed vocabulary of a call
@@ -4072,14 +4072,14 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _signal_checked(member: Member, number: int) -> None:
+def _signal_checked(pid: int, start: int, number: int) -> None:
     """Signals exactly this process: a pidfd holds its number still while its start time is
     compared (pidfd_open(2))."""
-    fd = _open_pidfd(member.pid)
-    now = _member(member.pid)
-    if now is not None and now.start == member.start:
+    fd = _open_pidfd(pid)
+    now = _member(pid)
+    if now is not None and now.start == start:
         if fd is None:
-            _signal(member.pid, number)
+            _signal(pid, number)
         else:
             with suppress(OSError):
                 signal.pidfd_send_signal(fd, number)
@@ -4142,7 +4142,7 @@ class ForkServerHandle:
         supervisor that was stopped."""
         if self.identity is not None:
             pid, start = self.identity
-            _signal_checked(Member(pid, False, 0, 0, 0, start), signal.SIGCONT)
+            _signal_checked(pid, start, signal.SIGCONT)
 
     def note_answer(self, identity: tuple[int, int]) -> None:
         """A supervisor has answered; the first process of the start has ended by then."""
@@ -4686,8 +4686,8 @@ def _end_remains(known: JobRecord, grace_s: float, stops: Callable[[], int]) -> 
     """Ends what a killed supervisor has left; True if nothing of it lives."""
     begun = time.monotonic()
     for member in _remains(known):
-        _signal_checked(member, signal.SIGTERM)
-        _signal_checked(member, signal.SIGCONT)
+        _signal_checked(member.pid, member.start, signal.SIGTERM)
+        _signal_checked(member.pid, member.start, signal.SIGCONT)
     while True:
         left = _remains(known)
         passed_s = time.monotonic() - begun
@@ -4695,7 +4695,7 @@ def _end_remains(known: JobRecord, grace_s: float, stops: Callable[[], int]) -> 
             return not left
         if passed_s >= grace_s or stops() > 1:
             for member in left:
-                _signal_checked(member, signal.SIGKILL)
+                _signal_checked(member.pid, member.start, signal.SIGKILL)
         time.sleep(_pause_s(begun))
 
 
@@ -4955,7 +4955,7 @@ class Job:
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         if len(self._known.supervisor) == 2:
             pid, start = self._known.supervisor
-            _signal_checked(Member(pid, False, 0, 0, 0, start), signal.SIGCONT)
+            _signal_checked(pid, start, signal.SIGCONT)
         try:
             fd = os.open(path, flags)
         except OSError:

@@ -8321,7 +8321,7 @@ def test_t14_hoppers(nothing_is_left, new_session):
 @fault(
     "t15",
     saboteur=(
-        "    if now is not None and now.start == member.start:\n        if fd is None:",
+        "    if now is not None and now.start == start:\n        if fd is None:",
         "    if now is not None:\n        if fd is None:",
     ),
 )
@@ -8331,10 +8331,10 @@ def test_t15_a_reused_number_is_spared():
     stranger = subprocess.Popen(["sleep", "600"])
     try:
         member = bash_tool._member(stranger.pid)
-        bash_tool._signal_checked(member._replace(start=member.start - 1), signal.SIGKILL)
+        bash_tool._signal_checked(member.pid, member.start - 1, signal.SIGKILL)
         time.sleep(0.1)  # the signal would have arrived; there is nothing to poll for
         assert stranger.poll() is None
-        bash_tool._signal_checked(member, signal.SIGKILL)
+        bash_tool._signal_checked(member.pid, member.start, signal.SIGKILL)
         assert stranger.wait(10) == -9
     finally:
         stranger.kill()
