@@ -6234,7 +6234,7 @@ def test_an_interpreter_that_was_slow_is_tried_again_later():
     class Server:
         """A fork server that never brought a supervisor."""
 
-        proved, identity, python, inherited = False, None, "/a/python", "everything"
+        has_answered, identity, python, inherited = False, None, "/a/python", "everything"
         close = staticmethod(lambda: None)
 
         def __init__(self, lives):
