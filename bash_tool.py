@@ -4375,6 +4375,7 @@ def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
         return None
 
     def tell(skipped: int, text: str) -> None:
+        """Hands on a piece of live output."""
         on_output(behind_skipped(skipped, text))
 
     return tell
@@ -4848,12 +4849,12 @@ class Job:
         return known.duration_s
 
     @overload
-    def wait(self, timeout_s: float | None = None) -> bool: ...
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits for the end of the job."""
 
     @overload
-    def wait(
-        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
-    ) -> str | None: ...
+    def wait(self, timeout_s: float | None = None, *, until: str | re.Pattern[str]) -> str | None:
+        """Waits for a line of the output."""
 
     def wait(
         self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
