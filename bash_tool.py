@@ -374,13 +374,6 @@ REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 # unknown content. What travels as JSON is a plain string, a choice that stays inside is an enum.
 
 
-class Stop(Enum):
-    """Why a run was ended before its time; the values are statuses."""
-
-    TIMED_OUT = "timed_out"
-    CANCELLED = "cancelled"
-
-
 class OnTimeout(Enum):
     """What happens to a command that has not ended in time: KILL ends it, KEEP makes it a job."""
 
@@ -2854,9 +2847,9 @@ def _program(name: bytes, cwd: bytes) -> bytes | None:
     found = None
     for folder in folders:
         path = os.path.join(cwd, folder, name)
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
         if os.access(path, os.F_OK):
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
             found = path
     return found
 
@@ -3065,7 +3058,7 @@ class Command(RunState):
         self.record: Record | None = None  # of a job, or of leftovers
         self.is_job = plan.background  # what a command leaves behind is another job
         self.is_attached = True
-        self.stop_reason: Stop | None = None
+        self.stopped = ""  # the status of a command that is ended before its time
         self.cancels = 0  # that the host has told
         self.notes: list[str] = []
         self.scratch: str | None = None
@@ -3136,12 +3129,10 @@ class Command(RunState):
             duration_s=time.monotonic() - self.started_s,
             pid=self.shell.pid if self.is_job else None,
         )
-        if self.stop_reason is not None:
+        if self.stopped:
             # A background command that is ended within its first look was never told as a job.
             pid = outcome.pid if self.answered else None
-            return outcome._replace(
-                status=self.stop_reason.value, limit_s=self.limits.limit_s, pid=pid
-            )
+            return outcome._replace(status=self.stopped, limit_s=self.limits.limit_s, pid=pid)
         if self.shell.returncode is None:
             return outcome
         code, name = status_of(self.shell.returncode)
@@ -3315,7 +3306,7 @@ class Run(Command):
         elif action is Action.TERM:
             self.term_s = now
             if not self.stops:
-                self._stop_for(Stop.TIMED_OUT)
+                self._stop("timed_out")
             self.shell.terminate()
         elif action is Action.KILL:
             self.kill_s = now if self.kill_s is None else self.kill_s
@@ -3340,15 +3331,14 @@ class Run(Command):
             wanted = message["count"] if is_for_this else 0
             while self.cancels < wanted:
                 self.cancels += 1
-                self._stop_for(Stop.CANCELLED)
+                self._stop("cancelled")
         if self.supervisor.host_left() and self.is_attached:
             self.is_attached = False
             self._hurry()
         self._reap()
 
-    def _stop_for(self, reason: Stop) -> None:
-        if self.stop_reason is None:
-            self.stop_reason = reason
+    def _stop(self, status: str) -> None:
+        self.stopped = self.stopped or status  # the first reason counts
         self.stops += 1
 
     def _hurry(self) -> None:
@@ -3357,7 +3347,7 @@ class Run(Command):
         grace_s = min(self.limits.grace_s, passed_s + HOST_LEFT_GRACE_S)
         self.limits = self.limits._replace(grace_s=grace_s)
         if not self.stops:
-            self._stop_for(Stop.CANCELLED)
+            self._stop("cancelled")
 
     def _reap(self) -> None:
         """Takes notice of the processes that have ended."""
@@ -3402,7 +3392,7 @@ class Run(Command):
             except OSError as problem:
                 self.notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
                 self.limits = self.limits._replace(limit_s=waited_s, answer_after_s=None)
-                self._stop_for(Stop.TIMED_OUT)
+                self._stop("timed_out")
                 return
         self.answered = self.is_job = True
         outcome = self.outcome()._replace(status="running", exit_code=None, pid=pid)
@@ -3451,7 +3441,7 @@ class Run(Command):
                 self.record.add(survivors=survivors)
         if not self.reported:
             self.tell_end()
-        elif not self.is_job:
+        elif self.record is not None and not self.is_job:
             self.settle(self.outcome()._replace(exit_code=None, signal=None, error=None), "")
 
 
@@ -4674,15 +4664,13 @@ def _remains(known: JobRecord) -> list[Member]:
     first = _member(known.pid)
     if first is not None and first.start != known.start:
         return []
-    members = [
-        one
-        for one in _all_members()
-        if known.pid in (one.pid, one.group, one.session) or known.session == one.session != 0
-    ]
-    found = {one.pid: one for one in members}
-    for one in members:
-        found.update((below.pid, below) for below in descendants(one.pid))
-    return sorted(one for one in found.values() if not one.dead and one.start >= known.start)
+    found: dict[int, Member] = {}
+    for member in _all_members():
+        is_in_session = known.session == member.session != 0
+        if is_in_session or known.pid in (member.pid, member.group, member.session):
+            found.update((below.pid, below) for below in (member, *descendants(member.pid)))
+    left = (member for member in found.values() if not member.dead)
+    return sorted(member for member in left if member.start >= known.start)
 
 
 def _end_remains(known: JobRecord, grace_s: float, stops: Callable[[], int]) -> bool:
@@ -5627,8 +5615,9 @@ class BashTool:
             )
         finally:
             self._jobs.leave(place)
-            for exchange in [one for one in list(self._attached) if one.over.is_set()]:
-                self._attached.pop(exchange, None)
+            for exchange in list(self._attached):
+                if exchange.over.is_set():
+                    self._attached.pop(exchange, None)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------

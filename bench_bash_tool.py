@@ -20,6 +20,7 @@ reasons. Standard library only; Linux; up to 1 GiB in the folder for temporary f
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import dataclasses
 import functools
@@ -937,9 +938,12 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
 FOLDER = Path(SCRATCH.name)
 shutil.copy(HERE / "bash_tool.py", FOLDER)
 # Beside it a module that has nothing but its import statements.
-(FOLDER / "its_modules.py").write_text(
-    "".join(re.findall(r"^(?:import|from) .*\n", (FOLDER / "bash_tool.py").read_text(), re.M))
-)
+ITS_IMPORTS = [
+    ast.unparse(line)
+    for line in ast.parse((FOLDER / "bash_tool.py").read_text()).body
+    if isinstance(line, (ast.Import, ast.ImportFrom))
+]
+(FOLDER / "its_modules.py").write_text("\n".join(ITS_IMPORTS))
 for module in ("bash_tool.py", "its_modules.py"):
     py_compile.compile(str(FOLDER / module))
 sys.path.insert(0, str(FOLDER))
