@@ -5,6 +5,7 @@
     make flakes N=30           the suite again and again, disturbed in six ways; prints what was ever red
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
+    BASH_TOOL_EXAMPLE=AXic…    runs a property with one example that failed; the suite prints the whole line
     BASH_TOOL_WITHOUT=pidfd    (or another word of ABSENT_FEATURES) runs the suite without that feature of the platform
 
 A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))` or `@fault("t07", …)`. The module
@@ -15,6 +16,7 @@ Contents, each begun by a line `# ---- …`:
 
     The clauses of SPEC.md, and for each the wrong change under which its property must turn red
     Helpers
+    Commands with a known outcome: what properties draw
     001 Command execution
     002 Timeouts
     003 Jobs
@@ -112,8 +114,9 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import hypothesis
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings, strategies as st
+from hypothesis import HealthCheck, Phase, example, settings, strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -231,6 +234,7 @@ settings.register_profile(
     deadline=None,
     max_examples=500 if THOROUGH else 100,
     derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
@@ -242,6 +246,16 @@ WORKERS = int(
 )  # most tests wait more than they compute
 few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)  # where each example is a process
 fewer = settings(max_examples=25 if THOROUGH else 5 if CHANGED else 3)  # ... that runs into a timeout
+fewest = settings(max_examples=25 if THOROUGH else 4 if CHANGED else 2)  # ... where several commands run side by side
+EXAMPLE = os.environ.get("BASH_TOOL_EXAMPLE", "")  # of a property that failed, as the suite prints it: it alone is run
+
+
+def given(*strategies, **named):
+    """Hypothesis's `given`; under BASH_TOOL_EXAMPLE for that one example."""
+    decorate = hypothesis.given(*strategies, **named)
+    if not EXAMPLE:
+        return decorate
+    return lambda test: hypothesis.reproduce_failure(hypothesis.__version__, EXAMPLE.encode())(decorate(test))
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------
@@ -554,6 +568,170 @@ def variant_module(*places, **constants):
 
 
 variants = itertools.count(1)
+
+
+# ---- Commands with a known outcome: what properties draw ------------------------------------------------------------
+#
+# A property over "every command" draws its commands here. Each comes with what it writes, how it ends, how long it
+# takes and what it leaves behind; `test_known_commands` asks bash itself whether that is so.
+#
+#     known_commands()       ends by itself: writes to both streams in many ways, then ends in one of many ways
+#     endless()              does not end by itself: has written before, and takes TERM in one of many ways
+#     leaving(names)         ends by itself and leaves processes behind; the number of each stands in a file
+#     filler(size)           the text of a command that writes so many bytes
+#     sizes_about(limit)     sizes of an output at a limit, near it and far from it
+#     names, folders         names of variables that look like no secret; names of directories
+#     at_once(run, things)   runs things side by side, so that a property waits once for many
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A command and its outcome."""
+
+    text: str
+    stdout: str = ""
+    stderr: str = ""
+    merged: str = ""  # both streams, in the order of writing
+    code: object = 0  # of the shell, 128 + n after a signal; None if it does not end by itself
+    signal: object = None  # the name of the signal that ends the shell itself
+    seconds: float = 0.0  # it takes at least so long
+    leaves: tuple = ()  # files in its directory, each with the number of a process that lives on
+    last: str = ""  # what it writes to stdout when it receives TERM
+    deaf: bool = False  # TERM does not end it
+
+
+NAP = "sleep %d" % random.randint(10**6, 10**7)  # no other process of the machine is called so
+DEADLY = ["HUP", "INT", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1", "USR2", "BUS", "XCPU"]
+words = st.text(st.sampled_from("abcXYZ089 .,:-_=+é€😀"), max_size=12).map(lambda word: word + ";")
+failures = st.sampled_from([1, 2, 3, 126, 127, 128, 137, 143, 254, 255]) | st.integers(1, 255)
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True).map(lambda name: "T_%s_" % name)
+folders = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=40).filter(
+    lambda name: name not in (".", "..") and len(name.encode()) < 200
+)
+WAYS_OF_WRITING = [
+    "printf %s {}",
+    "printf %s {} | cat",
+    "(printf %s {})",
+    "sh -c 'printf %s \"$1\"' - {}",
+    "f() {{ printf %s \"$1\"; }}; f {}",
+    "w={}; printf %s \"$w\"",
+    "echo -n \"$(printf %s {})\"",
+    "tr -d '\\n' <<< {}",
+]
+WAYS_OF_EXITING = [
+    "exit {}",
+    "(exit {})",
+    "exec sh -c 'exit {}'",
+    "trap 'exit {}' EXIT",
+    "sh -c 'exit {}'",
+    "set -e; sh -c 'exit {}'; exit",
+    "g() {{ return {}; }}; g",
+    ": & wait; exit {}",
+]
+WAYS_OF_TERM = [  # the end of a command that does not end by itself: (before, the last line, what it writes at TERM, deaf)
+    ("", NAP, "", False),
+    ("trap 'exit {}' TERM", "%s & wait" % NAP, "", False),
+    ("trap 'printf bye; exit {}' TERM", "%s & wait" % NAP, "bye", False),
+    ("trap '' TERM", NAP, "", True),
+    ("", "(trap '' TERM; exec %s) & wait" % NAP, "", True),
+    ("", "%s & exec %s" % (NAP, NAP), "", False),
+    ("", "kill -STOP $$", "", False),
+    ("", "while :; do sleep 0.05; done", "", False),
+    ("", "%s | %s" % (NAP, NAP), "", False),
+]
+WAYS_OF_LEAVING = [  # each leaves one process, which writes its number into a file
+    "{} &",
+    "{} >/dev/null 2>&1 &",
+    "nohup {} >/dev/null 2>&1 &",
+    "setsid {} >/dev/null 2>&1 &",
+    "({} &)",
+    "{} </dev/null & disown",
+    "set -m; {} & set +m",
+    "env -i {} >/dev/null 2>&1 &",
+    "(env -i setsid {} >/dev/null 2>&1 &)",
+]
+
+
+@st.composite
+def _writes(draw, streams=(1, 2), words=words, most=4):
+    """Lines that write, and what comes on standard output, on standard error and on both."""
+    writes = draw(st.lists(st.tuples(st.sampled_from(streams), words, st.sampled_from(WAYS_OF_WRITING)), max_size=most))
+    lines = ["{ %s; } >&%d" % (way.format(shlex.quote(word)), stream) for stream, word, way in writes]
+    each = ["".join(word for stream, word, _ in writes if stream == wanted) for wanted in (1, 2)]
+    return lines, [*each, "".join(word for _, word, _ in writes)]
+
+
+@st.composite
+def known_commands(draw, codes=st.just(0) | failures, signals=DEADLY, pause_s=0.0, **writes):
+    """A command that ends by itself, with one of `codes` or by one of `signals`; it takes `pause_s` somewhere before."""
+    lines, said = draw(_writes(**writes))
+    if pause_s:
+        lines.insert(draw(st.integers(0, len(lines))), "sleep %s" % pause_s)
+    name = draw(st.sampled_from([None, None, *signals]))
+    if name is not None:
+        end, code = "ulimit -c 0; kill -%s $$" % name, 128 + getattr(signal, "SIG" + name)
+    else:
+        code = draw(codes)
+        end = draw(st.sampled_from(WAYS_OF_EXITING if code else [":", "exit 0", "! false", *WAYS_OF_EXITING])).format(
+            code
+        )
+    return Known("\n".join([*lines, end]), *said, code, name and "SIG" + name, pause_s)
+
+
+@st.composite
+def endless(draw, ready="", **writes):
+    """A command that does not end by itself. With `ready` it makes that file when all before is done."""
+    lines, said = draw(_writes(**writes))
+    before, end, last, deaf = draw(st.sampled_from(WAYS_OF_TERM))
+    lines += [before.format(draw(st.integers(0, 255)))] if before else []
+    lines += [": > %s" % ready] if ready else []
+    return Known("\n".join([*lines, end]), *said, code=None, last=last, deaf=deaf)
+
+
+@st.composite
+def leaving(draw, least=1, most=3, ways=WAYS_OF_LEAVING, **known):
+    """A command that ends by itself when the processes that it leaves have written their numbers."""
+    chosen = draw(st.lists(st.sampled_from(ways), min_size=least, max_size=most))
+    files = tuple("left-%d" % n for n in range(len(chosen)))
+    starts = [
+        way.format("sh -c 'echo $$ > %s; exec %s'" % (file, NAP)) + "\nuntil [ -s %s ]; do sleep 0.01; done" % file
+        for way, file in zip(chosen, files)
+    ]
+    ends = draw(known_commands(**known))
+    return dataclasses.replace(ends, text="\n".join([*starts, ends.text]), leaves=files)
+
+
+def filler(size, byte="x", stream=1):
+    """The text of a command that writes so many bytes."""
+    return "head -c %d /dev/zero | tr '\\0' '%s' >&%d" % (size, byte, stream)
+
+
+def sizes_about(limit, most=None):
+    """Sizes at a limit, next to it and far from it."""
+    return st.sampled_from([limit - 1, limit, limit + 1]) | st.integers(0, most or 3 * limit)
+
+
+def at_once(run, things):
+    """What `run` gives for each of the things, which it runs side by side."""
+    with ThreadPoolExecutor(max(1, len(things))) as pool:
+        return list(pool.map(run, things))
+
+
+@few
+@given(known_commands())
+def test_known_commands(known):
+    """The vocabulary of the properties says of a command what bash itself says."""
+    apart = subprocess.run(
+        ["bash", "-c", known.text],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        start_new_session=True,
+        timeout=60,
+        preexec_fn=default_signals,
+    )
+    code = apart.returncode if apart.returncode >= 0 else 128 - apart.returncode
+    assert (apart.stdout.decode(), apart.stderr.decode(), code) == (known.stdout, known.stderr, known.code)
+    assert (apart.returncode < 0) == (known.signal is not None)
 
 
 # ---- 001 Command execution ------------------------------------------------------------------------------------
@@ -19490,7 +19668,7 @@ class Workers:
             item = next(item for item in self.items if item.nodeid == report.nodeid)
             self._say("FAILED %s after %.1f s" % (report.nodeid, self.took[report.nodeid]))
             self._say("  it says: %s" % sentence_of(item))
-            self._say("  alone: %s -m pytest %s" % (os.path.relpath(sys.executable), shlex.quote(report.nodeid)))
+            self._say("  alone: %s" % line_that_repeats(report))
 
     def _bury(self, worker):
         """Of a worker that has ended, the test failed that it was given."""
@@ -19630,6 +19808,14 @@ class Sender:
                 ),
             )
         )
+
+
+def line_that_repeats(report):
+    """The line that runs a failed test again: of a property with the example that failed alone, if it was drawn."""
+    said = "\n".join([report.longreprtext, *(text for _, text in report.sections)])
+    drawn = re.search(r"@reproduce_failure\('[^']*', b'([^']*)'\)", said)
+    line = "%s -m pytest %s" % (os.path.relpath(sys.executable), shlex.quote(report.nodeid))
+    return "BASH_TOOL_EXAMPLE=%s %s" % (drawn[1], line) if drawn else line
 
 
 def sentence_of(item):
