@@ -478,7 +478,7 @@ class Plan(NamedTuple):
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for it
     env: Mapping[bytes, bytes] | None  # None: as in the request before
-    limits: Limits
+    limits: Sequence[Any]  # the fields of a Limits
     streams: int  # pipes: one for both streams, or one for each
     background: bool  # a job from the start
     watched: bool  # live output is asked for
@@ -2844,14 +2844,11 @@ def _program(name: bytes, cwd: bytes) -> bytes | None:
     folders = [b""]
     if b"/" not in name:
         folders = os.environb.get(b"PATH", b"/bin:/usr/bin").split(b":")
-    found = None
-    for folder in folders:
-        path = os.path.join(cwd, folder, name)
-        if os.access(path, os.F_OK):
-            if os.access(path, os.X_OK) and os.path.isfile(path):
-                return path
-            found = path
-    return found
+    paths = [os.path.join(cwd, folder, name) for folder in folders]
+    for path in paths:
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return next((path for path in paths if os.access(path, os.F_OK)), None)
 
 
 def _spawn_error(problem: Exception, shell: str) -> SpawnError:
@@ -3050,7 +3047,7 @@ class Command(RunState):
     def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan) -> None:
         super().__init__(time.monotonic())
         self.supervisor, self.run_id, self.plan = supervisor, run_id, plan
-        self.limits = plan.limits
+        self.limits = Limits(*plan.limits)
         self.state_dir = StateDir(*plan.state_dir)
         self.spool = Spool(self.state_dir)
         self.output = Output(supervisor, plan, self, self.spool)
@@ -3171,20 +3168,20 @@ class Command(RunState):
 
     def send(self, event: str, outcome: Outcome) -> None:
         """Sends an event: the outcome with the raw bytes of its streams."""
-        fields = outcome._asdict()
-        fields["streams"] = [tuple(buffer.captured()) for buffer in self.output.buffers]
+        saved = None
         if outcome.saved is not None:
             path, reason, capped = outcome.saved
-            fields["saved"] = (None if path is None else os.fsencode(path), reason, capped)
-        reusable = (self.alone and self.at_eof) or self.shell.pid == 0  # for the next command
+            saved = (None if path is None else os.fsencode(path), reason, capped)
         record = self.record.read() if self.record is not None else None
         self.supervisor.line.send(
             {
                 "event": event,
-                "run": self.run_id,
-                "outcome": fields,
-                "reusable": reusable,
-                "record": None if record is None else record._asdict(),
+                "outcome": tuple(outcome._replace(saved=None)),
+                "streams": [tuple(buffer.captured()) for buffer in self.output.buffers],
+                "saved": saved,
+                "record": None if record is None else tuple(record),
+                # for the next command
+                "reusable": (self.alone and self.at_eof) or self.shell.pid == 0,
             }
         )
 
@@ -3571,14 +3568,7 @@ class Supervisor(EventLoop):
                 return
             run_id, plan = request
             self.tell(ATTACHED)
-            self.line.send(
-                {
-                    "event": "accepted",
-                    "run": run_id,
-                    "supervisor": os.getpid(),
-                    "server": self._server,
-                }
-            )
+            self.line.send({"event": "accepted", "supervisor": os.getpid(), "server": self._server})
             if self.line.closed:
                 return  # the host has given this supervisor up, and asks another one
             self._take_environment(plan.env)
@@ -3622,9 +3612,7 @@ class Supervisor(EventLoop):
         while not self.host_left():
             for message in self.take_messages():
                 if "request" in message:
-                    fields = dict(message["plan"])
-                    limits = Limits(*fields.pop("limits"))
-                    return message["request"], Plan(limits=limits, **fields)
+                    return message["request"], Plan(*message["plan"])
             wait_s = until - time.monotonic()
             if wait_s <= 0 and not self.line.unsent:
                 return None
@@ -4381,13 +4369,14 @@ class Answer(NamedTuple):
 
 
 def _answer(event: Mapping[str, Any]) -> Answer:
-    fields = dict(event["outcome"])
-    streams = [Captured(*stream) for stream in fields.pop("streams")]
-    if fields["saved"] is not None:
-        path, reason, capped = fields["saved"]
-        fields["saved"] = Saved(None if path is None else os.fsdecode(path), reason, capped)
-    record = None if event["record"] is None else JobRecord(**event["record"])
-    return Answer(Outcome(**fields), streams, event["event"] == "running", record)
+    outcome = Outcome(*event["outcome"])
+    if event["saved"] is not None:
+        path, reason, capped = event["saved"]
+        saved = Saved(None if path is None else os.fsdecode(path), reason, capped)
+        outcome = outcome._replace(saved=saved)
+    streams = [Captured(*stream) for stream in event["streams"]]
+    record = None if event["record"] is None else JobRecord(*event["record"])
+    return Answer(outcome, streams, event["event"] == "running", record)
 
 
 class Exchange:
@@ -4398,6 +4387,7 @@ class Exchange:
 
     def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
         self._plan, self._inherited, self._token = plan, inherited, token
+        self._limits = Limits(*plan.limits)
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._owner = os.getpid()
@@ -4433,7 +4423,7 @@ class Exchange:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
         begins to end, and the longest that the ending takes. A supervisor that has not answered by
         then is stopped, or hangs in a file system. Upholds REQ-BASH-002.1."""
-        limits = self._plan.limits  # the output of a shell that exits is waited for instead
+        limits = self._limits  # the output of a shell that exits is waited for instead
         ending_s = max(limits.grace_s + UNKILLABLE_S, limits.drain_total_s) + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
@@ -4505,15 +4495,15 @@ class Exchange:
 
     def _request(self, line: Line, fds: Sequence[int]) -> Mapping[str, Any] | None:
         """Sends the request; returns the first event, or None if none comes in time."""
-        plan = dict(self._plan._asdict(), limits=tuple(self._plan.limits))
-        if line.sent_env is self._plan.env:
-            plan["env"] = None
+        plan = self._plan
+        if line.sent_env is plan.env:
+            plan = plan._replace(env=None)
         line.sent_env = self._plan.env
         self._gives_up_s = time.monotonic() + ACCEPT_S
         event = None
         self._requested = True  # before the send: a signal may strike right after it
         with suppress(LineLost):
-            line.send(pack({"request": self._number, "plan": plan}), fds)
+            line.send(pack({"request": self._number, "plan": tuple(plan)}), fds)
             while event is None and time.monotonic() < self._gives_up_s:
                 event = line.next(self._gives_up_s - time.monotonic())
         return event
@@ -4523,7 +4513,7 @@ class Exchange:
         self._gives_up_s = math.inf
         line.supervisor = event["supervisor"]
         line.server.note_answer(tuple(event["server"]))
-        limits = self._plan.limits
+        limits = self._limits
         waits_s = limits.answer_after_s
         self._expect_end_within(limits.limit_s if waits_s is None else waits_s)
 
@@ -4541,7 +4531,7 @@ class Exchange:
                 left_s = self._gives_up_s - time.monotonic()
                 if left_s <= 0:
                     return self._give_up()
-                if left_s < self._plan.limits.grace_s + UNKILLABLE_S and self._line is not None:
+                if left_s < self._limits.grace_s + UNKILLABLE_S and self._line is not None:
                     self._line.server.wake()  # late: both may be stopped
             elif kind == "output" and live is not None:
                 live.take(event["skipped"], event["chunks"])
@@ -4622,7 +4612,7 @@ class Exchange:
         self._leave()
         status = "cancelled" if self._sent_cancels else "timed_out"
         note = NOTE_HANGS.format(pid=number)
-        limits = self._plan.limits
+        limits = self._limits
         waited_s = limits.limit_s if limits.answer_after_s is None else limits.answer_after_s
         return Answer(Outcome(status, limit_s=waited_s, notes=(note,)))
 
@@ -5351,7 +5341,7 @@ class Setup(NamedTuple):
             cwd=os.fsencode(request.cwd or self.cwd),
             cwd_required=request.cwd is not None,
             env=env,
-            limits=_limits(request, profile),
+            limits=tuple(_limits(request, profile)),
             streams=profile.streams.value,
             background=request.mode == "background",
             watched=watched,
