@@ -2052,6 +2052,11 @@ def _close(fd: int | None) -> None:
 
 
 # -- Files: the state directory, output files, records
+#
+# StateDir says where files stand, OutputBuffer and Spool keep the output of a command, Record is
+# what other programs learn of a job. A folder for temporary files is shared with other users, and a
+# command can put anything in the place of its own files: nothing is opened through a link, and what
+# is read is checked.
 
 # Output, record, the pipe that ends the job, a record that is being made.
 _SUFFIXES = (".log", ".job", ".stop", ".new")
@@ -2490,6 +2495,9 @@ class Record:
 
 
 # -- Processes
+#
+# The kernel gives the number of a process again when the process is gone. So a process that is
+# remembered is known by its number and its start time, within one boot and one PID namespace.
 
 
 class Member(NamedTuple):
@@ -2750,6 +2758,10 @@ class HostLine:
 
 
 # -- One command
+#
+# Output, ShellInput and Shell are parts of a command: its pipes, what the shell reads, the process
+# group. The command itself comes in three layers: RunState (section 2) is what `next_action` looks
+# at; Command adds what the supervisor holds of it and tells of it; Run adds the loop.
 
 
 class SpawnError(Exception):
@@ -3443,6 +3455,9 @@ class Run(Command):
 
 
 # -- The processes: a supervisor, and the fork server that forks it
+#
+# Both are single-threaded loops over `poll`, and handle signals as one more descriptor. The fork
+# server is executed once (`serve_forks`, the last lines of this section) and forks supervisors.
 
 IDLE, ATTACHED, DETACHED = b"i", b"a", b"d"  # what the shared page says of a supervisor
 
@@ -3853,6 +3868,11 @@ if "fork_server_arguments" in globals():  # this code runs in a fork server: see
 # Either ends what is attached, and nothing in the host has to run for that. What a host may do to
 # our descriptors (close them, fork, reuse their numbers) must not hurt its own files: a socket is
 # used only while fstat(2) says that it is still the one that was made here.
+#
+# -- Fork servers and supervisors, as the host sees them
+#
+# Engine borrows a Line to a supervisor for each command, and starts the fork server
+# (ForkServerHandle) that makes new supervisors.
 
 # What the interpreter of a fork server is told. The first process ends at once, so that the host
 # has no child; the second one runs the code of this file that is loaded here, which an edited file,
@@ -4301,6 +4321,11 @@ def fork_supervisors_directly() -> None:
     _engine = Engine(())
 
 
+# -- One command, as its caller sees it
+#
+# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop.
+
+
 class Cancel:
     """A request to stop. One token may be given to many calls.
 
@@ -4635,6 +4660,12 @@ class Exchange:
         """The output file that an answer has named, or would have."""
         saved = self._last.outcome.saved if self._last is not None else None
         return [saved.path] if saved is not None and saved.path is not None else []
+
+
+# -- Jobs
+#
+# Job reads the record that the supervisor of a background command writes, in whatever process. In
+# the process that started the command a monitor thread receives the end through the Exchange.
 
 
 def _pause_s(since_s: float, least_s: float = 0.0005, most_s: float = 0.05) -> float:
