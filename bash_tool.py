@@ -2521,17 +2521,18 @@ def _member(pid: int) -> Member | None:
     # While other threads run, a process whose first thread has exited has state Z too; the field
     # num_threads tells (proc_pid_stat(5)).
     dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-    numbers = [int(field) for field in (*fields[1:4], fields[19])]
-    return Member(pid, dead, *numbers)
+    parent, group, session, start = (int(field) for field in (*fields[1:4], fields[19]))
+    return Member(pid=pid, dead=dead, parent=parent, group=group, session=session, start=start)
 
 
 def _hidden(pid: int) -> Member | None:
     """A child that /proc does not show, because it is not dumpable (ssh-agent) and /proc is mounted
     with hidepid (proc(5)); None if it is gone. A zombie is always shown."""
     try:
-        return Member(pid, False, os.getpid(), os.getpgid(pid), os.getsid(pid), 0)
+        group, session = os.getpgid(pid), os.getsid(pid)
     except OSError:
         return None
+    return Member(pid=pid, dead=False, parent=os.getpid(), group=group, session=session, start=0)
 
 
 def _identity(pid: int) -> list[int]:
@@ -3059,8 +3060,8 @@ class Command(RunState):
     def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan) -> None:
         super().__init__(time.monotonic())
         self.supervisor, self.run_id, self.plan = supervisor, run_id, plan
-        self.limits = Limits(*plan.limits)
-        self.state_dir = StateDir(*plan.state_dir)
+        self.limits = Limits._make(plan.limits)
+        self.state_dir = StateDir._make(plan.state_dir)
         self.spool = Spool(self.state_dir)
         self.output = Output(supervisor, plan, self, self.spool)
         self.shell = Shell(plan, supervisor.selector)
@@ -3627,7 +3628,7 @@ class Supervisor(EventLoop):
         while not self.host_left():
             for message in self.take_messages():
                 if "request" in message:
-                    return message["request"], Plan(*message["plan"])
+                    return message["request"], Plan._make(message["plan"])
             wait_s = until - time.monotonic()
             if wait_s <= 0 and not self.line.unsent:
                 return None
@@ -3850,7 +3851,7 @@ def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         line = socket.socket(fileno=control)
         server = ForkServer(line, Host(host_pid, host_start, host_fd))
-        Inherited(*inherited).apply()
+        Inherited._make(inherited).apply()
         gc.freeze()  # pages of what is there now stay shared with supervisors
         server.serve()
     finally:
@@ -4394,13 +4395,13 @@ class Answer(NamedTuple):
 
 
 def _answer(event: Mapping[str, Any]) -> Answer:
-    outcome = Outcome(*event["outcome"])
+    outcome = Outcome._make(event["outcome"])
     if event["saved"] is not None:
         path, reason, capped = event["saved"]
         saved = Saved(None if path is None else os.fsdecode(path), reason, capped)
         outcome = outcome._replace(saved=saved)
-    streams = [Captured(*stream) for stream in event["streams"]]
-    record = None if event["record"] is None else JobRecord(*event["record"])
+    streams = list(map(Captured._make, event["streams"]))
+    record = None if event["record"] is None else JobRecord._make(event["record"])
     return Answer(outcome, streams, event["event"] == "running", record)
 
 
@@ -4412,7 +4413,7 @@ class Exchange:
 
     def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
         self._plan, self._inherited, self._token = plan, inherited, token
-        self._limits = Limits(*plan.limits)
+        self._limits = Limits._make(plan.limits)
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._owner = os.getpid()
@@ -5437,7 +5438,12 @@ class BashTool:
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = StateDir.choose(given, row.file_prefix, not row.own_folder)
         self._setup = Setup(
-            row, _directory(cwd), words, _encoded(passed), folder, Inherited.of_host()
+            profile=row,
+            cwd=_directory(cwd),
+            shell=words,
+            env=_encoded(passed),
+            state_dir=folder,
+            inherited=Inherited.of_host(),
         )
         self._attached: dict[Exchange, None] = {}  # what `close` ends; no lock, see JobTable
         self._closed = False

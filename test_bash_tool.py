@@ -13529,9 +13529,20 @@ sys.stdin.readline()
 '''
 
 
+class TooLate(Exception):
+    """The command had ended before its escapee was there: on a slow machine a short limit is over by then."""
+
+
 def ends_all(kind, ending, uid):
     """Lets an escapee of a kind meet an ending; returns what lives on (None: nothing), the seconds until none did, and
     the answer."""
+    for limit_s in (1.2, 6) if ending == "timeout" else ():
+        with contextlib.suppress(TooLate):
+            return ends_within(limit_s, kind, ending, uid)
+    return ends_within(30 if ending == "timeout" else 60, kind, ending, uid)
+
+
+def ends_within(limit_s, kind, ending, uid):
     with Place() as place:
         words = {"escapee": place.escapee(kind), "pid": place / "pid", "mark": place.mark}
         until_go = ""
@@ -13543,14 +13554,14 @@ def ends_all(kind, ending, uid):
             command = start + " bash -c " + shlex.quote(tail)
         else:
             command = "%s\nuntil [ -s %s/pid ]; do sleep 0.01; done; %s" % (start, place, tail)
-        limit_s = 1.2 if ending == "timeout" else 60
         with Host(
             MATRIX_HOST, place, ending, limit_s, uid=uid, COMMAND="echo $$ >%s/shell; %s" % (place, command)
         ) as host:
             begun = time.monotonic()
             pid, shell, answer = place.pid(), number_in(place / "shell"), None
+            if time.monotonic() - begun > limit_s:
+                raise TooLate
             assert kind == "hopper" or is_alive(pid), "the escapee is not there"
-            assert time.monotonic() - begun < limit_s, "too slow a machine for this limit"
 
             def left():
                 return [*place.left(), *filter(is_alive, [pid, shell])]
@@ -14564,9 +14575,9 @@ def test_row_21_as_many_finished_jobs_as_a_folder_holds(place):
         assert tool.job(result.pid).wait(10)
         logs = [path for path in state.iterdir() if path.suffix == log.suffix]
         assert len(logs) <= 1000 + 3, len(logs)
-        begun = time.monotonic()
+        begun = time.thread_time()  # of this thread alone: the machine may be busy
         tool.jobs()
-        assert time.monotonic() - begun < 1.0
+        assert time.thread_time() - begun < 1.0
 
 
 def test_row_22_a_flood_within_the_first_look(place):
