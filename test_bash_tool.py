@@ -370,6 +370,39 @@ def _kept_folder(prefix):
     return folder
 
 
+def forked_program(*arguments, **options):
+    """A process that does what bash_tool.py does with these arguments, as a fork of this one: Popen, whose child does
+    not get to its exec. It costs a fifth of an interpreter that starts and imports. What depends on how Python starts
+    (the locale, a closed descriptor, the arguments that /proc shows) needs `compiled_script`."""
+
+    def run():
+        code = 70
+        try:
+            os.closerange(3, 1024)  # with the pipe through which Popen hears of the exec
+            gc.freeze()  # finalizers of this process's files would close descriptors of the child's
+            gc.enable()
+            for number in signal.SIGPIPE, signal.SIGXFSZ:
+                signal.signal(number, signal.SIG_IGN)  # as Python starts; Popen has set SIG_DFL
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if env is not None:
+                os.environ.clear()
+                os.environ.update(env)
+            sys.argv = [str(TOOL), *arguments]
+            sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
+            try:
+                code = bash_tool.main(arguments)
+            except SystemExit as end:
+                code = end.code
+            sys.stdout.flush(), sys.stderr.flush()
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(code)
+
+    env = options.pop("env", None)
+    return subprocess.Popen([sys.executable], preexec_fn=run, **options)
+
+
 def cli(*arguments, **options):
     """The command line as a user runs it."""
     return subprocess.run(
@@ -429,16 +462,20 @@ class Client:
     def __init__(
         self, *arguments, module=None, command=None, timeouts=None, profile="modes", structured=False, **options
     ):
-        env = options.pop("env", None) or dict(
-            os.environ,
-            BASH_TOOL_PROFILE=profile,
-            BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}),
-            BASH_TOOL_STRUCTURED="%d" % structured,
-        )
+        plain = not (module or command or "env" in options)
+        options = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **options)
+        if not options.get("env"):
+            options["env"] = dict(
+                os.environ,
+                BASH_TOOL_PROFILE=profile,
+                BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}),
+                BASH_TOOL_STRUCTURED="%d" % structured,
+            )
         words = command or [sys.executable, str(module or compiled_script()), "--mcp"]
-        self.process = subprocess.Popen(
-            [*words, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env, **options
-        )
+        if plain:
+            self.process = forked_program("--mcp", *arguments, **options)
+        else:
+            self.process = subprocess.Popen([*words, *arguments], **options)
         self.number, self._buffer = 0, b""
 
     def __enter__(self):
@@ -19673,11 +19710,10 @@ class Workers:
         self.session, self.items = session, session.items
         self.terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         self._compile_once()
+        self.folders = _kept_folder("suite-")  # of the tests: pytest's own would stay, one for each worker
         order = sorted(range(len(self.items)), key=lambda n: -self._weight(self.items[n]))  # the longest first
         if os.environ.get("BASH_TOOL_SHUFFLE"):
             random.shuffle(order)
-        alone = [n for n in order if self.items[n].get_closest_marker("alone")]
-        together = [n for n in order if n not in set(alone)]
         self._say(
             "%d tests in %d processes%s"
             % (
@@ -19687,8 +19723,7 @@ class Workers:
             )
         )
         try:
-            self._run(together, self.count)
-            self._run(alone, 1)  # they measure the machine
+            self._run(order)
         finally:
             self._dismiss()
             self.compiled.cleanup()
@@ -19716,13 +19751,13 @@ class Workers:
             self.terminal.ensure_newline()
             self.terminal.write_line(line)
 
-    def _run(self, numbers, count):
-        """Runs these tests, so many at once."""
+    def _run(self, numbers):
+        """Runs these tests."""
         waiting, said = collections.deque(numbers), time.monotonic()
         while True:
             idle = [worker for worker in self.workers.values() if worker.test is None]
             stop = self.session.shouldfail or self.session.shouldstop
-            while waiting and not stop and (idle or len(self.workers) < count) and self._busy() < count:
+            while waiting and not stop and (idle or len(self.workers) < self.count) and self._busy() < self.count:
                 worker = idle.pop() if idle else self._hire()
                 worker.give(waiting.popleft())
             if not self._busy():
@@ -19741,7 +19776,7 @@ class Workers:
         return sum(worker.test is not None for worker in self.workers.values())
 
     def _hire(self):
-        worker = Worker(self.session, [connection for connection in self.workers])
+        worker = Worker(self.session, self.folders, [connection for connection in self.workers])
         self.workers[worker.connection] = worker
         return worker
 
@@ -19840,7 +19875,7 @@ class Workers:
 class Worker:
     """A process that runs tests, and this process's end of the connection to it."""
 
-    def __init__(self, session, others):
+    def __init__(self, session, folders, others):
         from multiprocessing.connection import Pipe
 
         self.connection, far = Pipe()
@@ -19854,6 +19889,8 @@ class Worker:
             for connection in [self.connection, *others]:
                 connection.close()
             random.seed()
+            if session.config.option.basetemp is None:
+                session.config._tmp_path_factory._given_basetemp = Path(folders, str(os.getpid()))
             self._work(session, far)
         except (KeyboardInterrupt, EOFError, OSError):
             pass
