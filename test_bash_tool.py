@@ -370,10 +370,10 @@ def _kept_folder(prefix):
     return folder
 
 
-def forked_program(*arguments, **options):
-    """A process that does what bash_tool.py does with these arguments, as a fork of this one: Popen, whose child does
-    not get to its exec. It costs a fifth of an interpreter that starts and imports. What depends on how Python starts
-    (the locale, a closed descriptor, the arguments that /proc shows) needs `compiled_script`."""
+def forked(act, env=None, **options):
+    """A process that does this instead of what Popen starts: a fork of this one that does not get to its exec. It costs
+    a fifth of an interpreter that starts and imports. What depends on how Python starts or ends (the locale, a closed
+    descriptor, the arguments that /proc shows) needs an interpreter."""
 
     def run():
         code = 70
@@ -387,20 +387,28 @@ def forked_program(*arguments, **options):
             if env is not None:
                 os.environ.clear()
                 os.environ.update(env)
-            sys.argv = [str(TOOL), *arguments]
             sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
             try:
-                code = bash_tool.main(arguments)
+                code = act()
             except SystemExit as end:
                 code = end.code
             sys.stdout.flush(), sys.stderr.flush()
         except BaseException:
             os.write(2, traceback.format_exc().encode())
         finally:
-            os._exit(code)
+            os._exit(code if isinstance(code, int) else 0 if code is None else 70)
 
-    env = options.pop("env", None)
     return subprocess.Popen([sys.executable], preexec_fn=run, **options)
+
+
+def forked_program(*arguments, **options):
+    """A process that does what bash_tool.py does with these arguments."""
+
+    def act():
+        sys.argv = [str(TOOL), *arguments]
+        return bash_tool.main(arguments)
+
+    return forked(act, **options)
 
 
 def cli(*arguments, **options):
@@ -442,18 +450,31 @@ def cli_in_a_fork(*arguments, **variables):
 
 
 def in_host(program, *arguments, **options):
-    """A program in a process of its own, with the tool importable; returns what it printed."""
-    options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        timeout=90,
-        **options,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
+    """A program in a process of its own, with the tool importable; returns what it printed. It begins in a fork, with the
+    tool imported; with options for subprocess, `started=True` among them, in an interpreter that starts for it."""
+    program, arguments = textwrap.dedent(program), ["-c", *map(str, arguments)]
+    pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def act():
+        main, sys.argv = type(sys)("__main__"), arguments
+        sys.modules["__main__"] = main
+        exec(compile(program, "<string>", "exec"), vars(main))
+        threading._shutdown()  # waits for its threads, as an interpreter that ends
+
+    if options:
+        options.pop("started", None)
+        options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+        host = subprocess.Popen([sys.executable, "-c", program, *arguments[1:]], **pipes, **options)
+    else:
+        host = forked(act, **pipes)
+    with host:
+        try:
+            out, err = host.communicate(timeout=90)
+        except BaseException:
+            host.kill()
+            raise
+    assert host.returncode == 0, err.decode()
+    return out.decode()
 
 
 class Client:
@@ -3757,6 +3778,7 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
         print(after[0] - before[0], after[1] - before[1])
     """,
         flood,
+        started=True,
     )
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
@@ -8515,6 +8537,7 @@ def test_t09_without_a_pidfd(number):
         os._exit(0)
     """,
         number,
+        started=True,
     )
     notes = (bash_tool.NOTE_BLIND,) if WITHOUT == "proc" else ()
     assert printed == "[command failed: exit code 3]\nhi\ntimed_out %s\n" % (notes,)
@@ -9317,7 +9340,8 @@ def test_a_cleaner_of_temporary_files():
 
 def test_threads_that_never_stop_calling(nothing_is_left):
     """A thread that calls and calls while the interpreter ends does not leave a command behind."""
-    in_host("""
+    in_host(
+        """
         import threading, time
         from bash_tool import BashTool
         tool = BashTool()
@@ -9327,7 +9351,9 @@ def test_threads_that_never_stop_calling(nothing_is_left):
         for _ in range(3):
             threading.Thread(target=forever, daemon=True).start()
         time.sleep(0.3)
-    """)
+    """,
+        started=True,
+    )
     assert eventually(lambda: not carriers(nothing_is_left))
 
 
@@ -9335,7 +9361,8 @@ def test_a_finalizer_that_calls():
     """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks
     nothing."""
     assert (
-        in_host("""
+        in_host(
+            """
         import gc, os, threading, time
         from bash_tool import BashTool
         tool = BashTool()
@@ -9355,7 +9382,9 @@ def test_a_finalizer_that_calls():
         gc.collect()
         print(set(answers))
         last = Cycle()
-    """)
+    """,
+            started=True,
+        )
         == "{'exited'}\n"
     )
 
@@ -9499,7 +9528,8 @@ def test_the_command_line_hides_its_environment():
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
     """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
     begun = time.monotonic()
-    in_host("""
+    in_host(
+        """
         import os, threading, time
         from bash_tool import BashTool
         tool = BashTool()
@@ -9507,7 +9537,9 @@ def test_the_interpreter_ends_in_the_middle(nothing_is_left):
             threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
         while not all(os.path.exists("p%d" % n) for n in range(3)):
             time.sleep(0.01)
-    """)
+    """,
+        started=True,
+    )
     assert time.monotonic() - begun < 20
     assert eventually(lambda: not any(alive(number_in("p%d" % n)) for n in range(3)), 2)
     assert eventually(lambda: not carriers(nothing_is_left))
