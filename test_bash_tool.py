@@ -1464,7 +1464,9 @@ STEPS_OF_THE_END = {
     "placed": ("        there = os.pread", "        " + DIE + "        there = os.pread"),
     "half": (
         "        _write_all(fd, text[len(there) :] if",
-        "        os.write(fd, text[:20])\n        " + DIE + "        _write_all(fd, text[len(there) :] if",
+        "        os.write(fd, text[len(there) : len(there) + 20])\n        "
+        + DIE
+        + "        _write_all(fd, text[len(there) :] if",
     ),
     "appended": (
         "else text)\n        self.add(noted=True)\n",
@@ -4909,7 +4911,8 @@ DYING_HOST = """
     run(1, "setsid sh -c 'trap \\"\\" TERM; echo $$ > p1; while :; do sleep 0.1; done' & sleep 600")
     run(2, "(setsid sh -c 'echo $$ > p2; exec sleep 600' &); env -i sh -c 'echo $$ > p3; exec sleep 600'")
     run(3, "(env -i setsid sh -c 'echo $$ > p4; exec sleep 600' >/dev/null 2>&1 &); kill -STOP $PPID; sleep 600")
-    while not all(os.path.exists("p%d" % n) and open("p%d" % n).read().endswith("\\n") for n in range(5)):
+    run(4, "echo $$ > p5\\n" + sys.argv[2])
+    while not all(os.path.exists("p%d" % n) and open("p%d" % n).read().endswith("\\n") for n in range(6)):
         pass
     open("ready", "w").close()
     if sys.argv[1] == "exit":
@@ -4931,25 +4934,32 @@ DYING_HOST = """
     saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)", "for _ in pids:\n            return"),
 )
 @needs_proc
-@pytest.mark.parametrize("death", ["KILL", "TERM", "exit", "segfault", "forked"])
-def test_req_bash_020_1_the_commands_of_a_dead_host_end(death):
-    host = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(DYING_HOST), death],
-        stdin=subprocess.DEVNULL,
-        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        assert eventually(lambda: Path("ready").exists())
-        pids = [number_in("p%d" % n) for n in range(5)]
-        if death in ("KILL", "TERM"):
-            host.send_signal(getattr(signal, "SIG" + death))
-        host.wait(timeout=20)
-        assert eventually(lambda: not any(map(alive, pids)), 5), [pid for pid in pids if alive(pid)]
-        assert alive(number_in("daemon"))
-    finally:
-        host.kill()
-        host.wait()
+@fewest
+@given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
+def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
+    def dies(case):
+        known, death = case
+        folder = Path(tempfile.mkdtemp())
+        host = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(DYING_HOST), death, known.text],
+            stdin=subprocess.DEVNULL,
+            env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        try:
+            assert eventually(lambda: (folder / "ready").exists())
+            pids = [number_in(folder / ("p%d" % n)) for n in range(6)]
+            if death in ("KILL", "TERM"):
+                host.send_signal(getattr(signal, "SIG" + death))
+            host.wait(timeout=20)
+            assert eventually(lambda: not any(map(alive, pids)), 5), (death, [pid for pid in pids if alive(pid)])
+            assert alive(number_in(folder / "daemon"))
+        finally:
+            host.kill()
+            host.wait()
+
+    at_once(dies, list(zip(commands, deaths)))
 
 
 @clause(
@@ -5267,42 +5277,55 @@ def test_req_bash_021_5_sections(out, err, code):
 
 @clause("021.6", saboteur=("PARTIAL_LINES = (500, 100)", "PARTIAL_LINES = (100, 500)"))
 @needs_proc
-def test_req_bash_021_6_goes_to_the_background():
+@fewest
+@given(st.lists(st.tuples(sizes_about(500), sizes_about(100)), min_size=2, max_size=5))
+def test_req_bash_021_6_goes_to_the_background(outputs):
     assert JOBS.timeouts_s == {"default": 120.0}
-    with BashTool(profile=keeping()) as tool:
-        result = tool.run("echo $$ > me; seq 2100; seq 101 >&2; sleep 600")
-        pid = number_in("me")
-        pieces = result.text.split("\n")
-        assert pieces[:4] == [
-            "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
-            "",
-            "stdout (last 500 lines):",
-            "1601",
-        ]
-        assert pieces[502:506] == ["2100", "", "stderr (last 100 lines):", "2"] and pieces[604:] == [
-            "101",
-            "",
-            "Full output: " + result.output_file,
-            "Use check_pid or kill_pid to manage.]",
-        ]
-        assert (result.status, result.is_error, result.pid, result.exit_code) == (
-            "running",
-            False,
-            pid,
-            None,
-        ) and alive(pid)
-        assert re.search(r"/pipe-bash-[0-9a-f]+\.log$", result.output_file)
-    assert eventually(lambda: not alive(pid))  # it belongs to the conversation
+
+    def part(name, count, most):
+        heading = name + (" (last %d lines):" % most if count > most else ":")
+        return heading + "\n" + "\n".join("%d" % n for n in range(max(1, count - most + 1), count + 1))
+
+    def run(output):
+        folder, (out, err) = Path(tempfile.mkdtemp()), output
+        with BashTool(folder, profile=keeping()) as tool:
+            result = tool.run("echo $$ > me; seq %d; seq %d >&2; %s" % (out, err, NAP))
+            pid = number_in(folder / "me")
+            assert alive(pid)
+            assert (result.status, result.is_error, result.pid, result.exit_code) == ("running", False, pid, None)
+            assert result.text.split("\n\n") == [
+                "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
+                part("stdout", out, 500),
+                part("stderr", err, 100),
+                "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file,
+            ]
+            assert re.search(r"/pipe-bash-[0-9a-f]+\.log$", result.output_file)
+        assert eventually(lambda: not alive(pid))  # it belongs to the conversation
+
+    at_once(run, [(2100, 101), *outputs])
 
 
 @clause("021.7", saboteur=("self.shown_bytes = offset + stream.total_bytes", "self.shown_bytes = offset"))
 @needs_proc
-def test_req_bash_021_7_only_what_is_new():
+@fewest
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90])), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90])), min_size=1, max_size=12
+    ),
+)
+def test_req_bash_021_7_only_what_is_new(before, after):
+    def writes(lines, pause):
+        return ["echo '%d %s' >&%d%s" % (n, word, stream, pause) for n, (stream, word) in lines]
+
+    numbered = list(enumerate(before + after))
+    script = [*writes(numbered[: len(before)], ""), "sleep 1.2", *writes(numbered[len(before) :], "; sleep 0.03")]
     with BashTool(profile=keeping()) as tool:
-        result = tool.run(
-            "echo first; echo out; sleep 1.5; for i in 1 2 3 4 5 6; do echo line $i; echo err $i >&2; sleep 0.1; done; echo end; sleep 600"
-        )
-        seen = re.search(r"stdout:\n(.*?)\n\nstderr", result.text, re.DOTALL).group(1).split("\n")
+        result = tool.run("\n".join([*script, "echo end", NAP]))
+        parts = re.search(r"stdout:\n(.*?)\n\nstderr:\n(.*?)\n\nFull output", result.text, re.DOTALL).groups()
+        seen = [line for part in parts for line in part.split("\n") if line]
+        assert sorted(seen) == sorted("%d %s" % (n, word) for n, (_, word) in numbered[: len(before)])
+        del seen[:]
 
         def check():
             text = tool.call({"check_pid": result.pid}).text
@@ -5318,9 +5341,7 @@ def test_req_bash_021_7_only_what_is_new():
             return "end" in seen
 
         assert eventually(check)
-        assert sorted(seen) == sorted(
-            ["first", "out", "end"] + ["line %d" % n for n in range(1, 7)] + ["err %d" % n for n in range(1, 7)]
-        )
+    assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
 @clause(
@@ -5329,24 +5350,36 @@ def test_req_bash_021_7_only_what_is_new():
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
+    def ends(known):
+        with BashTool(profile=keeping(0.5)) as tool:
+            result = tool.run(known.text)
+            assert tool.job(result.pid).wait(20)
+            name = bash_tool.SIGNAL_NAMES.get(known.code - 128)
+            code = "%d (%s)" % (known.code, name) if name else str(known.code)
+            for _ in range(2):
+                last = tool.call({"check_pid": result.pid})
+                assert last.text == (
+                    "[Process %d exited with code %s.\n\nstdout%s:\n%s\n\nstderr:\n%s\n\nFull output: %s]"
+                    % (result.pid, code, known.last, known.stdout, known.stderr, result.output_file)
+                )
+                assert (last.is_error, last.status, last.pid) == (False, "exited", result.pid)
+                assert (last.exit_code, last.signal) == (known.code, known.signal)
+
+    @fewest
+    @given(st.lists(known_commands(pause_s=0.9), min_size=2, max_size=5))
+    def whatever_it_did(commands):
+        lines = "\n".join(map(str, range(1001, 3001)))
+        tail = Known("seq 3000; echo err >&2; sleep 0.9; exit 7", lines, "err", code=7, last=" (last 2000 lines)")
+        at_once(ends, [tail, *commands])
+
+    whatever_it_did()
     with BashTool(profile=keeping()) as tool:
-        result = tool.run("seq 3000; echo err >&2; sleep 2; exit 7")
-        job = tool.job(result.pid)
-        assert job.wait(10)
-        for _ in range(2):
-            last = tool.call({"check_pid": result.pid})
-            assert (
-                last.text
-                == "[Process %d exited with code 7.\n\nstdout (last 2000 lines):\n%s\n\nstderr:\nerr\n\nFull output: %s]"
-                % (result.pid, "\n".join(map(str, range(1001, 3001))), result.output_file)
-            )
-            assert (last.is_error, last.exit_code, last.status, last.pid) == (False, 7, "exited", result.pid)
         result = tool.run("trap 'echo bye; exit 0' TERM; echo $$ > me; while :; do sleep 0.05; done")
         last = tool.call({"kill_pid": result.pid})
         assert last.text.startswith(
             "[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid
         ) and not alive(result.pid)
-        result = tool.run("sleep 600")
+        result = tool.run(NAP, timeout_s=0.3)
         assert tool.call({"kill_pid": result.pid}).text.startswith(
             "[Process %d exited with code 143 (SIGTERM).\n" % result.pid
         )
@@ -6086,16 +6119,24 @@ def test_req_bash_025_6_structured_content(name):
     saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)"),
 )
 def test_req_bash_025_7_calls_run_concurrently():
-    with Client(timeouts={"default": 8}) as client:
-        calls = {
-            client.begin("echo $$ > c%d; until [ -e c49 ]; do sleep 0.1; done; echo %d" % (n, n)): n for n in range(49)
-        }
-        client.ask("ping")
-        last = client.begin("touch c49; echo last")
+    numbers = itertools.count()
+
+    @fewest
+    @given(st.integers(2, 49), st.sampled_from(["ping", "tools/list"]), known_commands(signals=[]))
+    @example(49, "ping", Known("echo last", merged="last\n"))
+    def whatever_runs(count, method, known):
+        go = "go-%d" % next(numbers)
+        calls = {client.begin("until [ -e %s ]; do sleep 0.1; done; echo %d" % (go, n)): n for n in range(count)}
+        assert "result" in client.ask(method)
+        last = client.begin("touch %s\n%s" % (go, known.text))
         answers = {
-            answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in range(50))
+            answer["id"]: answer["result"]["content"][0]["text"]
+            for answer in (client.receive() for _ in range(count + 1))
         }
-        assert answers == {**{id_: "%d\n" % n for id_, n in calls.items()}, last: "last\n"}
+        assert answers.pop(last).endswith(known.merged) and answers == {id_: "%d\n" % n for id_, n in calls.items()}
+
+    with Client(timeouts={"default": 8}) as client:
+        whatever_runs()
 
 
 @clause("025.8", saboteur=("self._calls[asked.id].cancel.cancel()", "pass"))
@@ -6437,27 +6478,34 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
 
 @clause("025.17", saboteur=("if call.id in self._calls:", "if False:"))
 def test_req_bash_025_17_an_id_in_use():
-    with Client() as client:
-        for id_ in (5, "5"):  # these are two
-            client.send(
-                request(
-                    "tools/call",
-                    id_,
-                    name="bash",
-                    arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo first"},
-                )
-            )
-        for id_ in (5, "5", 5.0):
-            client.send(request("tools/call", id_, name="bash", arguments={"command": "echo second"}))
+    numbers = itertools.count()
+    ids = st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.integers(0, 99).map(str)
+
+    @few
+    @given(st.lists(ids, min_size=1, max_size=3, unique_by=lambda id_: (type(id_), id_)))
+    @example([5, "5"])  # these are two
+    def is_refused(ids):
+        go = "go-%d" % next(numbers)
+
+        def call(id_, command):
+            client.send(request("tools/call", id_, name="bash", arguments={"command": command}))
+
+        for id_ in ids:
+            call(id_, "until [ -e %s ]; do sleep 0.05; done; echo first" % go)
+        for id_ in [*ids, *(float(id_) for id_ in ids if isinstance(id_, int))]:
+            call(id_, "echo second")
             answer = client.receive()
             assert (answer["id"], answer["error"]["code"]) == (id_, -32600)
-        Path("go").touch()
-        assert {(a["id"], a["result"]["content"][0]["text"]) for a in (client.receive(), client.receive())} == {
-            (5, "first\n"),
-            ("5", "first\n"),
+        Path(go).touch()
+        answers = [client.receive() for _ in ids]
+        assert {(type(a["id"]), a["id"], a["result"]["content"][0]["text"]) for a in answers} == {
+            (type(id_), id_, "first\n") for id_ in ids
         }
-        client.send(request("tools/call", 5, name="bash", arguments={"command": "echo again"}))
+        call(ids[0], "echo again")
         assert client.receive()["result"]["content"][0]["text"] == "again\n"
+
+    with Client() as client:
+        is_refused()
 
 
 @clause("025.18", saboteur=("if len(self._calls) >= MAX_CALLS:", "if len(self._calls) > MAX_CALLS:"))
@@ -7419,6 +7467,31 @@ def test_req_bash_027_4_waiting_for_jobs():
         assert tool.wait([]) == [] and tool.wait([], any=True) == []
         assert len(told_in(tool.run("true").text)) == 3  # to wait is not to be told
 
+    @fewest
+    @given(
+        st.lists(known_commands(pause_s=0.5), min_size=1, max_size=4), st.lists(endless(), max_size=2), st.booleans()
+    )
+    def whatever_they_do(commands, others, elsewhere):
+        folder = tempfile.mkdtemp()
+        with BashTool(state_dir=folder) as tool:
+            jobs = at_once(lambda known: background(tool, known.text), [*commands, *others])
+            ending, going = jobs[: len(commands)], jobs[len(commands) :]
+            waiting = BashTool(state_dir=folder) if elsewhere else tool
+            same = {job.pid: waiting.job(job.pid) for job in jobs}
+            first = waiting.wait([same[job.pid] for job in jobs], any=True, timeout_s=20)
+            assert first and {job.pid for job in first} <= {job.pid for job in ending}
+            assert all(job.status == "exited" for job in first)
+            ended = waiting.wait([same[job.pid] for job in ending], timeout_s=20)
+            assert [(job.pid, job.exit_code) for job in ended] == [
+                (job.pid, known.code) for job, known in zip(ending, commands)
+            ]
+            ended = waiting.wait([same[job.pid] for job in jobs], timeout_s=0 if going else 20)
+            assert [job.pid for job in ended] == [job.pid for job in ending] and all(alive(job.pid) for job in going)
+            for job in going:
+                os.killpg(job.pid, signal.SIGKILL)
+
+    whatever_they_do()
+
 
 @clause("027.5", saboteur=("complete = len(part) if ended and not data else", "complete = len(part) if not data else"))
 @needs_proc
@@ -7438,9 +7511,26 @@ def test_req_bash_027_5_waiting_for_a_line():
                 job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"
             )  # the note is no output
             assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
-        running = background(tool, "seq 30000; echo x; sleep 600")
+        running = background(tool, "seq 30000; echo x; " + NAP)
         assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
         assert running.kill() and running.wait(20, until="x") == "x"
+
+    @fewest
+    @given(
+        known_commands(pause_s=0.5, most=8), st.lists(st.text("abcXYZ089 .,:;é€", min_size=1, max_size=3), min_size=1)
+    )
+    def whatever_is_written(known, sought):
+        lines = known.merged.split("\n")
+        wanted = [next((line for line in lines if text in line), None) for text in sought]
+        with BashTool() as tool:
+            job = background(tool, known.text)
+            found = at_once(
+                lambda n: job.wait(20, until=re.compile(re.escape(sought[n])) if n % 2 else sought[n]),
+                range(len(sought)),
+            )
+            assert found == wanted == [job.wait(0, until=text) for text in sought]
+
+    whatever_is_written()
 
 
 @clause(
