@@ -81,6 +81,7 @@ from types import MappingProxyType
 from typing import (
     Any,
     Callable,
+    Container,
     Iterable,
     Iterator,
     Mapping,
@@ -2022,6 +2023,8 @@ HAS_MEMFD = hasattr(os, "memfd_create")
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
 
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # these may pass
+
 
 def _reason(problem: BaseException) -> str:
     if isinstance(problem, OSError):
@@ -2122,7 +2125,7 @@ def _lock(fd: int) -> bool:
 def data_file(data: str | bytes) -> int:
     """A descriptor of a file without a name that holds the data: in memory, else in a folder for
     temporary files. Raises OSError."""
-    problem = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    problem = OSError()  # of the last folder
     for folder in ("", *_temporary_folders()):
         fd = None
         try:
@@ -2155,44 +2158,41 @@ class StateDir(NamedTuple):
 
     folders: Sequence[bytes]  # tried in this order; as bytes, see Plan
     prefix: str  # of the names of output files
-    given: bool  # by the program; it may be a link, and below missing folders
+    own: bool  # made for one tool; one that a program gives may be a link, below missing folders
     shared: bool  # a folder for temporary files itself, so that it is never made
 
     @classmethod
     def choose(cls, given: str | None, prefix: str, shared: bool) -> "StateDir":
         """The folder that a program has given, else one in a folder for temporary files, or, where
         it is to be `shared`, that folder itself."""
-        folders = _temporary_folders()
-        if given is not None:
-            folders = [given]
-        elif not shared:
+        folders = _temporary_folders() if given is None else [given]
+        own = given is None and not shared
+        if own:
             name = "bash-tool-" + os.urandom(6).hex()
             folders = [os.path.join(folder, name) for folder in folders]
-        encoded = tuple(map(os.fsencode, folders))
-        return cls(encoded, prefix, given is not None, shared and given is None)
+        return cls(tuple(map(os.fsencode, folders)), prefix, own, shared and given is None)
 
     def open(self) -> tuple[int, str]:
         """A descriptor of the folder, made if need be, and its path. Raises OSError."""
-        problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        problem = OSError()  # of the last folder
         for path in map(os.fsdecode, self.folders):
             try:
-                if self.given:
-                    os.makedirs(path, 0o700, exist_ok=True)
-                elif not self.shared:
+                if self.own:
                     with suppress(FileExistsError):  # of an earlier command
                         _make_private(path)
+                elif not self.shared:
+                    os.makedirs(path, 0o700, exist_ok=True)
                 return self._open_checked(path), path
             except OSError as failed:
                 problem = failed
         raise problem
 
     def _open_checked(self, path: str) -> int:
-        own = not self.given and not self.shared
-        follow = os.O_NOFOLLOW if own else 0
+        follow = os.O_NOFOLLOW if self.own else 0
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
         info = os.fstat(fd)
         is_private = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
-        is_sticky = not own and info.st_mode & stat.S_ISVTX  # as /tmp
+        is_sticky = not self.own and info.st_mode & stat.S_ISVTX  # as /tmp
         is_usable = not self.shared or os.access(path, os.W_OK)
         if (is_private or is_sticky) and is_usable:
             return fd
@@ -2225,10 +2225,9 @@ class StateDir(NamedTuple):
 
     def remove_if_empty(self) -> None:
         """Removes the folder if it was made for one tool and holds nothing."""
-        for path in self.folders:
-            if not self.given and not self.shared:
-                with suppress(OSError):
-                    os.rmdir(path)
+        for path in self.folders if self.own else ():
+            with suppress(OSError):
+                os.rmdir(path)
 
     def scratch(self) -> str:
         """A new empty folder for a command that cannot enter its own directory. Raises OSError."""
@@ -2260,13 +2259,11 @@ def _make_room(folder: int, pattern: str) -> None:
                     age, size = files.get(stem, (0.0, 0))
                     files[stem] = (max(age, info.st_mtime), size + info.st_size)
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
-    count = len(files)
-    for stem in sorted(files, key=lambda stem: files[stem]):
-        if used <= FOLDER_CAP_BYTES and count < FOLDER_CAP_FILES:
+    for stem in sorted(files, key=files.__getitem__):
+        if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
             break
         if _remove_finished(folder, stem):
-            used -= files[stem][1]
-            count -= 1
+            used -= files.pop(stem)[1]
 
 
 def _remove_finished(folder: int, stem: str) -> bool:
@@ -2461,7 +2458,7 @@ class Record:
         try:
             fd = _open_own(self.output, os.O_RDWR | os.O_APPEND)
         except OSError as problem:
-            if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            if problem.errno in _SHORTAGES:
                 raise
             self.add(noted=True)  # deleted: the record is all that is left
             return
@@ -2479,19 +2476,13 @@ class Record:
         _write_all(fd, text[len(there) :] if text.startswith(there) else text)
         self.add(noted=True)
 
-    def lock(self) -> bool:
-        """True if no supervisor holds the lock: then this process does, until `close`."""
-        return _lock(self.fd)
-
     def close(self) -> None:
-        """Gives back the descriptor, and the lock with it. Closing it again does nothing."""
+        """Gives back the descriptor, and the lock with it."""
         if self.stop_pipe >= 0:
             os.close(self.stop_pipe)
-            self.stop_pipe = -1
             with suppress(OSError):
                 os.unlink(_beside(self.output, ".stop"))
-        _close(self.fd)
-        self.fd = -1
+        os.close(self.fd)
 
 
 # -- Processes
@@ -2585,18 +2576,17 @@ def _lister() -> Callable[[int], list[int]]:
     return lambda pid: table.get(pid, [])
 
 
-def descendants(root: int, spared: Iterable[int] = ()) -> list[Member]:
+def descendants(root: int, spared: Container[int] = ()) -> list[Member]:
     """The processes below `root`, the dead included, parents first. `spared`: children of `root`
     that are left out, with all that is below them."""
     children = _lister()
-    waiting = deque(pid for pid in children(root) if pid not in set(spared))
+    waiting = [pid for pid in children(root) if pid not in spared]
     found: dict[int, Member] = {}
-    while waiting:
-        pid = waiting.popleft()
+    for pid in waiting:  # the list grows meanwhile
         member = (_member(pid) or _hidden(pid)) if pid not in found else None
         if member is not None:
             found[pid] = member
-            waiting.extend(children(pid))
+            waiting += children(pid)
     return list(found.values())
 
 
@@ -2605,19 +2595,18 @@ def _signal(pid: int, signum: int) -> None:
         os.kill(pid, signum)
 
 
-def _kill_below(spared: Iterable[int] = ()) -> None:
+def _kill_below(spared: Container[int] = ()) -> None:
     """One pass of KILL over the processes below this process. A process that forks and exits all
     the time is this process's child for a moment after each fork, so the children are killed first,
     many times. STOP before KILL was measured to take 10 to 500 times as long: each pass lists the
     stopped processes again."""
-    left_out = set(spared)
     for _ in range(KILLS_OF_CHILDREN):
-        pids = [pid for pid in _lister()(os.getpid()) if pid not in left_out]
+        pids = [pid for pid in _lister()(os.getpid()) if pid not in spared]
         if not pids:
             break
         for pid in pids:
             _signal(pid, signal.SIGKILL)
-    for member in descendants(os.getpid(), left_out):
+    for member in descendants(os.getpid(), spared):
         _signal(member.pid, signal.SIGKILL)
 
 
@@ -3937,9 +3926,6 @@ def _pythons() -> list[str]:
     ]
 
 
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-
-
 class LineLost(Exception):
     """The supervisor's end of a line is closed, or the line is not ours any more."""
 
@@ -4797,7 +4783,7 @@ class Job:
     def _settled(self, record: Record) -> JobRecord | None:
         known = record.read()
         until = time.monotonic() + LOOK_AROUND_S
-        while not record.lock():  # a supervisor holds it, or for a moment another reader
+        while not _lock(record.fd):  # a supervisor holds it, or for a moment another reader
             if _may_be_supervised(known) or time.monotonic() > until:
                 return known
             time.sleep(0.002)
@@ -4957,7 +4943,7 @@ class Job:
         """True while a supervisor holds the record's lock, so while something of the job lives."""
         try:
             with closing(Record.open(self.output_file)) as record:
-                return not record.lock()
+                return not _lock(record.fd)
         except OSError:
             return False
 

@@ -2079,7 +2079,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("_close(self.fd)\n        self.fd = -1", "self.fd = -1"))
+@fault("t24", saboteur=('".stop"))\n        os.close(self.fd)', '".stop"))'))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
