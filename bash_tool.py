@@ -145,7 +145,7 @@ IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4
                             # 470 commands a second, with 16 they have 760
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 STRAYS_EVERY_S = 0.005      # between two looks of a fork server that has something to end
-CONTROL_BYTES = 5           # of a message to a fork server: a letter, and the number of a process
+CONTROL_BYTES = 4           # of a message to a fork server: the number of a process to end
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
 MAX_OUTPUT_BYTES = 128 * KIB
@@ -2708,13 +2708,12 @@ class HostLine:
     def flush(self) -> None:
         """Sends what goes without waiting."""
         try:
-            while self.unsent and not self.closed:
+            while self.unsent:
                 del self.unsent[: self.socket.send(self.unsent)]
         except BlockingIOError:
             pass
-        except OSError:
+        except OSError:  # so also after the end of the line
             self.closed = True
-        if self.closed:
             self.unsent.clear()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -2957,19 +2956,21 @@ class Shell:
         """Starts it. `source`: the command's own input. Raises SpawnError."""
         plan = self._plan
         name = shown(os.fsdecode(plan.shell[0]))
-        program = _program(plan.shell[0], plan.cwd)
-        if program is None:
-            raise SpawnError("shell_not_found", "the shell %s was not found" % name)
         # The slash and the newline: `read` would take a NUL for the second half of a character.
         text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\n\0"
         writers: list[int] = []
         try:
+            if plan.env is not None:  # to encode it anew for each spawn takes a tenth longer
+                os.environb.clear()
+                os.environb.update(plan.env)
+            program = _program(plan.shell[0], plan.cwd)
+            if program is None:
+                raise SpawnError("shell_not_found", "the shell %s was not found" % name)
             line, passed = self.input.open(text, source, len(plan.shell) > 1)
             for stream in range(plan.streams):
                 writers.append(output.open_pipe(stream))
             # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
-            # process's own, see Supervisor. `--norc`: below sshd even `bash -c` would read
-            # ~/.bashrc.
+            # process's own. `--norc`: below sshd even `bash -c` would read ~/.bashrc.
             popen = subprocess.Popen(
                 [*plan.shell, b"--norc", b"-c", line.encode()],
                 executable=program,
@@ -3060,7 +3061,8 @@ class Command(RunState):
         self.stopped = ""  # the status of a command that is ended before its time
         self.cancels = 0  # that the host has told
         self.notes: list[str] = []
-        self.scratch: str | None = None
+        self.cwd = plan.cwd
+        self.scratch: str | None = None  # in the place of the plan's directory
         self.remaining: list[Member] = []  # what goes on after the last event
 
     def begin_job(self, **process: object) -> None:
@@ -3097,9 +3099,7 @@ class Command(RunState):
     def keep_leftovers(self) -> None:
         """Makes a job of what the command left behind, and names it."""
         saved = self.spool.spill()
-        path = NOWHERE.format(reason=saved.reason)
-        if saved.path is not None and not saved.reason:
-            path = printable(saved.path)
+        path = NOWHERE.format(reason=saved.reason) if saved.reason else printable(saved.path)
         if not self.remaining:
             self.notes.append(NOTE_HELD.format(path=path))
             return
@@ -3119,6 +3119,8 @@ class Command(RunState):
         """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
         if self.plan.saves_what_is_cut and self.output.is_long():
             self.spool.spill()
+        # A background command that is ended within its first look was never told as a job.
+        is_told_as_job = self.is_job and (self.answered or not self.stopped)
         outcome = Outcome(
             "exited",
             error="cwd_missing" if self.scratch else None,
@@ -3126,12 +3128,10 @@ class Command(RunState):
             total_bytes=sum(buffer.total_bytes for buffer in self.output.buffers),
             notes=tuple(self.notes),
             duration_s=time.monotonic() - self.started_s,
-            pid=self.shell.pid if self.is_job else None,
+            pid=self.shell.pid if is_told_as_job else None,
         )
         if self.stopped:
-            # A background command that is ended within its first look was never told as a job.
-            pid = outcome.pid if self.answered else None
-            return outcome._replace(status=self.stopped, limit_s=self.limits.limit_s, pid=pid)
+            return outcome._replace(status=self.stopped, limit_s=self.limits.limit_s)
         if self.shell.returncode is None:
             return outcome
         code, name = status_of(self.shell.returncode)
@@ -3170,17 +3170,16 @@ class Command(RunState):
 
     def send(self, event: str, outcome: Outcome) -> None:
         """Sends an event: the outcome with the raw bytes of its streams."""
-        saved = None
-        if outcome.saved is not None:
-            path, reason, capped = outcome.saved
-            saved = (None if path is None else os.fsencode(path), reason, capped)
+        saved = outcome.saved
         record = self.record.read() if self.record is not None else None
         self.supervisor.line.send(
             {
                 "event": event,
                 "outcome": tuple(outcome._replace(saved=None)),
                 "streams": [tuple(buffer.captured()) for buffer in self.output.buffers],
-                "saved": saved,
+                "saved": None
+                if saved is None
+                else (os.fsencode(saved.path or ""), saved.reason, saved.capped),
                 "record": None if record is None else tuple(record),
                 # for the next command
                 "reusable": (self.alone and self.at_eof) or self.shell.pid == 0,
@@ -3218,25 +3217,16 @@ class Run(Command):
     *detached* one (background, leftovers) goes on. `next_action` decides; of the parts `Output`
     reads, `Shell` signals, and `Record` is what a job leaves."""
 
-    def __init__(
-        self,
-        supervisor: "Supervisor",
-        run_id: int,
-        plan: Plan,
-        source: int | None,
-        needs_scratch: bool,
-    ) -> None:
-        """`source`: a descriptor of the command's own input. `needs_scratch`: the directory of the
-        command cannot be entered."""
-        super().__init__(supervisor, run_id, plan)
-        self._source, self._needs_scratch = source, needs_scratch
-        self._seen_at_exit: set[int] | None = None  # what lived when the shell had ended
+    _seen_at_exit: set[int] | None = None  # what lived when the shell had ended
 
-    def run(self) -> None:
-        """Returns when nothing of the command is left, or what is left cannot be ended. Raises
-        CannotEnter."""
+    def run(self, source: int | None, needs_scratch: bool) -> None:
+        """Returns when nothing of the command is left, or what is left cannot be ended. `source`: a
+        descriptor of the command's own input. `needs_scratch`: the directory of the command cannot
+        be entered. Raises CannotEnter."""
         try:
-            self._begin()
+            if needs_scratch:
+                self._make_scratch()
+            self._begin(source)
             while self._step():
                 pass
         except SpawnError as problem:
@@ -3256,13 +3246,13 @@ class Run(Command):
         finally:
             self.release()
 
-    def _begin(self) -> None:
-        if self._needs_scratch:
-            self._make_scratch()
+    def _begin(self, source: int | None) -> None:
         try:
             if self.plan.background:
                 self.begin_job()
-            self._spawn()
+            if self.plan.has_input and source is None:
+                raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+            self.shell.spawn(self.cwd, source, self.output)
             if self.record is not None:
                 pid, start = _identity(self.shell.pid)
                 self.record.add(pid=pid, start=start)
@@ -3270,15 +3260,6 @@ class Run(Command):
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason) from None
-
-    def _spawn(self) -> None:
-        if self.supervisor.environment_problem is not None:
-            name = shown(os.fsdecode(self.plan.shell[0]))
-            raise _spawn_error(self.supervisor.environment_problem, name)
-        if self.plan.has_input and self._source is None:
-            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
-        cwd = self.plan.cwd if self.scratch is None else os.fsencode(self.scratch)
-        self.shell.spawn(cwd, self._source, self.output)
 
     def _make_scratch(self) -> None:
         """Makes an empty folder for the command: to refuse would end the conversation, any other
@@ -3290,6 +3271,7 @@ class Run(Command):
             raise SpawnError(
                 "cwd_missing", NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(problem))
             ) from None
+        self.cwd = os.fsencode(self.scratch)
         self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
 
     def _step(self) -> bool:
@@ -3326,11 +3308,10 @@ class Run(Command):
         self.supervisor.turn(wait_s)
         for message in self.supervisor.take_messages():
             # Once the host was told how the shell ended, what is left is not the call's any more.
-            is_for_this = message.get("cancel") == self.run_id and not self.reported
-            wanted = message["count"] if is_for_this else 0
-            while self.cancels < wanted:
-                self.cancels += 1
-                self._stop("cancelled")
+            if message.get("cancel") == self.run_id and not self.reported:
+                while self.cancels < message["count"]:
+                    self.cancels += 1
+                    self._stop("cancelled")
         if self.supervisor.host_left() and self.is_attached:
             self.is_attached = False
             self._hurry()
@@ -3372,11 +3353,8 @@ class Run(Command):
         elif is_unread and returncode == CWD_EXIT_CODE:
             if not self.plan.cwd_required and self.scratch is None:
                 raise CannotEnter
-            cwd = self.plan.cwd if self.scratch is None else os.fsencode(self.scratch)
-            raise SpawnError(
-                "cwd_missing",
-                NO_CWD.format(cwd=printable(os.fsdecode(cwd)), reason=_cannot_enter(cwd)),
-            )
+            cwd, reason = printable(os.fsdecode(self.cwd)), _cannot_enter(self.cwd)
+            raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason))
 
     def _go_on_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
@@ -3394,9 +3372,8 @@ class Run(Command):
                 self._stop("timed_out")
                 return
         self.answered = self.is_job = True
-        outcome = self.outcome()._replace(status="running", exit_code=None, pid=pid)
-        if not self.plan.background:
-            outcome = outcome._replace(kept=True, limit_s=waited_s)
+        is_kept = not self.plan.background
+        outcome = self.outcome()._replace(status="running", kept=is_kept, limit_s=waited_s)
         self.send("running", outcome)
 
     def _report(self) -> None:
@@ -3404,19 +3381,16 @@ class Run(Command):
         Upholds REQ-BASH-011.2 and REQ-BASH-003.15."""
         self.reported = True
         if not (self.alone and self.at_eof):
-            self._let_the_rest_go_on()
+            self.remaining = self._leftovers()
+            self.detach()
+            if not self.plan.background:
+                # Where no process of the command is left, a process of another program holds the
+                # pipe: after a day the supervisor reads no more.
+                limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
+                self.limits = self.limits._replace(limit_s=limit_s)
+            if self.record is None and (self.remaining or self.output.pipes):
+                self.keep_leftovers()
         self.tell_end()
-
-    def _let_the_rest_go_on(self) -> None:
-        self.remaining = self._leftovers()
-        self.detach()
-        if not self.plan.background:
-            # Where no process of the command is left, a process of another program holds the pipe:
-            # after a day the supervisor reads no more.
-            limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
-            self.limits = self.limits._replace(limit_s=limit_s)
-        if self.record is None and (self.remaining or self.output.pipes):
-            self.keep_leftovers()
 
     def _leftovers(self) -> list[Member]:
         """The processes that lived when the shell ended and still live, so not the short commands
@@ -3449,8 +3423,7 @@ class Run(Command):
 # Both are single-threaded loops over `poll`, and handle signals as one more descriptor. The fork
 # server is executed once (`serve_forks`, the last lines of this section) and forks supervisors.
 
-IDLE, ATTACHED, DETACHED = b"i", b"a", b"d"  # what the shared page says of a supervisor
-
+ATTACHED, DETACHED = 0, 1  # what the shared page says of a supervisor; an idle one is attached
 
 _RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 
@@ -3562,7 +3535,6 @@ class Supervisor(EventLoop):
         self.identity = _identity(os.getpid())
         self._server = _identity(os.getppid())
         self._messages: list[Any] = []
-        self.environment_problem: Exception | None = None  # of the last that was sent
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3572,35 +3544,22 @@ class Supervisor(EventLoop):
             if request is None:
                 return
             run_id, plan = request
-            self.tell(ATTACHED)
             self.line.send({"event": "accepted", "supervisor": os.getpid(), "server": self._server})
             if self.line.closed:
                 return  # the host has given this supervisor up, and asks another one
-            self._take_environment(plan.env)
             source = self.line.fds.pop(0) if self.line.fds else None
             try:
-                Run(self, run_id, plan, source, False).run()
+                Run(self, run_id, plan).run(source, needs_scratch=False)
             except CannotEnter:
-                Run(self, run_id, plan, source, True).run()
+                Run(self, run_id, plan).run(source, needs_scratch=True)
             _close(source)
             if self._reap_survivors() or _own_limits() != self._limits:
                 return  # the host takes another supervisor
-            self.tell(IDLE)
+            self.tell(ATTACHED)
 
-    def tell(self, lifetime: bytes) -> None:
+    def tell(self, lifetime: int) -> None:
         """Tells the fork server what this supervisor runs."""
-        self._page[0:1] = lifetime
-
-    def _take_environment(self, env: Mapping[bytes, bytes] | None) -> None:
-        """Takes the environment of commands, which the host sends once: a spawn that encodes it
-        anew takes a tenth longer."""
-        if env is not None:
-            self.environment_problem = None
-            try:
-                os.environb.clear()
-                os.environb.update(env)
-            except (OSError, ValueError) as problem:  # a NUL, or a name without letters
-                self.environment_problem = problem
+        self._page[0] = lifetime
 
     def _reap_survivors(self) -> bool:
         """Stays for what could not be ended, only to reap it; True if there was something."""
@@ -3630,8 +3589,7 @@ class Supervisor(EventLoop):
         events = selectors.EVENT_READ
         if self.line.unsent:
             events |= selectors.EVENT_WRITE
-        registered = self.selector.get_map().get(self.line.socket)
-        if registered is not None and registered.events != events:
+        if not self.line.closed:
             self.selector.modify(self.line.socket, events, self._hear)
         super().turn(min(wait_s, live_s))
 
@@ -3689,7 +3647,7 @@ class ForkServer(EventLoop):
         return STRAYS_EVERY_S if self._strays_s is not None or self.host_ended else math.inf
 
     def _attached(self) -> list[int]:
-        return [pid for pid, page in self._pages.items() if page[0:1] != DETACHED]
+        return [pid for pid, page in self._pages.items() if page[0] == ATTACHED]
 
     def _hear(self) -> None:
         """A request from the host: a socket for a new supervisor, or a number to end."""
@@ -3702,14 +3660,13 @@ class ForkServer(EventLoop):
         elif not data:
             self._let_go()  # each supervisor watches its own socket
         else:
-            pid = int.from_bytes(data[1:], sys.byteorder)
+            pid = int.from_bytes(data, sys.byteorder)
             if pid in self._pages:
                 _signal(pid, signal.SIGKILL)
 
     def _fork(self, line: socket.socket) -> None:
         try:
-            page = mmap.mmap(-1, len(IDLE))
-            page[0:1] = IDLE
+            page = mmap.mmap(-1, 1)  # of zeros, so ATTACHED
             pid = os.fork()
         except OSError as problem:
             HostLine(line).send({"event": "refused", "reason": _reason(problem)})
@@ -4122,7 +4079,7 @@ class ForkServerHandle:
         if pid:
             _signal(pid, signal.SIGCONT)
         with suppress(LineLost):
-            self._control.send(b"K" + pid.to_bytes(CONTROL_BYTES - 1, sys.byteorder))
+            self._control.send(pid.to_bytes(CONTROL_BYTES, sys.byteorder))
 
     def wake(self) -> None:
         """A fork server that a command has stopped would neither answer nor end, nor wake a
@@ -4384,8 +4341,7 @@ def _answer(event: Mapping[str, Any]) -> Answer:
     outcome = Outcome._make(event["outcome"])
     if event["saved"] is not None:
         path, reason, capped = event["saved"]
-        saved = Saved(None if path is None else os.fsdecode(path), reason, capped)
-        outcome = outcome._replace(saved=saved)
+        outcome = outcome._replace(saved=Saved(os.fsdecode(path) or None, reason, capped))
     streams = list(map(Captured._make, event["streams"]))
     record = None if event["record"] is None else JobRecord._make(event["record"])
     return Answer(outcome, streams, event["event"] == "running", record)
@@ -4574,6 +4530,8 @@ class Exchange:
             self._waiter = None
         elif event["reusable"] and self._line is not None:
             line, self._line = self._line, None
+            if answer.outcome.status == "failed":  # perhaps before the environment was taken
+                line.sent_env = None
             self.over.set()
             _own_engine().give_back(line)
         else:

@@ -2269,7 +2269,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
     """Before its command began: a supervisor that was stopped is woken; of one that is cancelled or killed nothing is
     left."""
     act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": DIE.strip()}[how]
-    place = "            self._spawn()\n"
+    place = "            self.shell.spawn(self.cwd, source, self.output)\n"
     module = variant((place, "            %s\n%s" % (act, place)))
     printed = in_host(
         lasting("""
@@ -2759,8 +2759,8 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 @clause(
     "004.7",
     saboteur=(
-        "self.remaining = self._leftovers()\n        self.detach()",
-        "self.remaining = self._leftovers()\n        _kill_below()\n        self.detach()",
+        "self.remaining = self._leftovers()\n            self.detach()",
+        "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()",
     ),
 )
 @fewest
@@ -4076,7 +4076,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("else os.fsencode(self.scratch)\n        self.shell", "else b\"/\"\n        self.shell"))
+@clause("013.1", saboteur=("self.cwd = os.fsencode(self.scratch)", "self.cwd = b\"/\""))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -4463,8 +4463,8 @@ def all_cancelled(commands, profile):
 @clause(
     "015.1",
     saboteur=(
-        "                self.cancels += 1\n                self._stop(\"cancelled\")",
-        "                self.cancels += 1\n                self._stop(\"timed_out\")",
+        "                    self.cancels += 1\n                    self._stop(\"cancelled\")",
+        "                    self.cancels += 1\n                    self._stop(\"timed_out\")",
     ),
 )
 @given(st.booleans())
@@ -6972,9 +6972,9 @@ def test_the_clock_of_a_run_starts_with_its_shell():
 @pytest.mark.parametrize(
     "place",
     [
-        "            self._spawn()\n",
+        "            self.shell.spawn(self.cwd, source, self.output)\n",
         "        action, until = next_action(",
-        "                Run(self, run_id, plan, source, False).run()\n",
+        "                Run(self, run_id, plan).run(source, needs_scratch=False)\n",
     ],
     ids=["before the spawn", "in the loop", "before the run"],
 )
