@@ -3486,9 +3486,9 @@ class Host(NamedTuple):
     it has ended: a child that the host forked holds copies. A pidfd is readable when its process
     has ended (pidfd_open(2))."""
 
+    fd: int  # a pidfd; -1: none to be had
     pid: int
     start: int
-    fd: int | None
 
 
 class EventLoop:
@@ -3499,23 +3499,23 @@ class EventLoop:
         self.selector = selectors.PollSelector()  # needs no descriptor of its own
         self._wake = _listen_for_signals()
         self.selector.register(self._wake, selectors.EVENT_READ, self._drain_wake)
-        if host.fd is not None:
+        if host.fd >= 0:
             self.selector.register(host.fd, selectors.EVENT_READ, self.note_host_ended)
 
     def turn(self, wait_s: float) -> None:
         """Waits until something happens, at most `wait_s` seconds, and calls what was registered
         for it."""
-        most_s = HOST_LOOK_S if self.host.fd is None else 3600.0
+        most_s = HOST_LOOK_S if self.host.fd < 0 else 3600.0
         for key, _ in self.selector.select(max(0.0, min(wait_s, most_s))):
             key.data()
-        if self.host.fd is None and not self.host_ended:
+        if self.host.fd < 0 and not self.host_ended:
             if not _lives(self.host.pid, self.host.start):
                 self.note_host_ended()
 
     def note_host_ended(self) -> None:
         """Takes notice of the end of the host, once."""
         self.host_ended = True
-        if self.host.fd is not None:
+        if self.host.fd >= 0:
             self.selector.unregister(self.host.fd)
 
     def _drain_wake(self) -> None:
@@ -3725,8 +3725,7 @@ class Inherited(NamedTuple):
     """What a command inherits from its host, when the tool was made, and not from its supervisor's
     own life. A host that has changed its user or groups gets another fork server."""
 
-    users: tuple[int, ...]
-    groups: tuple[int, ...]
+    ids: tuple[int, ...]  # of the user and of groups
     umask: int | None  # None: not known here, so the fork server keeps the host's
     limits: tuple[tuple[int, int, int], ...]
 
@@ -3734,7 +3733,7 @@ class Inherited(NamedTuple):
     def of_host(cls) -> "Inherited":
         """Of this process, now."""
         limits = tuple((number, *resource.getrlimit(number)) for number in _RLIMITS)
-        return cls(*_own_users(), _own_umask(), limits)
+        return cls(_own_ids(), _own_umask(), limits)
 
     def apply(self) -> None:
         """Makes it so in a fork server."""
@@ -3745,9 +3744,8 @@ class Inherited(NamedTuple):
                 resource.setrlimit(number, (soft, hard))
 
 
-def _own_users() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    users = (os.getuid(), os.geteuid())
-    return users, (os.getgid(), os.getegid(), *os.getgroups())
+def _own_ids() -> tuple[int, ...]:
+    return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
 
 
 def _own_umask() -> int | None:
@@ -3772,11 +3770,10 @@ def _change_own(field: int, change: Callable[[bytes], bytes]) -> None:
             memory.write(change(data))
 
 
-def _close_all_but(*kept: int | None) -> None:
+def _close_all_but(*kept: int) -> None:
     """Closes every other descriptor above 2."""
-    kept_fds = sorted(fd for fd in kept if fd is not None)
     low = 3
-    for fd in (*kept_fds, 1 << 20):
+    for fd in (*sorted(fd for fd in kept if fd >= 0), 1 << 20):
         os.closerange(low, fd)
         low = fd + 1
 
@@ -3785,18 +3782,17 @@ def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
     """What a fork server does, from the moment at which this code runs in its process. `numbers`:
     the descriptors of its socket and of the host (-1: none), the host's number and start time.
     `inherited`: the fields of an Inherited."""
-    control, fd, host_pid, host_start = numbers
+    control, *of_host = numbers
     try:
-        host_fd = fd if fd >= 0 else None
-        _close_all_but(control, host_fd)
+        host = Host._make(of_host)
+        _close_all_but(control, host.fd)
         os.chdir("/")
         _set_subreaper()
         _prctl(_PR_SET_NAME, OWN_NAME)
         os.environ.clear()
         _change_own(50, lambda data: bytes(len(data)))  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
-        line = socket.socket(fileno=control)
-        server = ForkServer(line, Host(host_pid, host_start, host_fd))
+        server = ForkServer(socket.socket(fileno=control), host)
         Inherited._make(inherited).apply()
         gc.freeze()  # pages of what is there now stay shared with supervisors
         server.serve()
@@ -4007,13 +4003,13 @@ class Line(OwnedSocket):
         return any(event["event"] == "accepted" for event in self._events)
 
 
-def _open_pidfd(pid: int) -> int | None:
-    """A descriptor of the process; None with an old kernel, under a seccomp filter, or with no
+def _open_pidfd(pid: int) -> int:
+    """A descriptor of the process; -1 with an old kernel, under a seccomp filter, or with no
     descriptor left."""
     try:
-        return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None
+        return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else -1
     except OSError:
-        return None
+        return -1
 
 
 def _signal_checked(pid: int, start: int, number: int) -> None:
@@ -4022,7 +4018,7 @@ def _signal_checked(pid: int, start: int, number: int) -> None:
     fd = _open_pidfd(pid)
     now = _member(pid)
     if now is not None and now.start == start:
-        if fd is None:
+        if fd < 0:
             _signal(pid, number)
         else:
             with suppress(OSError):
@@ -4036,13 +4032,13 @@ class ForkServerHandle:
     def __init__(self, inherited: Inherited, python: str | None) -> None:
         """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
         self.inherited, self.python = inherited, python
-        self.has_answered = False  # a supervisor of it has answered
-        self.identity: tuple[int, int] | None = None  # number and start time of the process
+        # Number and start time of the process, once a supervisor of it has answered.
+        self.identity: tuple[int, int] | None = None
         self._popen: subprocess.Popen[bytes] | None = None
         ours, theirs = _socketpair()
         self._control = OwnedSocket(ours)
         host_fd = _open_pidfd(os.getpid())
-        numbers = (theirs.fileno(), -1 if host_fd is None else host_fd, *_identity(os.getpid()))
+        numbers = (theirs.fileno(), host_fd, *_identity(os.getpid()))
         try:
             if python is None:
                 _fork_directly(numbers, inherited)
@@ -4090,20 +4086,17 @@ class ForkServerHandle:
 
     def note_answer(self, identity: tuple[int, int]) -> None:
         """A supervisor has answered; the first process of the start has ended by then."""
-        self.has_answered = True
         self.identity = identity
-        popen, self._popen = self._popen, None
-        if popen is not None:
-            popen.wait()
+        if self._popen is not None:
+            self._popen.wait()
 
     def close(self) -> None:
         """Lets it go: it ends with its last command."""
         self._control.close()
         self.wake()
-        popen, self._popen = self._popen, None
-        if popen is not None:
-            popen.kill()
-            popen.wait()
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
 
     def forget(self) -> None:
         """In a forked child: gives back this process's copy."""
@@ -4162,12 +4155,11 @@ class Engine:
         """A line to an idle supervisor, or to a new one. Raises LineLost, OSError."""
         with self._lock:
             self._reap_orphans()
-            fitting = [line for line in self._idle if line.server.inherited == inherited]
-            while fitting:
-                line = fitting.pop()
-                self._idle.remove(line)
-                if not line.has_ended():
-                    return line
+            for line in reversed(list(self._idle)):  # the latest first, so that the others end
+                if line.server.inherited == inherited:
+                    self._idle.remove(line)
+                    if not line.has_ended():
+                        return line
             server = self._server(inherited)
             try:
                 line = server.line()
@@ -4185,12 +4177,8 @@ class Engine:
             self.replace(server)
         # Looked at now: after a setuid(2) of the host an interpreter may be out of reach.
         now = time.monotonic()
-        usable = [
-            path
-            for path, from_s in self._pythons.items()
-            if now >= from_s and os.access(path, os.X_OK)
-        ]
-        python = usable[0] if usable else None
+        tried = (path for path, from_s in self._pythons.items() if now >= from_s)
+        python = next((path for path in tried if os.access(path, os.X_OK)), None)
         try:
             server = self._servers[inherited] = ForkServerHandle(inherited, python)
             return server
@@ -4213,7 +4201,7 @@ class Engine:
         with self._lock:
             if self._servers.get(server.inherited) is server:
                 del self._servers[server.inherited]
-                if not server.has_answered and server.python is not None:
+                if server.identity is None and server.python is not None:
                     slow_until_s = time.monotonic() + SLOW_PYTHON_S
                     self._pythons[server.python] = slow_until_s if server.is_usable() else math.inf
             server.close()
@@ -4320,12 +4308,7 @@ def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
     check_function("on_output", on_output)
     if on_output is None:
         return None
-
-    def tell(skipped: int, text: str) -> None:
-        """Hands on a piece of live output."""
-        on_output(behind_skipped(skipped, text))
-
-    return tell
+    return lambda skipped, text: on_output(behind_skipped(skipped, text))
 
 
 class Answer(NamedTuple):
@@ -5561,8 +5544,7 @@ class BashTool:
             if refusal is not None:
                 return Draft(refusal)
             plan = self._setup.plan(request, on_live is not None)
-            users, groups = _own_users()
-            inherited = self._setup.inherited._replace(users=users, groups=groups)
+            inherited = self._setup.inherited._replace(ids=_own_ids())
             exchange = Exchange(plan, inherited, cancel)
             self._attached[exchange] = None
             if self._closed:  # looked at after the entry: close() sees the one or other

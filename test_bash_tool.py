@@ -5036,9 +5036,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause(
-    "020.3", saboteur=("            popen.wait()\n\n    def close", "            self._zombie = popen\n\n    def close")
-)
+@clause("020.3", saboteur=("            self._popen.wait()\n\n    def close", "            pass\n\n    def close"))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -6938,7 +6936,7 @@ def test_an_interpreter_that_was_slow_is_tried_again_later():
     class Server:
         """A fork server that never brought a supervisor."""
 
-        has_answered, identity, python, inherited = False, None, "/a/python", "everything"
+        identity, python, inherited = None, "/a/python", "everything"
         close = staticmethod(lambda: None)
 
         def __init__(self, lives):
@@ -8904,8 +8902,8 @@ def test_t08_no_busy_waiting():
 @fault(
     "t09",
     saboteur=(
-        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except OSError:",
-        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else None\n    except KeyError:",
+        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else -1\n    except OSError:",
+        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else -1\n    except KeyError:",
     ),
 )
 @pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
@@ -9101,8 +9099,8 @@ def test_t14_hoppers(nothing_is_left, new_session):
 @fault(
     "t15",
     saboteur=(
-        "    if now is not None and now.start == start:\n        if fd is None:",
-        "    if now is not None:\n        if fd is None:",
+        "    if now is not None and now.start == start:\n        if fd < 0:",
+        "    if now is not None:\n        if fd < 0:",
     ),
 )
 @needs_proc
