@@ -3094,7 +3094,7 @@ class Command(RunState):
     def detach(self) -> None:
         """From now on the command goes on without its host."""
         self.is_attached = False
-        self.supervisor.tell(DETACHED)
+        self.supervisor.tell(_DETACHED)
 
     def keep_leftovers(self) -> None:
         """Makes a job of what the command left behind, and names it."""
@@ -3423,7 +3423,7 @@ class Run(Command):
 # Both are single-threaded loops over `poll`, and handle signals as one more descriptor. The fork
 # server is executed once (`serve_forks`, the last lines of this section) and forks supervisors.
 
-ATTACHED, DETACHED = 0, 1  # what the shared page says of a supervisor; an idle one is attached
+_ATTACHED, _DETACHED = 0, 1  # what the shared page says of a supervisor; an idle one is attached
 
 _RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 
@@ -3555,7 +3555,7 @@ class Supervisor(EventLoop):
             _close(source)
             if self._reap_survivors() or _own_limits() != self._limits:
                 return  # the host takes another supervisor
-            self.tell(ATTACHED)
+            self.tell(_ATTACHED)
 
     def tell(self, lifetime: int) -> None:
         """Tells the fork server what this supervisor runs."""
@@ -3566,7 +3566,7 @@ class Supervisor(EventLoop):
         survived = False
         while not _reap()[1]:
             survived = True
-            self.tell(DETACHED)
+            self.tell(_DETACHED)
             self.turn(LOOK_AROUND_S)
         return survived
 
@@ -3647,7 +3647,7 @@ class ForkServer(EventLoop):
         return STRAYS_EVERY_S if self._strays_s is not None or self.host_ended else math.inf
 
     def _attached(self) -> list[int]:
-        return [pid for pid, page in self._pages.items() if page[0] == ATTACHED]
+        return [pid for pid, page in self._pages.items() if page[0] == _ATTACHED]
 
     def _hear(self) -> None:
         """A request from the host: a socket for a new supervisor, or a number to end."""
@@ -3666,7 +3666,7 @@ class ForkServer(EventLoop):
 
     def _fork(self, line: socket.socket) -> None:
         try:
-            page = mmap.mmap(-1, 1)  # of zeros, so ATTACHED
+            page = mmap.mmap(-1, 1)  # of zeros, so _ATTACHED
             pid = os.fork()
         except OSError as problem:
             HostLine(line).send({"event": "refused", "reason": _reason(problem)})
@@ -4338,7 +4338,9 @@ class Exchange:
 
     def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
         self._plan, self._inherited, self._token = plan, inherited, token
-        self._limits = Limits._make(plan.limits)
+        self._limits = limits = Limits._make(plan.limits)
+        # What the caller waits for.
+        self._waits_s = limits.answer_after_s or limits.limit_s
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._owner = os.getpid()
@@ -4401,10 +4403,8 @@ class Exchange:
 
     def _begin(self, stdin: str | bytes | None) -> Answer | None:
         """Brings the request to a supervisor; the answer where that cannot be."""
-        fds: list[int] = []
         try:
-            if stdin is not None:
-                fds.append(data_file(stdin))
+            fds = [] if stdin is None else [data_file(stdin)]
         except OSError as problem:
             why = "no place for the input: " + _reason(problem)
             return Answer(Outcome("failed", error="spawn_failed", reason=why))
@@ -4430,8 +4430,7 @@ class Exchange:
                 problem = _reason(failed)
                 continue
             event = self._request(line, fds)
-            kind = event["event"] if event is not None else None
-            if event is not None and kind == "accepted":
+            if event is not None and event["event"] == "accepted":
                 self._take_acceptance(line, event)
                 return None
             if line.was_accepted():
@@ -4464,46 +4463,43 @@ class Exchange:
         self._gives_up_s = math.inf
         line.supervisor = event["supervisor"]
         line.server.note_answer(tuple(event["server"]))
-        limits = self._limits
-        waits_s = limits.answer_after_s
-        self._expect_end_within(limits.limit_s if waits_s is None else waits_s)
+        self._expect_end_within(self._waits_s)
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended."""
         self._waiter = threading.get_ident()
         live = LiveText(on_live) if on_live is not None else None
         while True:
+            line = self._line
+            if line is None:  # `close`, in another thread, has given the command up
+                return self._lost()
+            self.tell_cancels()
             try:
-                event = self._next()
+                event = line.next(min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S))
             except LineLost:
                 return self._lost()
-            kind = event["event"] if event is not None else None
             if event is None:
                 left_s = self._gives_up_s - time.monotonic()
                 if left_s <= 0:
-                    return self._give_up()
-                if left_s < self._limits.grace_s + UNKILLABLE_S and self._line is not None:
-                    self._line.server.wake()  # late: both may be stopped
-            elif kind == "output" and live is not None:
+                    return self._give_up(line)
+                if left_s < self._limits.grace_s + UNKILLABLE_S:
+                    line.server.wake()  # late: both may be stopped
+                continue
+            kind = event["event"]
+            if kind == "output" and live is not None:
                 live.take(event["skipped"], event["chunks"])
-            elif kind == "accepted" and self._line is not None:  # after an interrupt
-                self._take_acceptance(self._line, event)
+            elif kind == "accepted":  # after an interrupt
+                self._take_acceptance(line, event)
             elif kind == "started":
                 self._last = _answer(event)
             elif kind == "bug":
-                return self._bug(event)
+                self._leave()  # the fork server ends what the supervisor leaves
+                reason = "bug in bash_tool: " + event["reason"]
+                return Answer(Outcome("failed", error="internal", reason=reason))
             elif kind in ("running", "ended"):
                 if live is not None:
                     live.take(0, (), final=True)
                 return self._take_answer(event)
-
-    def _next(self) -> Mapping[str, Any] | None:
-        """The next event, or None after a while."""
-        line = self._line
-        if line is None:
-            raise LineLost  # `close`, in another thread, has given the command up
-        self.tell_cancels()
-        return line.next(min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S))
 
     def _take_answer(self, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
@@ -4550,24 +4546,12 @@ class Exchange:
             )
         )
 
-    def _bug(self, event: Mapping[str, Any]) -> Answer:
-        """The supervisor has failed; its fork server ends what it leaves."""
-        self._leave()
-        reason = "bug in bash_tool: " + event["reason"]
-        return Answer(Outcome("failed", error="internal", reason=reason))
-
-    def _give_up(self) -> Answer:
-        line = self._line
-        number = 0
-        if line is not None:
-            number = line.supervisor
-            line.server.end_supervisor(number)
+    def _give_up(self, line: Line) -> Answer:
+        line.server.end_supervisor(line.supervisor)
         self._leave()
         status = "cancelled" if self._sent_cancels else "timed_out"
-        note = NOTE_HANGS.format(pid=number)
-        limits = self._limits
-        waited_s = limits.limit_s if limits.answer_after_s is None else limits.answer_after_s
-        return Answer(Outcome(status, limit_s=waited_s, notes=(note,)))
+        note = NOTE_HANGS.format(pid=line.supervisor)
+        return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
     def _wait_for_end(self) -> None:
         runs_on = True
@@ -4596,12 +4580,9 @@ class Exchange:
 # the process that started the command a monitor thread receives the end through the Exchange.
 
 
-def _pause_s(since_s: float, least_s: float = 0.0005, most_s: float = 0.05) -> float:
+def _pause_s(since_s: float) -> float:
     """How long to sleep before the next look at a file: as long as has passed already."""
-    return min(max(time.monotonic() - since_s, least_s), most_s)
-
-
-_LOST = Outcome("lost", error="lost", reason="lost")  # the supervisor was killed
+    return min(max(time.monotonic() - since_s, 0.0005), 0.05)
 
 
 def _remains(known: JobRecord) -> list[Member]:
@@ -4728,17 +4709,14 @@ class Job:
             if _may_be_supervised(known) or time.monotonic() > until:
                 return known
             time.sleep(0.002)
-        if known is not None and known.noted:
-            return known
         known = record.read()  # what the supervisor wrote before it dropped the lock
         if known is None:  # damaged since
             return self._known._replace(status="lost", error="lost", noted=True)
         if not known.noted:
-            lost = _LOST._replace(
-                total_bytes=self._size(), duration_s=max(0.0, time.time() - known.created)
-            )
+            passed_s = max(0.0, time.time() - known.created)
+            lost = Outcome("lost", error="lost", reason="lost", duration_s=passed_s)
             with suppress(OSError):
-                record.settle(lost, "")
+                record.settle(lost._replace(total_bytes=self._size()), "")
             known = record.read() or known
             if known.status == "running":  # the folder is read-only, or full
                 known = known._replace(status="lost", error="lost")
@@ -4808,7 +4786,7 @@ class Job:
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
         require(isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until)
         begun = time.monotonic()
-        deadline = _deadline(begun, timeout_s)
+        deadline = _deadline(timeout_s)
         offset, part = 0, bytearray()
         while True:
             ended = self.status != "running"
@@ -4908,13 +4886,13 @@ class Job:
             os.close(fd)
 
 
-def _deadline(begun: float, timeout_s: float | None) -> float:
+def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
     if timeout_s is None:
         return math.inf
     right = _is_number(timeout_s, -math.inf, math.inf)
     require(right, "timeout_s", "a number of seconds, or None", timeout_s)
-    return begun + timeout_s
+    return time.monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
@@ -4923,7 +4901,7 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
     at most: a file is all that this process shares with it."""
     bell = threading.Event()
     begun = time.monotonic()
-    deadline = _deadline(begun, timeout_s)
+    deadline = _deadline(timeout_s)
     for job in jobs:
         job._bells.append(bell)
     try:

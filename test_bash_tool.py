@@ -1444,7 +1444,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=('_LOST = Outcome("lost", error="lost", reason="lost")', '_LOST = Outcome("exited", 0)'))
+@clause("003.8", saboteur=('lost = Outcome("lost", error="lost", reason="lost",', 'lost = Outcome("exited", 0,'))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; sleep 600")
@@ -5017,7 +5017,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 
 @clause(
     "020.2",
-    saboteur=("self.is_attached = False\n        self.supervisor.tell(DETACHED)", "self.supervisor.tell(DETACHED)"),
+    saboteur=("self.is_attached = False\n        self.supervisor.tell(_DETACHED)", "self.supervisor.tell(_DETACHED)"),
 )
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
