@@ -583,7 +583,7 @@ class JobRecord(NamedTuple):
     start: int = 0  # in the kernel's ticks: tells a process from a later owner of pid
     boot: str = ""
     supervisor: Sequence[int] = ()  # number and start of the process that runs the job
-    leftover: bool = False  # made of what a foreground command left behind
+
     status: str = "running"
     limit_s: float = 0.0  # for `timed_out`
     exit_code: int | None = None
@@ -1870,7 +1870,6 @@ _RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType(
         "session": _is_pid,
         "start": _whole(0),
         "supervisor": lambda value: value == [] or _is_process(value),
-        "leftover": _is_flag,
         "status": lambda value: value in _JOB_STATUSES,
         "limit_s": _number(1e9),
         "exit_code": _whole(0, 255),
@@ -3105,7 +3104,7 @@ class Command(RunState):
             return
         first = self.remaining[0]
         with suppress(OSError):  # without a record what is left is named all the same
-            self.begin_job(leftover=True, pid=first.pid, start=first.start, session=first.session)
+            self.begin_job(pid=first.pid, start=first.start, session=first.session)
         groups = sorted({member.group for member in self.remaining})[:20]
         self.notes.append(
             NOTE_LEFTOVER.format(
@@ -3623,17 +3622,17 @@ class ForkServer(EventLoop):
         control.setblocking(True)
         self._control = control
         self._pages: dict[int, mmap.mmap] = {}  # of each supervisor, by its number
-        self._strays_s: float | None = None  # since when it has children that are no supervisors
+        self._strays_s = math.inf  # since when it has children that are no supervisors
         self._kill_at_s = math.inf  # a while after the end of the host
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request. Returns when the host has ended and nothing that is
         attached to it lives."""
-        while self._control.fileno() >= 0 or self._attached() or self._strays_s is not None:
+        while self._control.fileno() >= 0 or self._attached() or self._strays_s < math.inf:
             self.turn(self._look_again_s())
             self._reap_supervisors()
-            if self._strays_s is not None:
+            if self._strays_s < math.inf:
                 _kill_below(self._pages)
             if time.monotonic() >= self._kill_at_s:
                 for pid in self._attached():
@@ -3642,9 +3641,9 @@ class ForkServer(EventLoop):
     def _look_again_s(self) -> float:
         """Seconds until the next look, if nothing happens before: few while there is something to
         end, unless KILL does not end it."""
-        if self._strays_s is not None and time.monotonic() > self._strays_s + UNKILLABLE_S:
+        if time.monotonic() > self._strays_s + UNKILLABLE_S:
             return LOOK_AROUND_S
-        return STRAYS_EVERY_S if self._strays_s is not None or self.host_ended else math.inf
+        return STRAYS_EVERY_S if self._strays_s < math.inf or self.host_ended else math.inf
 
     def _attached(self) -> list[int]:
         return [pid for pid, page in self._pages.items() if page[0] == _ATTACHED]
@@ -3701,10 +3700,8 @@ class ForkServer(EventLoop):
             else:
                 self._pages.pop(pid, None)
         children = [] if is_alone else _lister()(os.getpid())
-        if all(pid in self._pages for pid in children):
-            self._strays_s = None
-        elif self._strays_s is None:
-            self._strays_s = time.monotonic()
+        has_strays = any(pid not in self._pages for pid in children)
+        self._strays_s = min(self._strays_s, time.monotonic()) if has_strays else math.inf
 
     def _let_go(self) -> None:
         """No host asks for supervisors any more."""
@@ -4344,8 +4341,7 @@ class Exchange:
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._owner = os.getpid()
-        self._line: Line | None = None
-        self._requested = False  # a supervisor has the request
+        self._line: Line | None = None  # to a supervisor that has the request
         self._accepted = False  # ... and has said so
         self._cancels: list[None] = []  # its length is the count: list.append is one step
         self._sent_cancels = 0  # the count that the supervisor knows of
@@ -4391,8 +4387,9 @@ class Exchange:
             answer = self._begin(stdin) or self.wait(on_live)
             return answer
         except BaseException:
-            if self._requested:
-                self._wait_for_end()
+            while self._line is not None:
+                self.cancel()
+                self.wait()
             raise
         finally:
             if answer is None or not answer.runs_on:
@@ -4423,7 +4420,7 @@ class Exchange:
                 return Answer(Outcome("cancelled"))
             engine = _own_engine()
             try:
-                self._line = line = engine.borrow(self._inherited)
+                line = engine.borrow(self._inherited)
             except LineLost:
                 continue
             except (OSError, RuntimeError, subprocess.SubprocessError) as failed:
@@ -4451,7 +4448,7 @@ class Exchange:
         line.sent_env = self._plan.env
         self._gives_up_s = time.monotonic() + ACCEPT_S
         event = None
-        self._requested = True  # before the send: a signal may strike right after it
+        self._line = line  # before the send: a signal may strike right after it
         with suppress(LineLost):
             line.send(pack({"request": self._number, "plan": tuple(plan)}), fds)
             while event is None and time.monotonic() < self._gives_up_s:
@@ -4497,18 +4494,19 @@ class Exchange:
                 reason = "bug in bash_tool: " + event["reason"]
                 return Answer(Outcome("failed", error="internal", reason=reason))
             elif kind in ("running", "ended"):
+                answer = self._take_answer(line, event)
                 if live is not None:
                     live.take(0, (), final=True)
-                return self._take_answer(event)
+                return answer
 
-    def _take_answer(self, event: Mapping[str, Any]) -> Answer:
+    def _take_answer(self, line: Line, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
         answer = self._last = _answer(event)
         if answer.runs_on:
             self._gives_up_s = math.inf
             self._waiter = None
-        elif event["reusable"] and self._line is not None:
-            line, self._line = self._line, None
+        elif event["reusable"]:
+            self._line = None
             if answer.outcome.status == "failed":  # perhaps before the environment was taken
                 line.sent_env = None
             self.over.set()
@@ -4518,7 +4516,6 @@ class Exchange:
         return answer
 
     def _drop_line(self) -> None:
-        self._requested = False
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -4552,12 +4549,6 @@ class Exchange:
         status = "cancelled" if self._sent_cancels else "timed_out"
         note = NOTE_HANGS.format(pid=line.supervisor)
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
-
-    def _wait_for_end(self) -> None:
-        runs_on = True
-        while runs_on:
-            self.cancel()
-            runs_on = self.wait().runs_on
 
     def wait_until_over(self) -> None:
         """Waits until no event will come any more, or none can be expected. In a signal handler,
@@ -5191,9 +5182,10 @@ class JobTable:
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, the oldest first. Upholds REQ-BASH-003.11."""
-        paths = self._state_dir.records()
         if self._state_dir.shared:  # with other users: only what this tool has put there
             paths = [path for path in list(self._files) if os.path.exists(_beside(path, ".job"))]
+        else:
+            paths = self._state_dir.records()
         own = {job.output_file: job for job in self.live()}  # their ends come to this tool
         jobs = []
         for path in paths:
