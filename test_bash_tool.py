@@ -5323,6 +5323,27 @@ def test_req_bash_021_4_a_notice_and_a_file():
         assert "[stdout: Showing last 2000 of 8500 lines.]" in result.text
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
         assert "Showing" not in result.text and result.output_file is None and len(result.stdout) == 51200
+
+    @few
+    @given(st.sampled_from([(1, "stdout"), (2, "stderr")]), sizes_about(2000), st.integers(1, 200))
+    @example((1, "stdout"), 2001, 1)
+    @example((2, "stderr"), 200, 255)
+    @example((2, "stderr"), 201, 255)
+    def whatever_is_cut(stream, count, width):
+        (number, name), line = stream, "x" * width
+        size = count * (width + 1)
+        with BashTool(profile=JOBS) as tool:
+            result = tool.run("yes %s | head -n %d >&%d" % (line, count, number))
+        notice = re.search(r"^\[%s: Showing last (\d+) of %d lines\.(.*)\]$" % (name, count), result.text, re.MULTILINE)
+        if count > 2000 or size > 51201:  # the newline at the end of all is no byte of a line
+            assert 51200 // (width + 1) <= int(notice[1]) <= 51201 // (width + 1) or int(notice[1]) == 2000 < count
+            assert notice[2] == (" Full output: %s" % result.output_file if size > 51200 else "")
+        elif size <= 51200:
+            assert notice is None
+        assert (result.output_file is not None) == (size > 51200)
+        assert result.output_file is None or Path(result.output_file).read_text() == (line + "\n") * count
+
+    whatever_is_cut()
     if WITHOUT != "files" and os.geteuid() == 0:
         os.mkdir("small")
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "small"], check=True)
@@ -5369,12 +5390,14 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
             pid = number_in(folder / "me")
             assert alive(pid)
             assert (result.status, result.is_error, result.pid, result.exit_code) == ("running", False, pid, None)
-            assert result.text.split("\n\n") == [
-                "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
-                part("stdout", out, 500),
-                part("stderr", err, 100),
-                "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file,
-            ]
+            assert result.text == "\n\n".join(
+                [
+                    "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
+                    part("stdout", out, 500),
+                    part("stderr", err, 100),
+                    "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file,
+                ]
+            )
             assert re.search(r"/pipe-bash-[0-9a-f]+\.log$", result.output_file)
         assert eventually(lambda: not alive(pid))  # it belongs to the conversation
 
@@ -6185,6 +6208,16 @@ def test_req_bash_025_6_structured_content(name):
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
             seen.add(content["status"])
             pids += [content["pid"]] if content["pid"] else []
+
+        @few
+        @given(known_commands())
+        def whatever_is_run(known):
+            result = client.call(known.text)
+            content = result["structuredContent"]
+            assert fits(content, schema) and content["text"] == result["content"][0]["text"]
+            assert (content["status"], content["exit_code"]) == ("exited", known.code)
+
+        whatever_is_run()
         if name == "jobs":
             for verb in ("check_pid", "kill_pid"):
                 content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"][
