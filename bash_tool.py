@@ -2776,15 +2776,13 @@ class Output:
         if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
             with suppress(OSError):
                 os.fchmod(writer, 0o666)
-        self._supervisor.selector.register(
-            reader, selectors.EVENT_READ, lambda: self._read(reader, 16 * READ_BYTES)
-        )
+        self._supervisor.selector.register(reader, selectors.EVENT_READ, lambda: self._read(reader))
         return writer
 
-    def _read(self, reader: int, most: int) -> None:
-        """Reads what is in a pipe, up to about `most` bytes: a flood must not keep the loop from
-        looking elsewhere."""
-        stream = self.pipes[reader]
+    def _read(self, reader: int) -> None:
+        """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
+        not keep the loop from looking elsewhere."""
+        stream, most = self.pipes[reader], MIB
         while most > 0:
             try:
                 chunk = os.read(reader, READ_BYTES)
@@ -2817,9 +2815,9 @@ class Output:
         self._state.output_s = time.monotonic()
 
     def read_all(self) -> None:
-        """Reads what is in the pipes now; 1 MiB is the largest pipe."""
+        """Reads what is in the pipes now."""
         for reader in list(self.pipes):
-            self._read(reader, MIB)
+            self._read(reader)
 
     def close(self) -> None:
         """Closes the pipes that are still open."""
@@ -4030,7 +4028,7 @@ class ForkServerHandle:
         """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
         self.inherited, self.python = inherited, python
         # Number and start time of the process, once a supervisor of it has answered.
-        self.identity: tuple[int, int] | None = None
+        self.identity: Sequence[int] = ()
         self._popen: subprocess.Popen[bytes] | None = None
         ours, theirs = _socketpair()
         self._control = OwnedSocket(ours)
@@ -4077,11 +4075,11 @@ class ForkServerHandle:
     def wake(self) -> None:
         """A fork server that a command has stopped would neither answer nor end, nor wake a
         supervisor that was stopped."""
-        if self.identity is not None:
+        if self.identity:
             pid, start = self.identity
             _signal_checked(pid, start, signal.SIGCONT)
 
-    def note_answer(self, identity: tuple[int, int]) -> None:
+    def note_answer(self, identity: Sequence[int]) -> None:
         """A supervisor has answered; the first process of the start has ended by then."""
         self.identity = identity
         if self._popen is not None:
@@ -4138,14 +4136,13 @@ class Engine:
     """The fork servers and the idle supervisors of this process. A forked child has none of them:
     it begins with an engine of its own."""
 
-    def __init__(self, pythons: Sequence[str] | None = None) -> None:
+    def __init__(self, pythons: Sequence[str]) -> None:
         self.owner = os.getpid()
         self._lock = threading.RLock()  # a signal handler may run a command in its thread
-        found = _pythons() if pythons is None else pythons
-        self._pythons = dict.fromkeys(found, 0.0)  # and the moment from which to try each
+        self._pythons = dict.fromkeys(pythons, 0.0)  # and the moment from which to try each
         self._servers: dict[Inherited, ForkServerHandle] = {}
         self._idle: list[Line] = []
-        self._orphans: list[tuple[int, int]] = []
+        self._orphans: list[Sequence[int]] = []
         self.lines: weakref.WeakSet[Line] = weakref.WeakSet()
 
     def borrow(self, inherited: Inherited) -> Line:
@@ -4198,7 +4195,7 @@ class Engine:
         with self._lock:
             if self._servers.get(server.inherited) is server:
                 del self._servers[server.inherited]
-                if server.identity is None and server.python is not None:
+                if not server.identity and server.python is not None:
                     slow_until_s = time.monotonic() + SLOW_PYTHON_S
                     self._pythons[server.python] = slow_until_s if server.is_usable() else math.inf
             server.close()
@@ -4208,10 +4205,11 @@ class Engine:
     def _reap_orphans(self) -> None:
         """Where the host is process 1, or a subreaper, a fork server that was killed, and its
         supervisors, are children of the host by now, and reaped by their numbers."""
-        for pid, start in list(self._orphans):
+        for orphan in list(self._orphans):
+            pid, start = orphan
             member = _member(pid)
             if member is None or member.start != start:
-                self._orphans.remove((pid, start))
+                self._orphans.remove(orphan)
             elif member.parent == os.getpid():
                 with suppress(OSError):
                     os.waitpid(pid, os.WNOHANG)
@@ -4224,7 +4222,7 @@ class Engine:
             server.forget()
 
 
-_engine = Engine()
+_engine = Engine(_pythons())
 
 
 def _own_engine() -> Engine:
@@ -4237,7 +4235,7 @@ def _own_engine() -> Engine:
 
 def _begin_anew() -> None:
     global _engine
-    old, _engine = _engine, Engine()
+    old, _engine = _engine, Engine(_pythons())
     old.forget()
 
 
@@ -4459,7 +4457,7 @@ class Exchange:
         self._accepted = True
         self._gives_up_s = math.inf
         line.supervisor = event["supervisor"]
-        line.server.note_answer(tuple(event["server"]))
+        line.server.note_answer(event["server"])
         self._expect_end_within(self._waits_s)
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
@@ -4942,12 +4940,13 @@ class ShownJob:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said."""
         known = self.job._look()
+        fit = profile.truncation.fit
         if known.status != "running":
             self.job.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-        final, fit = self.job._final, profile.truncation.fit
-        if known.status != "running" and final is not None and final.streams:
-            streams = tuple(fit(stream, profile) for stream in final.streams)
-            return final.outcome._replace(streams=streams, pid=self.job.pid)
+            final = self.job._final
+            if final is not None and final.streams:
+                streams = tuple(fit(stream, profile) for stream in final.streams)
+                return final.outcome._replace(streams=streams, pid=self.job.pid)
         saved = Saved(self.job.output_file, "", False)
         stream = Captured(b"", b"", 0)
         with self._showing:
