@@ -2854,10 +2854,8 @@ def _spawn_error(problem: Exception, shell: str) -> SpawnError:
     if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
         return SpawnError(
             "spawn_failed",
-            (
-                "the shell could not be started: the environment is too large for execve "
-                "(the command itself is not limited)"
-            ),
+            "the shell could not be started: the environment is too large for execve "
+            "(the command itself is not limited)",
         )
     reason = shown(_reason(problem))
     return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shell, reason))
@@ -3138,7 +3136,7 @@ class Command(RunState):
             return outcome._replace(
                 status="failed",
                 error="spawn_failed",
-                reason=("the shell %s ended (%s) before it read the command" % (shell, how)),
+                reason="the shell %s ended (%s) before it read the command" % (shell, how),
             )
         return outcome._replace(exit_code=code, signal=name)
 
@@ -3341,13 +3339,12 @@ class Run(Command):
     def _note_exit(self, returncode: int) -> None:
         self.output.read_all()  # what the shell wrote
         self.exited_s = self.output_s = time.monotonic()
-        is_unread = self.shell.input.unread() == len(self.plan.text) + 2
         if self.stops:
             return
         if self.answered:
             if returncode < 0:  # by a signal that the supervisor did not send: the job is to end
                 self.stops = 1
-        elif is_unread and returncode == CWD_EXIT_CODE:
+        elif returncode == CWD_EXIT_CODE and self.shell.input.unread() == len(self.plan.text) + 2:
             if not self.plan.cwd_required and self.scratch is None:
                 raise CannotEnter
             cwd, reason = printable(os.fsdecode(self.cwd)), _cannot_enter(self.cwd)
