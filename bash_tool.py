@@ -3547,22 +3547,16 @@ class Supervisor(EventLoop):
             except CannotEnter:
                 Run(self, run_id, plan).run(source, needs_scratch=True)
             _close(source)
-            if self._reap_survivors() or _own_limits() != self._limits:
+            while not _reap()[1]:  # stays for what could not be ended, only to reap it
+                self.tell(_DETACHED)
+                self.turn(LOOK_AROUND_S)
+            if _own_limits() != self._limits:
                 return  # the host takes another supervisor
             self.tell(_ATTACHED)
 
     def tell(self, lifetime: int) -> None:
         """Tells the fork server what this supervisor runs."""
         self._page[0] = lifetime
-
-    def _reap_survivors(self) -> bool:
-        """Stays for what could not be ended, only to reap it; True if there was something."""
-        survived = False
-        while not _reap()[1]:
-            survived = True
-            self.tell(_DETACHED)
-            self.turn(LOOK_AROUND_S)
-        return survived
 
     def _next_request(self) -> tuple[int, Plan] | None:
         """The next request; None if the host has left, or there is none for a while."""
