@@ -3845,7 +3845,7 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
 
 # ---- 010 Bounds ------------------------------------------------------------------------------------------------
 
-FLOODS = [
+FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast and how compressible it is
     "head -c %dM /dev/zero" % (1024 if THOROUGH else 200),
     "yes | head -c %dM" % (200 if THOROUGH else 60),
     "tr -dc 'a-z' </dev/urandom | head -c %dM" % (60 if THOROUGH else 12),
