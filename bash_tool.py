@@ -583,7 +583,6 @@ class JobRecord(NamedTuple):
     start: int = 0  # in the kernel's ticks: tells a process from a later owner of pid
     boot: str = ""
     supervisor: Sequence[int] = ()  # number and start of the process that runs the job
-
     status: str = "running"
     limit_s: float = 0.0  # for `timed_out`
     exit_code: int | None = None

@@ -8682,7 +8682,7 @@ def test_only_the_monotonic_clock_decides():
     lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
     assert len(lines) == 4 and '"created": time.time()' in lines[0]
     assert lines[1:] == [
-        "total_bytes=self._size(), duration_s=max(0.0, time.time() - known.created)",
+        "passed_s = max(0.0, time.time() - known.created)",
         "return max(0.0, time.time() - known.created)",
         "record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)",
     ]
@@ -11233,7 +11233,6 @@ def test_records_to_the_letter():
         "start": 5,
         "boot": "b",
         "supervisor": [7, 8],
-        "leftover": True,
         "status": "exited",
         "limit_s": 0.5,
         "exit_code": 3,
@@ -11272,7 +11271,6 @@ def test_records_to_the_letter():
         "notes": ([], ["x"] * 19),
         "session": (0, 2, 2**31 - 1),
         "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"),
-        "leftover": (False,),
         "command": ("", "x" * bash_tool.RECORD_ROOM),
         "signal": ("x" * 79,),
         "error": ("x" * 79,),
@@ -11295,7 +11293,6 @@ def test_records_to_the_letter():
         "session": (True, -1, 1, 2**31, None),
         "total_bytes": (True, -1, 1.5, None),
         "duration_s": ("1", True, -1, 2e9),
-        "leftover": (1, None),
         "status": ("died", 1, None),
         "limit_s": ("1", -1, 2e9),
         "exit_code": (True, None, -1, 256, 3.0),
