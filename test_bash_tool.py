@@ -4096,8 +4096,8 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     )
     assert result.notes == (note,) and (result.error, result.status) == ("cwd_missing", "exited")
     assert (result.exit_code, result.signal, result.is_error) == (known.code, known.signal, known.code != 0)
-    pwd, _, rest = result.stdout.partition("\n")
-    assert rest == "700\n" + known.merged and pwd != str(folder / name) and "scratch-" in pwd
+    pwd, _, rest = result.stdout.rpartition("\n700\n")  # a directory may have a newline in its name
+    assert rest == known.merged and pwd != str(folder / name) and "scratch-" in pwd
     if replaced:
         os.unlink(folder / name)
     os.mkdir(folder / name)
