@@ -4550,6 +4550,57 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
         == "False\nFalse\nFalse True\n"
     )
 
+    @fewest
+    @given(
+        st.lists(
+            st.tuples(st.floats(0, 0.15), st.sampled_from([signal.SIGINT, signal.SIGUSR1]).map(int), endless()),
+            min_size=4,
+            max_size=8,
+        ),
+        st.booleans(),
+    )
+    def at_whatever_moment(strikes, cold):
+        mark = str(10**6 + int.from_bytes(os.urandom(4), "big"))
+        cases = [(delay_s, number, "sleep %s &\n%s" % (mark, known.text)) for delay_s, number, known in strikes]
+        program = """
+            import dataclasses, json, os, signal, sys, threading, time
+            from bash_tool import MODES, BashTool
+            tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
+
+            class Custom(Exception):
+                pass
+
+            def handler(*_):
+                raise Custom
+
+            def left():
+                found = []
+                for pid in filter(str.isdigit, os.listdir("/proc")):
+                    try:
+                        words = open("/proc/%s/cmdline" % pid, "rb").read().split(b"\\0")
+                        if sys.argv[2].encode() in words and pid != str(os.getpid()):
+                            if open("/proc/%s/stat" % pid).read().rpartition(") ")[2][0] not in "ZX":
+                                found.append(pid)
+                    except OSError:
+                        pass
+                return found
+
+            signal.signal(signal.SIGUSR1, handler)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if sys.argv[3] == "warm":
+                tool.run(":")
+            for delay_s, number, command in json.loads(sys.argv[1]):
+                try:
+                    threading.Timer(delay_s, os.kill, (os.getpid(), number)).start()
+                    print(tool.run(command))
+                except KeyboardInterrupt if number == signal.SIGINT else Custom:
+                    print(left())
+        """
+        printed = in_host(program, json.dumps(cases), mark, "cold" if cold else "warm")
+        assert printed == "[]\n" * len(cases)
+
+    at_whatever_moment()
+
 
 @clause("015.3", saboteur=("state.stops > 1 or now", "now"))
 def test_req_bash_015_3_the_second_cancel_kills():
