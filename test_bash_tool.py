@@ -228,6 +228,7 @@ needs_proc = pytest.mark.skipif(
     WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
 )
 
+TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
 THOROUGH = "BASH_TOOL_THOROUGH" in os.environ  # make thorough: more examples, larger sizes, longer soaks
 settings.register_profile(
     "suite",
@@ -269,6 +270,7 @@ def nothing_is_left(monkeypatch, tmp_path):
     mark = "TEST_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
     monkeypatch.setenv(mark, "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # kept from its first use on, whatever TMPDIR is
     monkeypatch.chdir(tmp_path)
     yield mark
     for pid in [*carriers(mark), *dwellers(tmp_path)]:
@@ -374,7 +376,7 @@ def compiled_script():
 
 def _kept_folder(prefix):
     """A new folder that is removed when this process, and no fork of it, ends."""
-    folder, owner = tempfile.mkdtemp(prefix=prefix), os.getpid()
+    folder, owner = tempfile.mkdtemp(prefix=prefix, dir=TEMPORARY), os.getpid()
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
     return folder
 
