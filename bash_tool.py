@@ -3152,7 +3152,7 @@ class Command(RunState):
                 buffer = self.output.buffers[0]
                 buffer.add(completion_note(outcome, still).encode())
                 outcome = outcome._replace(total_bytes=buffer.total_bytes)
-        elif self.supervisor.host_left():
+        elif not self.supervisor.has_caller():
             self.spool.discard()  # no caller will learn its name
         self.send("ended", outcome)
 
@@ -3306,6 +3306,8 @@ class Run(Command):
                 while self.cancels < message["count"]:
                     self.cancels += 1
                     self._stop("cancelled")
+        if self.reported and self.supervisor.is_last:
+            self.supervisor.hang_up()
         if self.supervisor.host_left() and self.is_attached:
             self.is_attached = False
             self._hurry()
@@ -3528,6 +3530,7 @@ class Supervisor(EventLoop):
         self.identity = _identity(os.getpid())
         self._server = _identity(os.getppid())
         self._messages: list[Any] = []
+        self.is_last = False  # the host waits for the end of the line, and asks for nothing more
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3546,6 +3549,8 @@ class Supervisor(EventLoop):
             except CannotEnter:
                 Run(self, run_id, plan).run(source, needs_scratch=True)
             _close(source)
+            if self.is_last:
+                self.hang_up()
             while not _reap()[1]:  # stays for what could not be ended, only to reap it
                 self.tell(_DETACHED)
                 self.turn(LOOK_AROUND_S)
@@ -3560,7 +3565,7 @@ class Supervisor(EventLoop):
     def _next_request(self) -> tuple[int, Plan] | None:
         """The next request; None if the host has left, or there is none for a while."""
         until = time.monotonic() + IDLE_S
-        while not self.host_left():
+        while self.has_caller():
             for message in self.take_messages():
                 if "request" in message:
                     return message["request"], Plan._make(message["plan"])
@@ -3581,15 +3586,28 @@ class Supervisor(EventLoop):
         super().turn(min(wait_s, live_s))
 
     def _hear(self) -> None:
-        self._messages += self.line.receive()
+        messages = self.line.receive()
+        self.is_last = self.is_last or any("last" in message for message in messages)
+        self._messages += messages
         self.line.flush()
         if self.line.closed:
             self.selector.unregister(self.line.socket)
+
+    def hang_up(self) -> None:
+        """Closes the line to a host that waits for nothing else."""
+        if not self.line.closed:
+            self.line.closed = True
+            self.selector.unregister(self.line.socket)
+            self.line.socket.close()
 
     def take_messages(self) -> list[Any]:
         """What the host has sent since the last time."""
         messages, self._messages = self._messages, []
         return messages
+
+    def has_caller(self) -> bool:
+        """False once no answer is waited for."""
+        return not (self.is_last or self.host_left())
 
     def host_left(self) -> bool:
         """True once the host has closed its end of the line, or has ended."""
@@ -3880,7 +3898,8 @@ class OwnedSocket:
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ending():  # then this module's names are gone, and the kernel closes
-            self.close()  # a caller that was interrupted anywhere leaves
+            with suppress(AttributeError):  # an exception has struck in __init__
+                self.close()  # a caller that was interrupted anywhere leaves
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -3978,6 +3997,17 @@ class Line(OwnedSocket):
             data = self.receive()
             self._events.extend(self._inbox.feed(data))
         return self._events.popleft() if self._events else None
+
+    def skip(self, wait_s: float) -> None:
+        """Drops what comes within `wait_s` seconds. Raises LineLost at the end."""
+        self._wait_for(select.POLLIN, wait_s)
+        self.receive()
+
+    def shut_writing(self) -> None:
+        """Nothing more is sent: to the supervisor that is the end of the host."""
+        if self.is_ours():
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
 
     def was_accepted(self) -> bool:
         """Shuts the line; True if the supervisor had accepted the request before."""
@@ -4375,9 +4405,8 @@ class Exchange:
             answer = self._begin(stdin) or self.wait(on_live)
             return answer
         except BaseException:
-            while self._line is not None:
-                self.cancel()
-                self.wait()
+            if self._line is not None:
+                self._wait_for_end(self._line)
             raise
         finally:
             if answer is None or not answer.runs_on:
@@ -4473,8 +4502,6 @@ class Exchange:
             kind = event["event"]
             if kind == "output" and live is not None:
                 live.take(event["skipped"], event["chunks"])
-            elif kind == "accepted":  # after an interrupt
-                self._take_acceptance(line, event)
             elif kind == "started":
                 self._last = _answer(event)
             elif kind == "bug":
@@ -4537,6 +4564,22 @@ class Exchange:
         status = "cancelled" if self._sent_cancels else "timed_out"
         note = NOTE_HANGS.format(pid=line.supervisor)
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
+
+    def _wait_for_end(self, line: Line) -> None:
+        """After an exception in the caller: has the command ended, and waits until the supervisor
+        closes its end of the line. What the supervisor says is not read: the exception may have
+        struck when bytes were received and not yet kept, or in the middle of the request."""
+        self._cancels.append(None)
+        self._expect_end_within(0.0)
+        with suppress(LineLost):
+            if self._accepted:
+                wanted = self._wanted_cancels()
+                line.send(pack({"cancel": self._number, "count": wanted, "last": True}))
+            else:
+                line.shut_writing()
+            while time.monotonic() < self._gives_up_s:
+                line.skip(LOOK_AROUND_S)
+            self._give_up(line)
 
     def wait_until_over(self) -> None:
         """Waits until no event will come any more, or none can be expected. In a signal handler,
