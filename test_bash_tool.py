@@ -9400,6 +9400,7 @@ def test_t43_a_quiet_daemon_costs_nothing():
 
 
 @fault("t44", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
+@needs_proc  # what has left its process group is found
 def test_t44_a_storm_of_interrupts(nothing_is_left):
     """Two hundred Ctrl-C at random moments: nothing leaks, nothing hangs, nothing survives."""
     assert (
@@ -10083,6 +10084,7 @@ def test_the_command_line_hides_its_environment():
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
 
 
+@needs_proc  # what has left its process group is found
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
     """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
     begun = time.monotonic()
