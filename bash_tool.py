@@ -169,6 +169,7 @@ MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
+CARRIED_BYTES = 8 * MIB     # as bash writes variables, four for a byte at most; execve takes 2 MiB
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_DIGITS = 1000           # of a number in JSON; before 3.11 a few million digits take minutes
@@ -254,6 +255,15 @@ TOO_MANY_CALLS = "too many calls are under way ({most}); wait for the answer of 
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
 
+NOTHING_PERSISTS = (
+    "Bash state changes (working dir, variables, aliases) don't persist between calls."
+)
+CARRIES = (
+    "The working directory and exported variables persist; functions, aliases, options and "
+    "unexported variables don't. {\"restart\": true} resets them."
+)
+RESTARTED = "the working directory and the exported variables are those of the beginning again"
+
 DESCRIPTION_MODES = """\
 Executes shell commands via bash -c, returning combined stdout/stderr.
 Bash state changes (working dir, variables, aliases) don't persist between calls.
@@ -337,6 +347,8 @@ DROPPED_NAMES = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split()
 )
 DROPPED_PREFIX = "BASH_FUNC_"
+# What a command exports of these is not the start of the next one: bash counts its own level.
+NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "SHLVL"))
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
@@ -426,6 +438,21 @@ class Inquiry(NamedTuple):
     kill: bool
 
 
+class Restart(NamedTuple):
+    """The wish that the next command starts as the first one did."""
+
+
+class Start(NamedTuple):
+    """What a command starts with."""
+
+    cwd: bytes
+    env: Mapping[bytes, bytes]
+    written: bytes = b""  # by the shell of the command that ended so
+
+
+Asked = Union[Request, Inquiry, Restart]
+
+
 class Limits(NamedTuple):
     """The waits of a command, in seconds."""
 
@@ -475,10 +502,12 @@ class Plan(NamedTuple):
 
     text: bytes
     shell: Sequence[bytes]
+    path: bytes  # along which the shell is looked for
     has_input: bool  # a descriptor with the command's standard input comes along
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for it
     env: Mapping[bytes, bytes] | None  # None: as in the request before
+    carries: bool  # the shell writes down what it ends with
     limits: Sequence[Any]  # the fields of a Limits
     streams: int  # pipes: one for both streams, or one for each
     background: bool  # a job from the start
@@ -537,6 +566,7 @@ class Outcome(NamedTuple):
     pid: int | None = None  # of a job
     command: str = ""
     mode: str = ""  # of the request; empty for an answer to a question about a job
+    carried: bytes = b""  # what the shell wrote down at its end
 
     @property
     def stdout(self) -> Fitted:
@@ -1254,7 +1284,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
 # hold. The sections below never compare the name of a row. A call looks at its row three times:
 # before the request, at the timeout, and when the answer is written.
 
-VERBS = ("command", "check_pid", "kill_pid")  # the arguments of which a call has one
+VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
 LIMITS_ON_OUTPUT = (
     "max_output_bytes",
     "max_output_chars",
@@ -1299,7 +1329,7 @@ class Profile:
     name              of the row, for `BashTool(profile=...)` and BASH_TOOL_PROFILE
     description       of the tool, for the model; `{cwd}` stands for the tool's directory
     parameters        the properties of the JSON Schema of its arguments: some of `command`, `mode`,
-                      `timeout`, `check_pid` and `kill_pid`
+                      `timeout`, `check_pid`, `kill_pid` and `restart`
     required          the arguments that must be given
     timeouts_s        the limit of each mode in seconds above 0; `default` must be there
     streams           stdout and stderr merged in true order, or separate
@@ -1519,6 +1549,23 @@ GUARDED = Profile(
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)}
 )
+RESTART = MappingProxyType(
+    {"type": "boolean", "description": "Reset the working directory and the exported variables"}
+)
+
+
+def carrying(profile: Profile) -> Profile:
+    """The row of a tool that carries the directory and the variables over: the model is told so,
+    and may ask for a restart. Upholds REQ-BASH-028.7."""
+    text = profile.description
+    if NOTHING_PERSISTS not in text:
+        text += "\n" + NOTHING_PERSISTS
+    return replace(
+        profile,
+        description=text.replace(NOTHING_PERSISTS, CARRIES),
+        parameters={**profile.parameters, "restart": RESTART},
+        required=(),
+    )
 
 
 # ---- 5 Decisions -------------------------------------------------------------------------------
@@ -1645,9 +1692,10 @@ def parse_command(
 
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
-    if schema["type"] == "string":
-        right = isinstance(value, str) or key == "mode"  # parse_command says more of a mode
-        return "" if right else '"%s" must be a string, got %s' % (key, _type_name(value))
+    wanted = schema["type"]
+    if wanted != "integer":
+        right = _type_name(value) == wanted or key == "mode"  # parse_command says more of a mode
+        return "" if right else '"%s" must be a %s, got %s' % (key, wanted, _type_name(value))
     if not _is_integer(value):
         return '"%s" must be an integer, got %s' % (key, _type_name(value))
     if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
@@ -1661,10 +1709,10 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     )
 
 
-def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | Outcome:
+def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     """What a model sent, as a request; or why not, naming the key and what is allowed. A key whose
-    value is null was not given. Upholds REQ-BASH-006.4, REQ-BASH-006.5, REQ-BASH-012.3 and
-    REQ-BASH-021.1."""
+    value is null was not given, nor was a `restart` that is false. Upholds REQ-BASH-006.4,
+    REQ-BASH-006.5, REQ-BASH-012.3, REQ-BASH-021.1 and REQ-BASH-028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -1686,7 +1734,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
         if wrong:
             return _wrong(wrong)
     verbs = [verb for verb in VERBS if verb in profile.parameters]
-    chosen = [verb for verb in verbs if verb in given]
+    chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
         return _wrong(
             "exactly one of %s is required, got %s" % (listed(verbs), listed(chosen) or "none")
@@ -1694,6 +1742,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Request | Inquiry | 
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
+    if verb == "restart":
+        return Restart()
     if verb != "command":
         if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
@@ -1819,6 +1869,47 @@ def check_env(environ: Mapping[str, str]) -> None:
         require(named, "env", "names without '=' and NUL", name)
         right = isinstance(value, str) and "\0" not in value
         require(right, "env[%r]" % name, "a string without NUL", type(value))
+
+
+# A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
+# $'...', where \E is ESC; older versions write \1 before a \1 and a \177. Arrays and variables
+# without a value are in no environment. No line within a value looks like this, because bash masks
+# the quotes there.
+_EXPORTED = (
+    rb"(?ms)^\w+ (?:-\w+ )?([^\s=]+)="
+    rb"""(?:"([^"\\]*(?:\\.[^"\\]*)*)"|\$'([^'\\]*(?:\\.[^'\\]*)*)')$"""
+)
+_ESCAPED = bytes.maketrans(b"abEfnrtv", b"\a\b\x1b\f\n\r\t\v")
+
+
+def _unquoted(line: re.Match[bytes]) -> bytes:
+    """The value in a line of `export -p`."""
+    if line[3] is None:
+        return re.sub(rb"(?s)[\\\1](.)", rb"\1", line[2])
+    return re.sub(
+        rb"(?s)\\([0-7]{3}|.)",
+        lambda found: (
+            bytes([int(found[1], 8)]) if found[1].isdigit() else found[1].translate(_ESCAPED)
+        ),
+        line[3],
+    )
+
+
+def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
+    """The start of the next command, from what the shell of the last one wrote: the lines of
+    `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of it.
+    The first environment decides on NOT_CARRIED, and on names that bash only hands on. Upholds
+    REQ-BASH-028.1 and REQ-BASH-028.3."""
+    lines, *rest = written.split(b"\0")
+    if len(rest) != 2 or rest[1]:
+        return None
+    env = {line[1]: _unquoted(line) for line in re.finditer(_EXPORTED, lines)}
+    for name in NOT_CARRIED:
+        env.pop(name, None)
+    for name, value in first.items():
+        if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
+            env[name] = value
+    return Start(rest[0][:-1], env, written)
 
 
 # What a record may say, by checks that stand for one kind of value each.
@@ -2004,6 +2095,29 @@ BOOTSTRAP = (
     "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%%$'\\n'}; "
     "eval -- \"$BASH_EXECUTION_STRING\""
 ) % CWD_EXIT_CODE
+
+# What changes in that line where the directory and the variables are carried over. A trap on EXIT
+# writes them behind the text of the command, into the file that was the shell's stdin, so that a
+# value passes through no process and no file with a name. Descriptor 20, above those of a
+# supervisor, is closed while the command is evaluated: the command's processes do not inherit it.
+# bash takes this redirection back before it runs the trap, unless a function calls `exit`: then the
+# copy that bash keeps is open still, the first free descriptor from 10 up. A NUL behind the text
+# tells this file from one that the command has opened with the same number. A trap on DEBUG would
+# write among the variables, and a limit on the size of files would kill the shell.
+SAVING = (
+    ("cd -P", "cd -L"),  # PWD goes on as the command left it
+    ("exec ", "exec 20<&0 "),
+    (
+        "eval ",
+        "trap -- '{ builtin trap - DEBUG; builtin trap \"\" XFSZ; "
+        "for BASH_EXECUTION_STRING in 20 10; do "
+        "builtin read -r -t 1 -d \"\" <&\"$BASH_EXECUTION_STRING\" && "
+        "{ { builtin export -p && builtin printf \"\\0\" && "
+        "builtin pwd && builtin printf \"\\0\"; } >&\"$BASH_EXECUTION_STRING\"; "
+        "builtin break; }; done; } >/dev/null 2>&1' EXIT; "
+        "eval 20<&- ",
+    ),
+)
 
 
 def _own_proc() -> str | None:
@@ -2835,13 +2949,12 @@ class Output:
         return False
 
 
-def _program(name: bytes, cwd: bytes) -> bytes | None:
-    """The file of the shell, looked for along the PATH of the command. As with execvp(3) a file
-    that cannot be executed counts if no other is found: it tells the reason."""
-    folders = [b""]
-    if b"/" not in name:
-        folders = os.environb.get(b"PATH", b"/bin:/usr/bin").split(b":")
-    paths = [os.path.join(cwd, folder, name) for folder in folders]
+def _program(plan: Plan) -> bytes | None:
+    """The file of the shell, looked for along a path. As with execvp(3) a file that cannot be
+    executed counts if no other is found: it tells the reason."""
+    name = plan.shell[0]
+    folders = [b""] if b"/" in name else plan.path.split(b":")
+    paths = [os.path.join(plan.cwd, folder, name) for folder in folders]
     for path in paths:
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
@@ -2875,7 +2988,9 @@ class ShellInput:
         self._feeder: int | None = None
         self._following: int | None = None  # in the pipe, behind the text
 
-    def open(self, text: bytes, source: int | None, is_prefixed: bool) -> tuple[str, list[int]]:
+    def open(
+        self, text: bytes, source: int | None, is_prefixed: bool, carries: bool
+    ) -> tuple[str, list[int]]:
         """Takes the text and a descriptor of the command's own input; returns the line for the
         arguments of the shell, and the descriptors that it inherits. Raises OSError."""
         self._size = self._fed_bytes = len(text)
@@ -2892,7 +3007,9 @@ class ShellInput:
         line = BOOTSTRAP.replace("</dev/null", redirection)
         if self._following is None:
             with suppress(OSError):
-                self.fd = data_file(text)
+                self.fd = data_file(text + b"\0" if carries else text)
+                for old, new in SAVING if carries else ():
+                    line = line.replace(old, new)
                 return line, passed
         self._unfed, self._fed_bytes = text, 0
         self.fd, self._feeder = os.pipe()
@@ -2930,6 +3047,13 @@ class ShellInput:
             fcntl.ioctl(self.fd, termios.FIONREAD, in_pipe)
             return self._size - self._fed_bytes + in_pipe[0]
 
+    def written(self) -> bytes:
+        """What the shell has written behind the text; a pipe takes nothing."""
+        if self.fd is not None:
+            with suppress(OSError):
+                return os.pread(self.fd, CARRIED_BYTES, self._size + 1)
+        return b""
+
     def close(self) -> None:
         """Gives back the descriptors."""
         _close(self.fd)
@@ -2957,10 +3081,10 @@ class Shell:
             if plan.env is not None:  # to encode it anew for each spawn takes a tenth longer
                 os.environb.clear()
                 os.environb.update(plan.env)
-            program = _program(plan.shell[0], plan.cwd)
+            program = _program(plan)
             if program is None:
                 raise SpawnError("shell_not_found", "the shell %s was not found" % name)
-            line, passed = self.input.open(text, source, len(plan.shell) > 1)
+            line, passed = self.input.open(text, source, len(plan.shell) > 1, plan.carries)
             for stream in range(plan.streams):
                 writers.append(output.open_pipe(stream))
             # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
@@ -3137,7 +3261,11 @@ class Command(RunState):
                 error="spawn_failed",
                 reason="the shell %s ended (%s) before it read the command" % (shell, how),
             )
-        return outcome._replace(exit_code=code, signal=name)
+        carried = self.shell.input.written() if self.plan.carries and name is None else b""
+        if self.scratch is not None:  # which will be gone too; the caller's directory may come back
+            place = b"\0%b\n\0"
+            carried = carried.replace(place % os.fsencode(self.scratch), place % self.plan.cwd)
+        return outcome._replace(exit_code=code, signal=name, carried=carried)
 
     def tell_end(self) -> None:
         """Tells the host how the command ended, and writes it down if the command was a job."""
@@ -5036,12 +5164,15 @@ def _path(what: str, path: str | os.PathLike[str], base: str = "") -> str:
     return os.path.abspath(os.path.join(base, path))
 
 
-def _row(profile: Profile | str, timeout_s: float | None) -> Profile:
+def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
         require(profile in PROFILES, "profile", "a row or one of " + listed(PROFILES), profile)
         profile = PROFILES[profile]
     require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
+    require(isinstance(carry, bool), "carry", "True or False", carry)
+    if carry:
+        profile = carrying(profile)
     if timeout_s is None:
         return profile
     check_seconds("timeout_s", timeout_s, above_0=True)
@@ -5282,26 +5413,31 @@ class Setup(NamedTuple):
     """What all commands of a tool have in common."""
 
     profile: Profile
-    cwd: str
+    first: Start
     shell: Sequence[bytes]
-    env: Mapping[bytes, bytes]
     state_dir: StateDir
     inherited: Inherited
+    carries: bool
 
-    def plan(self, request: Request, watched: bool) -> Plan:
+    def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
         head_bytes, tail_bytes = profile.truncation.kept(profile)
-        env = self.env  # the same object from call to call: it is sent once
-        if request.env:
-            env = {**env, **_encoded(request.env)}
+        own = _encoded(request.env or {})
+        env = start.env  # the same object from call to call: it is sent once
+        if own:
+            env = {**env, **own}
+        is_plain = request.mode != "background" and request.cwd is None and not own
         return Plan(
             text=request.command.encode("utf-8"),
             shell=self.shell,
+            # Not along the PATH that a command has exported: none could mend that PATH.
+            path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
             has_input=request.stdin is not None,
-            cwd=os.fsencode(request.cwd or self.cwd),
+            cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
             cwd_required=request.cwd is not None,
             env=env,
+            carries=self.carries and is_plain,
             limits=tuple(_limits(request, profile)),
             streams=profile.streams.value,
             background=request.mode == "background",
@@ -5315,6 +5451,27 @@ class Setup(NamedTuple):
             count_lines="max_output_lines" in profile.truncation.limits,
             state_dir=tuple(self.state_dir),
         )
+
+
+def _setup(
+    row: Profile,
+    first: Start,
+    shell: str | Sequence[str],
+    state_dir: str | os.PathLike[str] | None,
+    carry: bool,
+) -> Setup:
+    """What a tool's commands have in common, from what its host gave."""
+    words = [os.fsencode(word) for word in _strings(shell, "shell")]
+    require(words, "shell", "at least the name of a shell", shell)
+    given = None if state_dir is None else _path("state_dir", state_dir)
+    return Setup(
+        profile=row,
+        first=first,
+        shell=words,
+        state_dir=StateDir.choose(given, row.file_prefix, not row.own_folder),
+        inherited=Inherited.of_host(),
+        carries=carry,
+    )
 
 
 class BashTool:
@@ -5336,6 +5493,8 @@ class BashTool:
     max_jobs    how many background jobs may live at once
     on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread;
                 leftovers have none
+    carry       the directory and the exported variables at the end of a command are the start of
+                the next one
 
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
     and the resource limits that this process had when the tool was made. Raises ValueError for a
@@ -5356,35 +5515,27 @@ class BashTool:
         state_dir: str | os.PathLike[str] | None = None,
         max_jobs: int = MAX_JOBS,
         on_job_end: Callable[[Job], object] | None = None,
+        carry: bool = False,
     ) -> None:
-        row = _row(profile, timeout_s)
+        row = _row(profile, timeout_s, carry)
         passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
-        words = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(words, "shell", "at least the name of a shell", shell)
-        given = None if state_dir is None else _path("state_dir", state_dir)
-        folder = StateDir.choose(given, row.file_prefix, not row.own_folder)
-        self._setup = Setup(
-            profile=row,
-            cwd=_directory(cwd),
-            shell=words,
-            env=_encoded(passed),
-            state_dir=folder,
-            inherited=Inherited.of_host(),
-        )
+        first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
+        self._setup = _setup(row, first, shell, state_dir, carry)
+        self._starts = [first]  # one; `restart` makes a new list, which no earlier call changes
         self._attached: dict[Exchange, None] = {}  # what `close` ends; no lock, see JobTable
         self._closed = False
         self.max_jobs = max_jobs
-        self._jobs = JobTable(row, folder, max_jobs, on_job_end)
+        self._jobs = JobTable(row, self._setup.state_dir, max_jobs, on_job_end)
         self._unnamed: list[str] = []  # output files of calls that had no answer
         self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
     def cwd(self) -> str:
-        """The directory of every command."""
-        return self._setup.cwd
+        """The directory of every command; with `carry`, of the first one."""
+        return os.fsdecode(self._setup.first.cwd)
 
     @property
     def profile(self) -> Profile:
@@ -5515,10 +5666,14 @@ class BashTool:
             exchange.cancel()
 
     def _draft(
-        self, request: Request | Inquiry | Outcome, cancel: Cancel | None, on_live: OnLive | None
+        self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
     ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
+        if isinstance(request, Restart):  # REQ-BASH-028.8
+            self._starts = [self._setup.first]
+            told = Fitted(RESTARTED, len(RESTARTED), False)
+            return Draft(Outcome("exited", exit_code=0, streams=(told,)))
         if isinstance(request, Inquiry):
             return self._jobs.inquire(request, cancel)
         if isinstance(request, Outcome):
@@ -5545,7 +5700,8 @@ class BashTool:
         try:
             if refusal is not None:
                 return Draft(refusal)
-            plan = self._setup.plan(request, on_live is not None)
+            starts = self._starts
+            plan = self._setup.plan(request, on_live is not None, starts[0])
             inherited = self._setup.inherited._replace(ids=_own_ids())
             exchange = Exchange(plan, inherited, cancel)
             self._attached[exchange] = None
@@ -5558,6 +5714,9 @@ class BashTool:
                 raise
             if background:
                 self._attached.pop(exchange, None)
+            written = answer.outcome.carried
+            if written != starts[0].written:
+                starts[0] = next_start(written, self._setup.first.env) or starts[0]
             job = self._jobs.add(answer, exchange, request.command, place)
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)

@@ -43,6 +43,7 @@ Contents, each begun by a line `# ---- …`:
     025 The Model Context Protocol
     026 The library
     027 Jobs that tell
+    028 State that is carried over
     Jobs as a whole: random acts on real jobs, and what a simple model says of them
     Reports from other tools that no single clause says
     Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them
@@ -7270,6 +7271,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
     calls += [
         ("shell", BashTool, {"shell": ()}),
+        ("carry", BashTool, {"carry": "yes"}),
         ("state_dir", BashTool, {"state_dir": ""}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": 60}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
@@ -7306,7 +7308,7 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
         assert tool.run(lasting("sleep 600")).status == "timed_out" and time.monotonic() - begun < 10
 
 
-@clause("026.3", saboteur=("env = {**env, **_encoded(request.env)}", "env = {**_encoded(request.env), **env}"))
+@clause("026.3", saboteur=("env = {**env, **own}", "env = {**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
     st.dictionaries(
@@ -7955,6 +7957,340 @@ def test_help_is_short_enough_to_read():
         "wait",
         "kill",
     }
+
+
+# ---- 028 State that is carried over ----------------------------------------------------------
+
+SHOW = "{ builtin pwd; /usr/bin/env -0; } >%s"  # whatever PATH is
+values = st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"")) | st.sampled_from(
+    [b"", b"\n", b"\x01\x7f\x1bE", b"\\E\\001", b"'\"$`!\\", b'x\ndeclare -x T_A_="1"\n', "é€😀".encode(), b"\xff\xc3"]
+)
+BEFORE = [  # what a command may do to its shell before it ends: none of it is carried
+    "",
+    "set -euf -o pipefail; IFS=1234567890",
+    "set -xv",
+    "set -o posix",
+    "trap 'echo no' DEBUG; trap 'echo no' ERR RETURN",
+    "set -ET; trap 'echo no' DEBUG",
+    "printf() { :; }; pwd() { :; }; export() { builtin export \"$@\"; }; trap() { :; }",
+    "exec >/dev/null 2>&1 <&- 10>&2 20>/dev/null",
+    "exec 11>&- 20>&-; exec 20</dev/null",
+    "shopt -s expand_aliases extdebug; alias printf=false pwd=false",
+    "T_silent_=1; readonly IFS; BASH_EXECUTION_STRING=x",
+    "sleep 0.01 & ( cd /; exit 3 )",
+]
+AFTER = [
+    "",
+    "exit 3",
+    "false",
+    "f() { g() { exit 5; }; g; }; f",
+    "set -e; false; cd /",
+    "(exit 9)",
+    "if",
+    "eval 'exit 7'",
+]
+
+
+def in_bytes(data):
+    """A word of bash that stands for these bytes, in ASCII."""
+    return "$'%s'" % "".join("\\x%02x" % byte for byte in data)
+
+
+@st.composite
+def acts(draw):
+    """A command that changes the directory or an exported variable of its shell."""
+    name, value = draw(st.sampled_from(["T_A_", "T_b1", "_T", "PATH", "LC_ALL"]) | names), in_bytes(draw(values))
+    folder = in_bytes(
+        os.fsencode(draw(st.sampled_from(["a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"])))
+    )
+    cd = ["cd -- {folder}", "cd -- {folder}", "cd -P -- {folder}", "pushd -- {folder}", "cd -", "cd"]
+    export = ["export {name}={value}", "export {name}={value}", "{name}={value}", "export -n {name}", "unset {name}"]
+    way = draw(st.sampled_from([*cd, *export, "( cd /; export {name}={value} )", "declare -x {name}={value}"]))
+    return way.format(name=name, value=value, folder=folder)
+
+
+def shown_state(path):
+    """What SHOW has written: the directory, and the variables but for two that each shell sets for itself."""
+    first, *entries = Path(path).read_bytes().split(b"\0")[:-1]
+    folder, _, entry = first.rpartition(b"\n")
+    variables = dict(entry.split(b"=", 1) for entry in [entry, *entries])
+    return folder, {name: value for name, value in variables.items() if name not in (b"_", b"SHLVL")}
+
+
+@clause("028.1", saboteur=("else found[1].translate(_ESCAPED)", "else found[1]"))
+@needs_files
+@given(
+    st.lists(st.tuples(st.sampled_from(BEFORE), acts(), st.sampled_from(AFTER)), min_size=1, max_size=6),
+    st.dictionaries(
+        st.sampled_from(["T_A_", "a-b", "1x", "T é", "BASH_FUNC_t%%"]), st.sampled_from(["", "x", "() { :; }"])
+    ),
+)
+@example([("", "export T_A_=" + in_bytes(b"\x1b\n\\n"), "")], {})
+@settings(max_examples=300 if THOROUGH else 30)
+def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
+    # Each command is given to the tool, and all of them to one bash, which is spared what would break it.
+    with tempfile.TemporaryDirectory() as base:
+        base = os.path.realpath(base)
+        for name in ("a b", "new\nline", "é", "real/deep"):
+            os.makedirs(os.path.join(base, name))
+        os.symlink("real/deep", os.path.join(base, "link"))
+        ours, theirs = ([os.path.join(base, "%s-%d" % (side, n)) for n in range(len(commands))] for side in ("o", "t"))
+        env = {"PATH": os.environ["PATH"], "HOME": "/usr", "LC_ALL": "C.UTF-8", **env}
+        with BashTool(base, env=env, carry=True) as tool:
+            for (before, act, after), path in zip(commands, ours):
+                assert tool.run("\n".join([before, act, after])).status == "exited"
+                tool.run(SHOW % shlex.quote(path))
+        lines = ["cd -- %s; unset OLDPWD; declare -x OLDPWD" % shlex.quote(base)]
+        for (_, act, _), path in zip(commands, theirs):
+            lines += [act, SHOW % shlex.quote(path)]
+        plain_bash("\n".join(lines), env=bash_tool.complete_env(env))
+        for n, (one, other) in enumerate(zip(map(shown_state, ours), map(shown_state, theirs))):
+            assert one == other, commands[: n + 1]
+
+
+@needs_files
+def test_a_long_state_with_all_bytes():
+    """A variable of all bytes, 200 variables, and a directory of a long name; from 8 MiB on nothing is carried."""
+    every = bytes(range(1, 256))
+    with BashTool(carry=True) as tool:
+        tool.run("d=$(printf %%0200d 0); mkdir -p $d/$d/$d; cd $d/$d/$d; export T_all=%s" % in_bytes(every))
+        tool.run("for n in {1..200}; do export T_$n=$(printf '%0900d' $n); done")
+        result = tool.run("printf %s \"$T_all\" | od -An -v -tx1; env | grep -c '^T_[0-9]*=0*[0-9]*$'; echo ${#PWD}")
+        shown, count, length = result.stdout.rsplit("\n", 3)[:3]
+        assert bytes.fromhex(shown) == every and count == "200" and int(length) > 600
+        tool.run("export T_all=$(head -c 9000000 /dev/zero | tr '\\0' x)")
+        assert tool.run("echo ${#T_all}").text == "255\n"
+
+
+@clause("028.2", saboteur=("or rest[1]:\n        return None", "or rest[1]:\n        return Start(b\"/\", first)"))
+@needs_files
+@given(st.sampled_from(["limit", "cancel", "end"]), st.data())
+@few
+def test_req_bash_028_2_is_left_as_it_was(way, data):
+    change = "cd /; export T_A_=wrong; unset T_B_\n"
+    ends = ["trap - EXIT", "trap 'echo bye' EXIT", "exec true", "kill -9 $$", "kill -TERM $$; sleep 9", "kill -INT $$"]
+    ends += [
+        "(sleep 0.1; kill -9 $PPID) & wait",
+        "enable -n export",
+        "ulimit -f 0",
+        "exec 10>&- 20>&-; g() { exit; }; g",
+    ]
+    with BashTool(profile=tiny(default=0.5), carry=True) as tool:
+        tool.run("mkdir -p sub; cd sub; export T_A_=$'right\\n' T_B_=")
+        if way == "end":
+            result = tool.run(change + data.draw(st.sampled_from(ends)), timeout_s=60)
+        else:
+            command = data.draw(endless())
+            cancel = Cancel()
+            if way == "cancel":
+                threading.Timer(0.2, cancel.cancel).start()
+            result = tool.run(change + command.text, cancel=cancel)
+            assert result.status in ("timed_out", "cancelled")
+        shown = tool.run("basename \"$PWD\"; echo ${T_A_@Q} ${T_B_-gone}").text
+        assert shown == "sub\n$'right\\n'\n", (way, result)
+
+
+def test_no_state_through_a_program_that_copies_its_input():
+    """A prefix that gives bash another standard input than the tool's: commands run, and nothing is carried."""
+    with BashTool("/", shell=("sh", "-c", "cat | \"$@\"", "-", "bash"), carry=True) as tool:
+        result = tool.run("cd /usr; export T_A_=1; echo hi")
+        assert (result.text, tool.run("echo $PWD ${T_A_-unset}").text) == ("hi\n", "/ unset\n")
+
+
+@needs_files
+def test_state_behind_a_prefix_that_drops_descriptors():
+    """As sudo does: standard input alone is handed on."""
+    closing = "import os, sys; os.closerange(3, 99); os.execvp(sys.argv[1], sys.argv[1:])"
+    with BashTool("/", shell=(sys.executable, "-c", closing, "bash"), carry=True) as tool:
+        assert tool.run("cd /usr; export T_A_=1; echo hi").text == "hi\n"
+        assert tool.run("echo $PWD $T_A_; cat; cd /etc", stdin="data").text == "/usr 1\ndata"
+        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"  # text and data came through a pipe
+
+
+@clause(
+    "028.3",
+    saboteur=(
+        "    for name in NOT_CARRIED:\n        env.pop(name, None)",
+        "    for name in ():\n        env.pop(name, None)",
+    ),
+)
+@needs_files
+def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
+    (tmp_path / "rc").write_text("echo noise\n")
+    (tmp_path / "usr").mkdir()
+    monkeypatch.setenv("APP_TOKEN", "hunter2-of-the-host")
+    dropped = sorted(bash_tool.DROPPED_NAMES)
+    with BashTool(carry=True) as tool:
+        tool.run("set -eu -o noglob; shopt -s nullglob; ls() { echo wrong; }; export -f ls; export T_A_=1 CDPATH=/")
+        tool.run("export %s; export BASH_ENV=rc ENV=rc GPG_TTY=x GLOBIGNORE='*'" % " ".join(dropped))
+        result = tool.run(
+            "false; echo $T_A_ *; cd usr; env | grep -E '^(%s|BASH_FUNC_.*)=|hunter2'" % "|".join(dropped)
+        )
+        assert result.stdout == "1 rc usr\n" and result.exit_code == 1, result
+    given = {"PATH": os.environ["PATH"], "BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_ls%%": "() { echo ours; }"}
+    with BashTool(env=given, carry=True) as tool:  # the host's own choice stays
+        for _ in range(2):
+            assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
+
+
+@clause("028.4", saboteur=("builtin break; }; done; } >/dev/null 2>&1' EXIT; ", "builtin break; }; done; }' EXIT; "))
+@given(
+    st.one_of(known_commands(), st.sampled_from(SNIPPETS).map(lambda text: Known(text.replace("\\n", "\n")))),
+    st.booleans(),
+)
+@settings(max_examples=200 if THOROUGH else 40)
+def test_req_bash_028_4_is_not_seen(known, traced):
+    if "trap)" in known.text:  # which shows the trap
+        return
+    text = "set -x\n" * traced + known.text
+    with BashTool(profile="streams") as plain, BashTool(profile="streams", carry=True) as tool:
+        one, other = plain.run(text), tool.run(text)
+    for name in ("status", "exit_code", "signal", "stdout", "notes"):
+        assert getattr(one, name) == getattr(other, name), (name, one, other)
+    # A trace names processes, and the sides of a pipe write theirs in any order.
+    one_said, other_said = (sorted(re.sub(r"\d+", "N", side.stderr).split("\n")) for side in (one, other))
+    assert one_said == other_said, (one, other)
+
+
+@needs_files
+def test_programs_get_no_descriptor_of_the_state():
+    with BashTool(carry=True) as tool:
+        for data in (None, "data"):
+            assert tool.run("ls /proc/self/fd", stdin=data).text == "0\n1\n2\n3\n"  # ls itself opens one
+            assert tool.run("cat", stdin=data).stdout == (data or "")
+        left = tool.run("sleep 600 >/dev/null 2>&1 & echo $!; cd /usr")
+        assert sorted(os.listdir("/proc/%d/fd" % int(left.stdout))) == ["0", "1", "2"]
+        assert tool.run("pwd").text == "/usr\n"
+
+
+@clause("028.5", saboteur=("if written != starts[0].written:", "if written and plan.cwd == starts[0].cwd:"))
+@needs_files
+@given(st.permutations(range(4)))
+@few
+def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
+    with tempfile.TemporaryDirectory() as base, BashTool(base, carry=True) as tool, ThreadPoolExecutor(4) as pool:
+        tool.run("mkdir {0..3}; export T_A_=first; cd 0")
+        ours = [
+            pool.submit(
+                tool.run,
+                "until [ -e ../go-%d ]; do sleep 0.01; done; cd ../%d; export T_A_+=-%d; echo $PWD" % (n, n, n),
+                timeout_s=PATIENCE_S,
+            )
+            for n in range(4)
+        ]
+        assert eventually(lambda: len(tool._attached) == 4)
+        for n in order:
+            Path(base, "go-%d" % n).write_text("")
+            assert ours[n].result().exit_code == 0
+            assert tool.run("basename $PWD; echo $T_A_").text == "%d\nfirst-%d\n" % (n, n)
+
+
+@clause("028.6", saboteur=("carries=self.carries and is_plain", "carries=self.carries"))
+@needs_files
+@given(
+    st.sampled_from(
+        [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}]
+    )
+)
+@few
+def test_req_bash_028_6_what_leaves_the_state(given):
+    with BashTool("/", carry=True) as tool:
+        tool.run("cd /usr; export T_A_=1")
+        result = tool.run("echo $PWD $T_A_ $T_B_; cd /; export T_A_=2 T_B_=3", **given)
+        assert (
+            "%s 1%s\n" % (given.get("cwd", "/usr"), " own" if "T_B_" in given.get("env", ()) else "") in result.stdout
+        )
+        assert tool.run("echo $PWD $T_A_ ${T_B_-none}").text == "/usr 1 none\n"
+    with BashTool("/", profile="jobs", carry=True) as tool:
+        tool.run("cd /usr")
+        kept = tool.run("cd /etc; sleep 0.5", timeout_s=0.1)
+        assert kept.status == "running" and tool.job(kept.pid).wait(20)
+        assert tool.run("pwd").stdout == "/usr"
+
+
+@clause("028.7", saboteur=("        required=(),\n    )", "        required=profile.required,\n    )"))
+def test_req_bash_028_7_says_what_persists():
+    for row in PROFILES.values():
+        told = {
+            style: BashTool("/", profile=row, carry=True).definition(style) for style in ("anthropic", "openai", "mcp")
+        }
+        plain = BashTool("/", profile=row).definition()
+        assert "restart" not in json.dumps(plain) and BashTool("/", profile=row).profile is row
+        for definition in told.values():
+            assert definition["description"].count(bash_tool.CARRIES) == 1
+            assert bash_tool.NOTHING_PERSISTS not in definition["description"]
+        schema = told["anthropic"]["input_schema"]
+        assert (
+            list(schema["properties"]) == [*plain["input_schema"]["properties"], "restart"] and "required" not in schema
+        )
+        strict = told["openai"]["parameters"]
+        assert strict["required"] == list(schema["properties"])
+        assert strict["properties"]["restart"]["type"] == ["boolean", "null"]
+        wrong = BashTool("/", profile=row).call({"restart": True})
+        assert wrong.error == "invalid_arguments" and 'unknown key "restart"' in wrong.text.replace("\\", "")
+    with BashTool("/", carry=True) as tool:
+        for given in ({"command": "echo hi", "restart": False}, {"command": "echo hi", "restart": None}):
+            assert tool.call(given).text == "hi\n"
+        for given in ({"restart": False}, {"restart": True, "command": ":"}, {}, {"restart": 1}, {"restart": "true"}):
+            assert tool.call(given).error == "invalid_arguments"
+
+
+@clause("028.8", saboteur=("self._starts = [self._setup.first]\n", "self._starts[0] = self._setup.first\n"))
+@needs_files
+@pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
+def test_req_bash_028_8_restart(row):
+    with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
+        tool.run("cd /usr; export T_A_=1 PATH=/nowhere; unset HOME")
+        slow = pool.submit(
+            tool.run, "builtin cd /etc; until [ -e %s ]; do /bin/sleep 0.01; done" % os.path.abspath("go")
+        )
+        assert eventually(lambda: tool._attached)
+        result = tool.call({"restart": True})
+        assert bash_tool.RESTARTED in result.text and (result.is_error, result.exit_code) == (False, 0)
+        Path("go").write_text("")
+        assert slow.result().status == "exited"
+        assert tool.run("echo $PWD ${T_A_-unset} $HOME; sleep 0").stdout.strip() == "/ unset " + os.environ["HOME"]
+    with BashTool("/", carry=True) as tool:  # what no command could mend
+        tool.run("export T_A_=$(head -c 4000000 /dev/zero | tr '\\0' x)")
+        assert tool.run("unset T_A_").error == "spawn_failed"
+        tool.call('{"restart": true}')
+        assert tool.run("echo ${T_A_-unset}").text == "unset\n"
+
+
+@clause("028.11", saboteur=("place % self.plan.cwd", "place % os.fsencode(self.scratch)"))
+@needs_files
+def test_req_bash_028_11_the_directory_is_gone():
+    with BashTool(carry=True) as tool:
+        tool.run("mkdir a; cd a; export T_A_=1; rmdir ../a")
+        gone = os.path.abspath("a")
+        for command, there in (("export T_A_=2; : >made; pwd", True), ("pwd", False), ("mkdir in; cd in; pwd", True)):
+            result = tool.run(command)
+            assert (
+                result.notes[0].startswith("the working directory %s is gone" % gone) and result.error == "cwd_missing"
+            )
+            folder = result.stdout.strip()
+            assert os.path.isdir(folder) == there and "scratch-" in folder
+        assert tool.run("echo $PWD $T_A_").text == folder + " 2\n"
+        assert tool.run("cd %s; mkdir a; cd a" % shlex.quote(os.getcwd())).exit_code == 0
+        assert tool.run("echo $PWD $T_A_").text == gone + " 2\n"
+    with BashTool("b", carry=True) as tool:  # one that comes back
+        assert "is gone" in tool.run("true").text
+        os.mkdir("b")
+        assert tool.run("pwd").text == os.path.abspath("b") + "\n"
+
+
+def test_spec_says_how_state_is_carried():
+    """4.2 and 4.8 have the texts of the description and of the shell's line."""
+    ((_, sentences),) = fenced("carried")
+    assert sentences.split("\n") == [bash_tool.NOTHING_PERSISTS, bash_tool.CARRIES]
+    ((_, schema),) = fenced("restart")
+    assert json.loads(schema) == {"restart": dict(bash_tool.RESTART)}
+    line = bash_tool.BOOTSTRAP
+    for old, new in bash_tool.SAVING:
+        assert line.count(old) == 1
+        line = line.replace(old, new)
+    ((_, end),) = fenced("bash-carry")
+    assert line.endswith(end) and "exec 20<&0 </dev/null; " in line and "cd -L -- " in line
 
 
 # ---- Jobs as a whole: random acts on real jobs, and what a simple model says of them ---------------------------------
