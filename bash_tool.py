@@ -99,6 +99,7 @@ __all__ = [
     "Result",
     "Job",
     "Cancel",
+    "answer_shell_call",
     "Profile",
     "OnTimeout",
     "MODES",
@@ -184,6 +185,8 @@ FLUSH_S = 2.0               # for a client that has closed its end and may still
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
+# Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
+EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
 COMMAND_KILLED = "[command failed: exit code {code}; not sent by this tool; possibly out of memory]"
@@ -1585,7 +1588,7 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1 to REQ-BASH-006.3 and REQ-BASH-006.7 to REQ-BASH-006.9."""
+    Upholds REQ-BASH-006.1 to REQ-BASH-006.3, REQ-BASH-006.7 to REQ-BASH-006.9, REQ-BASH-028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -1609,6 +1612,12 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
                 schema["enum"] = [*schema["enum"], None]
         arguments["required"] = list(properties)
         return {"type": "function", **told, "parameters": arguments, "strict": True}
+    if style == "anthropic-native":  # its own description says that state persists
+        if "restart" not in properties:
+            raise ValueError("the style %r goes with carry=True" % style)
+        return {"type": "bash_20250124", "name": "bash"}
+    if style == "openai-native":
+        return {"type": "shell", "environment": {"type": "local"}}
     if style == "mcp":
         hints = {
             "title": "Bash",
@@ -1618,7 +1627,8 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
             "openWorldHint": True,
         }
         return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
-    raise ValueError('style must be "anthropic", "openai" or "mcp", got %r' % (style,))
+    styles = ("anthropic", "openai", "mcp", "anthropic-native", "openai-native")
+    raise ValueError("style must be one of %s, got %r" % (listed(styles), style))
 
 
 def load_json(text: str | bytes) -> Any:
@@ -5554,7 +5564,8 @@ class BashTool:
     def definition(self, style: str = "anthropic") -> dict[str, Any]:
         """The tool definition for a model, the same bytes for the same configuration:
         `"anthropic"` for its Messages, `"openai"` for its Responses, in strict form, `"mcp"` for
-        clients of that protocol.
+        clients of that protocol; `"anthropic-native"` and `"openai-native"` for the vendors' own
+        tools, the first only with `carry`.
 
         Raises ValueError for another style. Upholds REQ-BASH-006.1 to 006.3, 006.6 to 006.9.
         """
@@ -5732,6 +5743,38 @@ class BashTool:
             for exchange in list(self._attached):
                 if exchange.over.is_set():
                     self._attached.pop(exchange, None)
+
+
+def answer_shell_call(
+    bash: BashTool, call: Mapping[str, Any], cancel: Cancel | None = None
+) -> dict[str, Any]:
+    """The `shell_call_output` of OpenAI's Responses to a `shell_call`, both as mappings: one output
+    for each command, in their order. `timeout_ms` holds for each command; `max_output_length`
+    characters are shown of each, those of standard output first. Notes of the tool, and why a
+    command was not run, stand in standard error. Upholds REQ-BASH-028.9 and REQ-BASH-028.10."""
+    action = call["action"]
+    limit_ms, most = action.get("timeout_ms"), action.get("max_output_length")
+    timeout_s = limit_ms / 1000 if _is_whole(limit_ms, 1, MAX_TIMEOUT_MS) else None
+    room = sys.maxsize if most is None else max(0, most)
+    outputs = []
+    for command in action["commands"]:
+        result = bash.run(command, timeout_s=timeout_s, cancel=cancel)
+        errors = [result.stderr, *("[%s]\n" % note for note in result.notes)]
+        outcome: dict[str, Any] = {"type": "timeout"}
+        if result.status not in ("timed_out", "running"):
+            code = EXIT_CODES.get(result.status, result.exit_code)
+            outcome = {"type": "exit", "exit_code": code}
+        if result.status in ("rejected", "failed"):
+            errors.append(result.text)
+        stdout = result.stdout[:room]
+        stderr = "".join(errors)[: room - len(stdout)]
+        outputs.append({"stdout": stdout, "stderr": stderr, "outcome": outcome})
+    return {
+        "type": "shell_call_output",
+        "call_id": call["call_id"],
+        "output": outputs,
+        "max_output_length": most,
+    }
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -6214,8 +6257,6 @@ class Server:
 # ---- 10 Command line ---------------------------------------------------------------------------
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
-
-EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
 
 
 def _user_folder() -> str | None:

@@ -43,7 +43,7 @@ Contents, each begun by a line `# ---- …`:
     025 The Model Context Protocol
     026 The library
     027 Jobs that tell
-    028 State that is carried over
+    028 State that is carried over, and the tools of vendors
     Jobs as a whole: random acts on real jobs, and what a simple model says of them
     Reports from other tools that no single clause says
     Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them
@@ -7959,7 +7959,7 @@ def test_help_is_short_enough_to_read():
     }
 
 
-# ---- 028 State that is carried over ----------------------------------------------------------
+# ---- 028 State that is carried over, and the tools of vendors ----------------------------------------------------------
 
 SHOW = "{ builtin pwd; /usr/bin/env -0; } >%s"  # whatever PATH is
 values = st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"")) | st.sampled_from(
@@ -8255,6 +8255,59 @@ def test_req_bash_028_8_restart(row):
         assert tool.run("unset T_A_").error == "spawn_failed"
         tool.call('{"restart": true}')
         assert tool.run("echo ${T_A_-unset}").text == "unset\n"
+
+
+@clause(
+    "028.9",
+    saboteur=('return {"type": "bash_20250124", "name": "bash"}', 'return {"type": "bash_20241022", "name": "bash"}'),
+)
+def test_req_bash_028_9_the_tools_of_vendors():
+    for row in PROFILES.values():
+        tool, carrying = BashTool("/", profile=row), BashTool("/", profile=row, carry=True)
+        assert carrying.definition("anthropic-native") == {"type": "bash_20250124", "name": "bash"}
+        for one in (tool, carrying):
+            assert one.definition("openai-native") == {"type": "shell", "environment": {"type": "local"}}
+        with pytest.raises(ValueError, match="^the style 'anthropic-native' goes with carry=True$"):
+            tool.definition("anthropic-native")
+
+
+@clause("028.10", saboteur=('"".join(errors)[: room - len(stdout)]', '"".join(errors)[:room]'))
+@given(
+    st.lists(known_commands(signals=[]), max_size=3),
+    st.sampled_from([None, 0, 5000, -1, True, 1.5, "9"]),
+    st.none() | st.integers(-1, 30),
+)
+@few
+def test_req_bash_028_10_a_shell_call(commands, timeout_ms, most):
+    action = {"commands": [known.text for known in commands], "timeout_ms": timeout_ms, "max_output_length": most}
+    with BashTool(profile="streams", deny="mkfs") as tool:
+        item = bash_tool.answer_shell_call(
+            tool, {"type": "shell_call", "call_id": "c", "action": action, "status": None}
+        )
+        output = item.pop("output")
+        assert item == {"type": "shell_call_output", "call_id": "c", "max_output_length": most}
+        for known, one in zip(commands, output):
+            stdout, stderr = known.stdout, known.stderr
+            if most is not None:
+                stdout = stdout[: max(0, most)]
+                stderr = stderr[: max(0, most) - len(stdout)]
+            outcome = {"type": "exit", "exit_code": known.code}
+            assert one == {"stdout": stdout, "stderr": stderr, "outcome": outcome}
+        assert len(output) == len(commands)
+        cancel = Cancel()
+        action = {
+            "commands": ["echo out; echo err >&2; sleep 9", "mkfs", "sleep 9 >/dev/null 2>&1 & echo $!"],
+            "timeout_ms": 300,
+        }
+        late, denied, left = bash_tool.answer_shell_call(tool, {"call_id": "d", "action": action}, cancel)["output"]
+        assert late == {"stdout": "out\n", "stderr": "err\n", "outcome": {"type": "timeout"}}
+        assert denied["outcome"] == {"type": "exit", "exit_code": 125} and "contains 'mkfs'" in denied["stderr"]
+        assert left["outcome"]["exit_code"] == 0 and "[still running: pid %s" % left["stdout"].strip() in left["stderr"]
+        os.kill(int(left["stdout"]), signal.SIGKILL)
+        cancel.cancel()
+        action["commands"] = ["echo no", "echo no"]
+        for one in bash_tool.answer_shell_call(tool, {"call_id": "e", "action": action}, cancel)["output"]:
+            assert one["outcome"] == {"type": "exit", "exit_code": 130} and one["stdout"] == ""
 
 
 @clause("028.11", saboteur=("place % self.plan.cwd", "place % os.fsencode(self.scratch)"))
@@ -11271,7 +11324,8 @@ def test_definitions_to_the_letter():
     assert mode["type"] == ["string", "null"] and mode["enum"] == ["default", "slow", "background", None]
     with pytest.raises(ValueError) as refused:
         bash_tool.define(MODES, "/", "google")
-    assert str(refused.value) == 'style must be "anthropic", "openai" or "mcp", got \'google\''
+    styles = '"anthropic", "openai", "mcp", "anthropic-native", "openai-native"'
+    assert str(refused.value) == "style must be one of %s, got 'google'" % styles
 
 
 def test_messages_to_the_letter():
