@@ -13523,13 +13523,13 @@ def admitted(kind, value):
     return set(value) <= set(getattr(kind, "__annotations__", value))  # a union of them has none
 
 
-def recipe(word):
-    """The `converse` of the one recipe that holds this word."""
+def recipe(word, name="converse"):
+    """A function of the one recipe that holds this word."""
     fences = re.findall(r"^```python\n(.*?)^```", RECIPES.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     (program,) = [fence for fence in fences if word in fence]
     names = {}
     exec(program, names)
-    return names["converse"]
+    return names[name]
 
 
 @pytest.mark.interop
@@ -13621,6 +13621,236 @@ def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
         with quick_tool(tmp_path, monkeypatch) as (_, results), model_server(cut_short) as (url, bodies):
             with kind(api_key="none", base_url=url) as client:
                 assert recipe(word)(client, "the-model", "go") == "" and len(bodies) == 1 and not results
+
+
+CARRIED_STEPS = (  # what a model asks of a tool that carries state, and what it reads; where others fail
+    ({"command": "mkdir -p sub; cd sub; export GREETING='good day'"}, r"\[no output\]", False),
+    ({"command": "basename $PWD; echo $GREETING; exit 3"}, r"\[command failed: exit code 3\]\nsub\ngood day\n", True),
+    ({"command": "echo before; cd /; sleep 60"}, r"\[command timed out after 1s\]\nbefore\n", True),  # partial output
+    ({"command": "setsid sleep 600 >/dev/null 2>&1 & echo up"}, r"\[still running: pid (\d+) .*\]\nup\n", False),
+    ({"command": "setsid -w true; basename $PWD; echo $GREETING"}, r"sub\ngood day\n", False),  # nothing was lost
+    ({"restart": True}, "the working directory and the exported variables are those of the beginning again", False),
+    ({"command": "ls -d sub; echo ${GREETING-unset}"}, r"sub\nunset\n", False),
+)
+
+
+class Turns:
+    """A model that asks for these steps one after the other, then says "done"; `told` is what it read of each."""
+
+    def __init__(self, steps):
+        self.steps, self.told = [arguments for arguments, *_ in steps], {}
+
+    def turn(self, told):
+        self.told.update(told)  # some SDKs send the news alone
+        so_far = len(self.told)
+        return [("call_%d" % so_far, self.steps[so_far])] if so_far < len(self.steps) else []
+
+    def check(self, steps, title):
+        say("\n== " + title)
+        assert len(self.told) == len(steps)
+        for n, (arguments, pattern, is_error) in enumerate(steps):
+            content, flag = self.told["call_%d" % n]
+            text = shown_text(content)
+            say("> %s   is_error: %s\n%s" % (json.dumps(arguments), flag, text.rstrip("\n")))
+            assert re.fullmatch(pattern, text) and flag == is_error, (arguments, text, flag)
+
+
+@contextlib.contextmanager
+def carrying_tool(folder, profile):
+    """A quick tool that carries state, in a folder; ends what is left."""
+    with BashTool(folder, profile=profile, carry=True, state_dir=Path(folder, "state")) as bash:
+        yield bash
+        for job in bash.jobs():
+            assert job.kill()
+
+
+@pytest.mark.interop
+def test_interop_anthropic_native(tmp_path, monkeypatch):
+    """Anthropic's own tool runner has the recipe's `bash_20250124`: state goes on, a timeout keeps the output and the
+    state, a daemon does not hold the session, and `restart` begins anew."""
+    import anthropic
+    from anthropic.types import ToolBash20250124Param
+    from anthropic.types.beta import BetaToolBash20250124Param
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    turns, row = Turns(CARRIED_STEPS), dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.5)
+    answer = functools.partial(as_message, turns)
+    with carrying_tool(tmp_path, row) as bash, model_server(answer) as (url, bodies):
+        tool = recipe("anthropic-native", "native_tool")(bash)
+        assert admitted(ToolBash20250124Param, tool.to_dict()) and admitted(BetaToolBash20250124Param, tool.to_dict())
+        with anthropic.Anthropic(api_key="none", base_url=url) as client:
+            runner = client.beta.messages.tool_runner(
+                model="the-model", max_tokens=1000, tools=[tool], messages=[{"role": "user", "content": "go"}]
+            )
+            assert runner.until_done().content[0].text == "done"
+        assert bodies[0]["tools"] == [{"type": "bash_20250124", "name": "bash"}]
+    turns.check(CARRIED_STEPS, "anthropic's tool runner, bash_20250124: " + versions("anthropic"))
+
+
+@contextlib.contextmanager
+def session_server(steps):
+    """A loopback server in the place of a session of managed agents: its URL, and a dict that takes what each call was
+    told. A call is sent when the one before it has its result."""
+    import http.server
+
+    told, arrived = {}, threading.Semaphore(0)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self, kind, data):
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self):
+            if "/events/stream" not in self.path:
+                return self.answer("application/json", b'{"data": [], "next_page": null}')
+            self.answer("text/event-stream", b"")
+            for n, (arguments, *_) in enumerate(steps):
+                self.event("agent.tool_use", id="call_%d" % n, name="bash", input=arguments)
+                assert arrived.acquire(timeout=30)
+            self.event("session.status_terminated", id="end")
+
+        def event(self, kind, **fields):
+            data = json.dumps({"type": kind, "processed_at": "2026-11-01T00:00:00Z", **fields})
+            self.wfile.write(("event: %s\ndata: %s\n\n" % (kind, data)).encode())
+            self.wfile.flush()
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            for event in body["events"]:
+                told[event["tool_use_id"]] = (event["content"], event.get("is_error", False))
+                arrived.release()
+            self.answer("application/json", b'{"data": []}')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        try:
+            yield "http://127.0.0.1:%d" % server.server_address[1], told
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.interop
+def test_interop_anthropic_worker(tmp_path, monkeypatch):
+    """The same recipe is a tool of a worker for managed agents, in the place of the SDK's own bash: the runner of the
+    worker's sessions calls it, also with a timeout of the model's own."""
+    import anthropic
+    import asyncio
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    short = ({"command": "echo some; sleep 60", "timeout_ms": 300}, r"\[command timed out after 0.3s\]\nsome\n", True)
+    steps, row = (*CARRIED_STEPS, short), dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.5)
+
+    async def work(bash, url):
+        tool = recipe("anthropic-native", "native_tool")(bash)
+        async with anthropic.AsyncAnthropic(api_key="none", base_url=url) as client:
+            return [call async for call in client.beta.sessions.events.tool_runner("session_1", tools=[tool])]
+
+    with carrying_tool(tmp_path, row) as bash, session_server(steps) as (url, told):
+        calls = asyncio.run(asyncio.wait_for(work(bash, url), 60))
+        assert [call.posted for call in calls] == [True] * len(steps)
+    turns = Turns(steps)
+    turns.told = told
+    turns.check(steps, "anthropic's session runner, as in a worker: " + versions("anthropic"))
+
+
+SHELL_STEPS = (  # the actions of shell calls, and the output items
+    (
+        {"commands": ["cd /usr; pwd", "pwd; echo oops >&2; exit 3"]},
+        [("/usr\n", "", {"type": "exit", "exit_code": 0}), ("/usr\n", "oops\n", {"type": "exit", "exit_code": 3})],
+    ),
+    (
+        {"commands": ["echo before; sleep 60", "pwd"], "timeout_ms": 500, "max_output_length": 100},
+        [("before\n", "", {"type": "timeout"}), ("/usr\n", "", {"type": "exit", "exit_code": 0})],
+    ),
+    (
+        {"commands": ["seq 9; echo no >&2"], "timeout_ms": None, "max_output_length": 5},
+        [("1\n2\n3", "", {"type": "exit", "exit_code": 0})],
+    ),
+)
+
+
+def as_shell_response(turns, body):
+    """What the Responses API would answer with calls of `shell`."""
+    answer = as_response(turns, {"input": [], **body})
+    for item in answer["output"]:
+        if item["type"] == "function_call":
+            action = json.loads(item.pop("arguments"))
+            item.update(
+                type="shell_call",
+                id="sh_" + item["call_id"],
+                action={"timeout_ms": None, "max_output_length": None, **action},
+            )
+            del item["name"]
+    return answer
+
+
+class ShellTurns(Turns):
+    def turn(self, told):
+        return super().turn({"call_%d" % n: None for n in range(self.answered)})
+
+    answered = 0
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["responses", "agents"])
+def test_interop_openai_native(way, tmp_path, monkeypatch):
+    """OpenAI's `shell`, answered by a loop over the Responses API and by ShellTool of the Agents SDK: each command has
+    its output and its end, in items of the SDK's types."""
+    import agents
+    import asyncio
+    import openai
+    from openai.types.responses import FunctionShellToolParam
+    from openai.types.responses.response_input_item_param import ShellCallOutput
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    turns, outputs = ShellTurns(SHELL_STEPS), []
+
+    def answer(body):
+        items = body["input"] if isinstance(body["input"], list) else []
+        outputs[:] = [item for item in items if item.get("type") == "shell_call_output"]
+        turns.answered = len(outputs)
+        return as_shell_response(turns, body)
+
+    async def with_agents(bash, url):
+        executor = recipe("ShellCallOutcome", "shell_executor")(bash)
+        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
+            agent = agents.Agent(
+                "shell",
+                model=agents.OpenAIResponsesModel("the-model", client),
+                tools=[agents.ShellTool(executor=executor)],
+            )
+            run = await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
+            return run.final_output
+
+    def with_responses(bash, url):
+        conversation = [{"role": "user", "content": "go"}]
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            while True:
+                tools = [bash.definition("openai-native")]
+                told = client.responses.create(model="the-model", tools=tools, input=conversation)
+                conversation += told.output
+                calls = [item for item in told.output if item.type == "shell_call"]
+                if not calls:
+                    return told.output_text
+                conversation += [bash_tool.answer_shell_call(bash, call.model_dump()) for call in calls]
+
+    with carrying_tool(tmp_path, "streams") as bash, model_server(answer) as (url, bodies):
+        assert admitted(FunctionShellToolParam, bash.definition("openai-native"))
+        done = asyncio.run(with_agents(bash, url)) if way == "agents" else with_responses(bash, url)
+        assert done == "done" and all(body["tools"] == [bash.definition("openai-native")] for body in bodies)
+    say("\n== openai's shell, %s: %s" % (way, versions("openai", "openai-agents")))
+    assert len(outputs) == len(SHELL_STEPS)
+    for (action, wanted), item in zip(SHELL_STEPS, outputs):
+        say("> %s\n%s" % (json.dumps(action), json.dumps(item["output"])))
+        assert [(one["stdout"], one["stderr"], one["outcome"]) for one in item["output"]] == wanted
+        assert item.get("max_output_length") == action.get("max_output_length")
+        assert way == "agents" or admitted(ShellCallOutput, item)
 
 
 @pytest.mark.interop
