@@ -3919,6 +3919,16 @@ def _close_all_but(*kept: int) -> None:
         low = fd + 1
 
 
+def _clear_environment() -> None:
+    """Empties this process's environment, also of what C code has set (readline: LINES), of which
+    os.environ does not know."""
+    os.environ.clear()
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).clearenv()
+
+
 def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
     """What a fork server does, from the moment at which this code runs in its process. `numbers`:
     the descriptors of its socket and of the host (-1: none), the host's number and start time.
@@ -3930,7 +3940,7 @@ def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
         os.chdir("/")
         _set_subreaper()
         _prctl(_PR_SET_NAME, OWN_NAME)
-        os.environ.clear()
+        _clear_environment()
         _change_own(50, lambda data: bytes(len(data)))  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         server = ForkServer(socket.socket(fileno=control), host)
