@@ -350,8 +350,11 @@ DROPPED_NAMES = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split()
 )
 DROPPED_PREFIX = "BASH_FUNC_"
-# What a command exports of these is not the start of the next one: bash counts its own level.
-NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "SHLVL"))
+# Not carried over to the next command: what is dropped, what bash counts itself, and what the line
+# that the shell is told sets, which `set -a` exports.
+NOT_CARRIED = frozenset(
+    name.encode() for name in (*DROPPED_NAMES, "SHLVL", "BASH_EXECUTION_STRING")
+)
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
@@ -442,7 +445,7 @@ class Inquiry(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The wish that the next command starts as the first one did."""
+    """A request to forget the state that is carried over."""
 
 
 class Start(NamedTuple):
@@ -450,7 +453,7 @@ class Start(NamedTuple):
 
     cwd: bytes
     env: Mapping[bytes, bytes]
-    written: bytes = b""  # by the shell of the command that ended so
+    written: bytes = b""  # what `next_start` made this of; empty for the first
 
 
 Asked = Union[Request, Inquiry, Restart]
@@ -1908,7 +1911,8 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
 def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of it.
-    The first environment decides on NOT_CARRIED, and on names that bash only hands on. Upholds
+    The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash passes
+    these on, and does not list them. Upholds
     REQ-BASH-028.1 and REQ-BASH-028.3."""
     lines, *rest = written.split(b"\0")
     if len(rest) != 2 or rest[1]:
@@ -1971,11 +1975,11 @@ _RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType(
         "start": _whole(0),
         "supervisor": lambda value: value == [] or _is_process(value),
         "status": lambda value: value in _JOB_STATUSES,
-        "limit_s": _number(1e9),
+        "limit_s": _number(LONGEST_S),
         "exit_code": _whole(0, 255),
         "notes": _list(_text(), 19),
         "total_bytes": _whole(0),
-        "duration_s": _number(1e9),
+        "duration_s": _number(LONGEST_S),
         "survivors": _list(_is_process),
         "at": _whole(-1),
         "noted": _is_flag,
@@ -2109,22 +2113,23 @@ BOOTSTRAP = (
 # What changes in that line where the directory and the variables are carried over. A trap on EXIT
 # writes them behind the text of the command, into the file that was the shell's stdin, so that a
 # value passes through no process and no file with a name. Descriptor 20, above those of a
-# supervisor, is closed while the command is evaluated: the command's processes do not inherit it.
-# bash takes this redirection back before it runs the trap, unless a function calls `exit`: then the
-# copy that bash keeps is open still, the first free descriptor from 10 up. A NUL behind the text
-# tells this file from one that the command has opened with the same number. A trap on DEBUG would
-# write among the variables, and a limit on the size of files would kill the shell.
-SAVING = (
+# supervisor, is closed while `eval` runs: the command's processes do not inherit it. When `eval`
+# ends, bash restores the descriptor from a copy; but not where a function calls `exit`, and then
+# the copy itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and
+# takes the one at which an empty string and a NUL stand, as behind the text of the command. A trap
+# on DEBUG would write among the variables, and a limit on the size of files would kill the shell.
+BOOTSTRAP_CARRYING = (
     ("cd -P", "cd -L"),  # PWD goes on as the command left it
     ("exec ", "exec 20<&0 "),
     (
         "eval ",
         "trap -- '{ builtin trap - DEBUG; builtin trap \"\" XFSZ; "
         "for BASH_EXECUTION_STRING in 20 10; do "
-        "builtin read -r -t 1 -d \"\" <&\"$BASH_EXECUTION_STRING\" && "
-        "{ { builtin export -p && builtin printf \"\\0\" && "
-        "builtin pwd && builtin printf \"\\0\"; } >&\"$BASH_EXECUTION_STRING\"; "
-        "builtin break; }; done; } >/dev/null 2>&1' EXIT; "
+        "{ builtin read -r -t 1 -d \"\" BASH_EXECUTION_STRING && "
+        "[[ ! $BASH_EXECUTION_STRING ]] && "
+        "{ builtin export -p && builtin printf \"\\0\" && builtin pwd && builtin printf \"\\0\"; "
+        "builtin break; }; } <&\"$BASH_EXECUTION_STRING\" >&\"$BASH_EXECUTION_STRING\" "
+        "|| builtin :; done; } >/dev/null 2>&1' EXIT; "
         "eval 20<&- ",
     ),
 )
@@ -2280,7 +2285,7 @@ class StateDir(NamedTuple):
 
     folders: Sequence[bytes]  # tried in this order; as bytes, see Plan
     prefix: str  # of the names of output files
-    own: bool  # made for one tool; one that a program gives may be a link, below missing folders
+    own: bool  # made for one tool, and no link; else given by a program, in whatever place
     shared: bool  # a folder for temporary files itself, so that it is never made
 
     @classmethod
@@ -3018,7 +3023,7 @@ class ShellInput:
         if self._following is None:
             with suppress(OSError):
                 self.fd = data_file(text + b"\0" if carries else text)
-                for old, new in SAVING if carries else ():
+                for old, new in BOOTSTRAP_CARRYING if carries else ():
                     line = line.replace(old, new)
                 return line, passed
         self._unfed, self._fed_bytes = text, 0
@@ -3088,7 +3093,9 @@ class Shell:
         text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\n\0"
         writers: list[int] = []
         try:
-            if plan.env is not None:  # to encode it anew for each spawn takes a tenth longer
+            # The supervisor takes on the environment of the command, and keeps it for the next
+            # one: to encode it for each spawn takes a tenth longer.
+            if plan.env is not None:
                 os.environb.clear()
                 os.environb.update(plan.env)
             program = _program(plan)
@@ -3281,7 +3288,9 @@ class Command(RunState):
         """Tells the host how the command ended, and writes it down if the command was a job."""
         self._clear_scratch()
         outcome = self.outcome()
-        if self.is_job:
+        if not (self.answered or self.supervisor.has_caller()):
+            self.spool.discard()  # no caller will learn its name
+        elif self.is_job:
             still = _named(self.remaining, "%d %s")
             self.settle(outcome, still)
             succeeded = outcome.status == "exited" and not outcome.exit_code
@@ -3290,8 +3299,6 @@ class Command(RunState):
                 buffer = self.output.buffers[0]
                 buffer.add(completion_note(outcome, still).encode())
                 outcome = outcome._replace(total_bytes=buffer.total_bytes)
-        elif not self.supervisor.has_caller():
-            self.spool.discard()  # no caller will learn its name
         self.send("ended", outcome)
 
     def settle(self, outcome: Outcome, still: str) -> None:
@@ -3339,7 +3346,7 @@ class Command(RunState):
 
 
 class CannotEnter(Exception):
-    """The shell could not enter its directory, and the host has not been told of a job yet."""
+    """The shell could not enter its directory, and no answer has gone out yet."""
 
 
 class Run(Command):
@@ -3445,7 +3452,7 @@ class Run(Command):
                     self.cancels += 1
                     self._stop("cancelled")
         if self.reported and self.supervisor.is_last:
-            self.supervisor.hang_up()
+            self.supervisor.hang_up()  # leftovers are not the call's: the host need not wait
         if self.supervisor.host_left() and self.is_attached:
             self.is_attached = False
             self._hurry()
@@ -3657,9 +3664,9 @@ class EventLoop:
 
 
 class Supervisor(EventLoop):
-    """The process that runs commands, one at a time. It ends when its host leaves, when it has
-    been idle for a while, when a command has changed its limits, and after a command of which
-    something survived, once that has ended."""
+    """The process that runs commands, one at a time. The supervisor ends when its host leaves or
+    has said `last`, when no request has come for IDLE_S, and when a command has changed its
+    limits."""
 
     def __init__(self, line: HostLine, host: Host, page: mmap.mmap) -> None:
         super().__init__(host)
@@ -3668,7 +3675,7 @@ class Supervisor(EventLoop):
         self.identity = _identity(os.getpid())
         self._server = _identity(os.getppid())
         self._messages: list[Any] = []
-        self.is_last = False  # the host waits for the end of the line, and asks for nothing more
+        self.is_last = False  # the host has said `last`: it waits for the end of the line alone
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3687,9 +3694,9 @@ class Supervisor(EventLoop):
             except CannotEnter:
                 Run(self, run_id, plan).run(source, needs_scratch=True)
             _close(source)
-            if self.is_last:
-                self.hang_up()
             while not _reap()[1]:  # stays for what could not be ended, only to reap it
+                if self.is_last:
+                    self.hang_up()
                 self.tell(_DETACHED)
                 self.turn(LOOK_AROUND_S)
             if _own_limits() != self._limits:
@@ -3732,7 +3739,7 @@ class Supervisor(EventLoop):
             self.selector.unregister(self.line.socket)
 
     def hang_up(self) -> None:
-        """Closes the line to a host that waits for nothing else."""
+        """Closes the line: after `last` the host waits for that alone."""
         if not self.line.closed:
             self.line.closed = True
             self.selector.unregister(self.line.socket)
@@ -3744,7 +3751,8 @@ class Supervisor(EventLoop):
         return messages
 
     def has_caller(self) -> bool:
-        """False once no answer is waited for."""
+        """True while the host reads answers: the host lives, has its end open and has not said
+        `last`."""
         return not (self.is_last or self.host_left())
 
     def host_left(self) -> bool:
@@ -4131,7 +4139,7 @@ class Line(OwnedSocket):
         super().__init__(made)
         self.server = server
         self.supervisor = 0  # the number of the process, once it has accepted a request
-        self.sent_env: object = None  # the environment that the supervisor has by now
+        self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._inbox = Inbox()
         self._events: deque[Mapping[str, Any]] = deque()
 
@@ -4502,8 +4510,7 @@ class Exchange:
     def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
         self._plan, self._inherited, self._token = plan, inherited, token
         self._limits = limits = Limits._make(plan.limits)
-        # What the caller waits for.
-        self._waits_s = limits.answer_after_s or limits.limit_s
+        self._waits_s = limits.answer_after_s or limits.limit_s  # the caller, at most
         self._number = next(self._numbers)
         self._begun_s = time.monotonic()
         self._owner = os.getpid()
@@ -4543,8 +4550,9 @@ class Exchange:
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
     def answer(self, on_live: OnLive | None, stdin: str | bytes | None) -> Answer:
-        """How the command ended, or that it goes on. An exception in the caller ends the command,
-        waits until it is gone, and goes on; a second one leaves. Upholds REQ-BASH-015.2."""
+        """How the command ended, or that it goes on. Where an exception is raised in the caller's
+        thread, the command is ended, and the exception is raised on when nothing of the command is
+        left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
         token = self._token
         if token is not None:
             token._exchanges.append(self)
@@ -4714,12 +4722,14 @@ class Exchange:
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
     def _wait_for_end(self, line: Line) -> None:
-        """After an exception in the caller: has the command ended, and waits until the supervisor
-        closes its end of the line. What the supervisor says is not read: the exception may have
-        struck when bytes were received and not yet kept, or in the middle of the request."""
+        """After an exception in the caller: tells the supervisor to end the command, and waits
+        until the supervisor closes the line. What the supervisor says is not read, because bytes
+        that were received when the exception struck may be lost. Before `accepted` the request may
+        be half sent: then this end is closed for writing instead."""
         self._cancels.append(None)
         self._expect_end_within(0.0)
         with suppress(LineLost):
+            line.server.wake()
             if self._accepted:
                 wanted = self._wanted_cancels()
                 line.send(pack({"cancel": self._number, "count": wanted, "last": True}))
@@ -4729,17 +4739,26 @@ class Exchange:
                 line.skip(LOOK_AROUND_S)
             self._give_up(line)
 
+    def abandon(self) -> None:
+        """Ends a command that runs on and that no monitor thread waits for."""
+        line = self._line
+        if line is not None and self._waiter is None:
+            self._wait_for_end(line)
+        self._leave()
+
     def wait_until_over(self) -> None:
         """Waits until no event will come any more, or none can be expected. In a signal handler,
         which has interrupted the very thread that waits for the events, returns at once; and in a
         forked copy of the process that waits for them."""
         here = self._owner == os.getpid() and self._waiter != threading.get_ident()
+        if here and self._waiter is None and not self.over.is_set():
+            self.wait()  # a job that no monitor thread waits for
         while here and not self.over.wait(LOOK_AROUND_S):
             if time.monotonic() > self._gives_up_s + LOOK_AROUND_S:
                 self._leave()
 
     def files(self) -> list[str]:
-        """The output file that an answer has named, or would have."""
+        """The output file of the last event, if any."""
         saved = self._last.outcome.saved if self._last is not None else None
         return [saved.path] if saved is not None and saved.path is not None else []
 
@@ -5272,6 +5291,14 @@ def _withheld_notes(untold: dict[str, bool], names: Iterable[str]) -> tuple[str,
     return (NOTE_WITHHELD.format(names=", ".join(told)),) if told else ()
 
 
+def _carry_over(written: bytes, starts: list[Start], first: Start) -> None:
+    """Makes the end of a command the start of the next one, if the shell wrote all of it."""
+    if written != starts[0].written:
+        start = next_start(written, first.env)
+        if start is not None:
+            starts[0] = start
+
+
 class Draft(NamedTuple):
     """An answer without the notes that are told once: `_finish` adds these, or the call is
     withdrawn and `undo` takes back what only its answer would have told."""
@@ -5304,7 +5331,6 @@ class JobTable:
         self._live: dict[int, Job | None] = {}  # None: about to start
         self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
         self._untold: dict[str, Job] = {}  # by output file
-        self._held: list[Exchange] = []  # of jobs that no thread could be had for
 
     def live(self) -> list[Job]:
         """The jobs that have not ended; forgets the places of the others."""
@@ -5359,8 +5385,8 @@ class JobTable:
                     target=job._monitor, args=(exchange, self.on_end), daemon=True
                 ).start()
                 job._monitor_of = os.getpid()
-            except RuntimeError:  # no thread to be had: the job goes on all the same
-                self._held.append(exchange)
+            except RuntimeError:  # no thread can be started: the job goes on all the same
+                pass
         return job
 
     def all(self) -> list[Job]:
@@ -5544,7 +5570,8 @@ class BashTool:
         check_function("on_job_end", on_job_end)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         self._setup = _setup(row, first, shell, state_dir, carry)
-        self._starts = [first]  # one; `restart` makes a new list, which no earlier call changes
+        # One Start. `restart` replaces the list: a call from before it changes the old one.
+        self._starts = [first]
         self._attached: dict[Exchange, None] = {}  # what `close` ends; no lock, see JobTable
         self._closed = False
         self.max_jobs = max_jobs
@@ -5691,17 +5718,17 @@ class BashTool:
     ) -> Draft:
         """The answer to a request, but for what `_finish` adds."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
-        if isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self._setup.first]
-            told = Fitted(RESTARTED, len(RESTARTED), False)
-            return Draft(Outcome("exited", exit_code=0, streams=(told,)))
         if isinstance(request, Inquiry):
             return self._jobs.inquire(request, cancel)
         if isinstance(request, Outcome):
             return Draft(request)
-        refusal: Outcome | None = rejected("closed", "this tool is closed")
-        if not self._closed:
-            refusal = _refusal(request, self._deny, self._confirm)
+        if self._closed:
+            return Draft(rejected("closed", "this tool is closed"))
+        if isinstance(request, Restart):  # REQ-BASH-028.8
+            self._starts = [self._setup.first]
+            told = Fitted(RESTARTED, len(RESTARTED), False)
+            return Draft(Outcome("exited", exit_code=0, streams=(told,)))
+        refusal = _refusal(request, self._deny, self._confirm)
         return self._run(request, cancel, on_live) if refusal is None else Draft(refusal)
 
     def _finish(self, draft: Draft) -> Result:
@@ -5730,17 +5757,16 @@ class BashTool:
                 exchange.cancel()
             try:
                 answer = exchange.answer(on_live, request.stdin)
+                _carry_over(answer.outcome.carried, starts, self._setup.first)
+                outcome = _fitted(answer, self.profile)
+                outcome = outcome._replace(command=request.command, mode=request.mode)
+                job = self._jobs.add(answer, exchange, request.command, place)
             except BaseException:
+                exchange.abandon()
                 self._unnamed += exchange.files()
                 raise
             if background:
                 self._attached.pop(exchange, None)
-            written = answer.outcome.carried
-            if written != starts[0].written:
-                starts[0] = next_start(written, self._setup.first.env) or starts[0]
-            job = self._jobs.add(answer, exchange, request.command, place)
-            outcome = _fitted(answer, self.profile)
-            outcome = outcome._replace(command=request.command, mode=request.mode)
             return Draft(
                 outcome,
                 job,
@@ -5765,19 +5791,21 @@ def answer_shell_call(
     action = call["action"]
     limit_ms, most = action.get("timeout_ms"), action.get("max_output_length")
     timeout_s = limit_ms / 1000 if _is_whole(limit_ms, 1, MAX_TIMEOUT_MS) else None
-    room = sys.maxsize if most is None else max(0, most)
+    room = max(0, int(most)) if _is_integer(most) else sys.maxsize
     outputs = []
     for command in action["commands"]:
         result = bash.run(command, timeout_s=timeout_s, cancel=cancel)
-        errors = [result.stderr, *("[%s]\n" % note for note in result.notes)]
+        errors = ["[%s]\n" % note for note in result.notes]
+        if errors and result.stderr and not result.stderr.endswith("\n"):
+            errors.insert(0, "\n")
         outcome: dict[str, Any] = {"type": "timeout"}
         if result.status not in ("timed_out", "running"):
             code = EXIT_CODES.get(result.status, result.exit_code)
             outcome = {"type": "exit", "exit_code": code}
         if result.status in ("rejected", "failed"):
-            errors.append(result.text)
+            errors = [result.text]
         stdout = result.stdout[:room]
-        stderr = "".join(errors)[: room - len(stdout)]
+        stderr = (result.stderr + "".join(errors))[: room - len(stdout)]
         outputs.append({"stdout": stdout, "stderr": stderr, "outcome": outcome})
     return {
         "type": "shell_call_output",
@@ -6358,7 +6386,7 @@ def _parser() -> Any:
         nargs="?",
         const="anthropic",
         metavar="STYLE",
-        help="print the tool definition: anthropic (default), openai or mcp",
+        help="print the tool definition: anthropic (default), openai, mcp, openai-native",
     )
     for name, text in _FLAGS.items():
         add(name, action="store_true", help=text)

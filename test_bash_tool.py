@@ -3808,14 +3808,19 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 
     def broken(text):
         seen.append(text)
-        if sum(map(len, seen)) > 140000:  # the file has been made
+        if text.endswith("\ufffd") or sum(map(len, seen)) > 140000:
+            assert len(list(Path("s").iterdir())) == 2  # the file has been made
             raise KeyError("watcher")
 
     with BashTool(state_dir="s") as tool:
         named = tool.run("seq 50000").output_file
         with pytest.raises(KeyError):
-            tool.run(lasting("seq 50000; sleep 600"), on_output=broken)
-        assert eventually(lambda: len(list(Path("s").iterdir())) == 2)
+            tool.run(lasting("seq 60000; sleep 600"), on_output=broken)  # the command is ended
+        assert eventually(lambda: len(list(Path("s").iterdir())) == 1)
+        seen.clear()
+        with pytest.raises(KeyError):
+            tool.run("seq 25000; printf '\\303'", on_output=broken)  # at the last piece: it has ended
+        assert len(list(Path("s").iterdir())) == 2
     assert [str(path) for path in Path("s").resolve().iterdir()] == [named]
     with BashTool() as tool:
         tool.run("echo hi")
@@ -4636,6 +4641,49 @@ def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
         for pid in live:
             os.kill(pid, signal.SIGKILL)
         assert tool.run("echo on").text == "on\n"
+
+
+@fault("an_exception_behind", saboteur=("                exchange.abandon()\n", "                pass\n"))
+@needs_files
+@pytest.mark.parametrize("profile", ["modes", "jobs"])
+def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
+    """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
+    are removed, and close() does not wait."""
+
+    def struck(*_):
+        raise KeyboardInterrupt
+
+    row = dataclasses.replace(PROFILES[profile], grace_s=0.3)
+    with BashTool(profile=row, state_dir="s") as tool:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(bash_tool.JobTable, "add", struck)
+            mode = "background" if profile == "modes" else "default"
+            tool.run(lasting("echo $$ > pid; sleep 600"), mode=mode, timeout_s=None if profile == "modes" else 0.3)
+        assert not alive(number_in("pid"))
+        begun = time.monotonic()
+    assert time.monotonic() - begun < bash_tool.UNKILLABLE_S and not list(Path("s").iterdir())
+
+
+@fault(
+    "a_kept_job_without_a_thread", saboteur=("            self.wait()  # a job that", "            pass  # a job that")
+)
+@needs_files
+def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
+    """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
+    thread."""
+
+    def fails(thread):
+        raise RuntimeError("can't start new thread")
+
+    row = dataclasses.replace(PROFILES["jobs"], grace_s=0.3)
+    with BashTool(profile=row) as tool:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fails)
+            result = tool.run(lasting("sleep 600"), timeout_s=0.3)
+        assert result.status == "running" and alive(result.pid)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < bash_tool.UNKILLABLE_S
+    assert eventually(lambda: not alive(result.pid))
 
 
 @clause("015.3", saboteur=("state.stops > 1 or now", "now"))
@@ -6257,7 +6305,8 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
         return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
 
     known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
-    assert code(request(word)) == (None if word in known else -32601)
+    if word != "logging/setLevel":  # which takes a level
+        assert code(request(word)) == (None if word in known else -32601)
     assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
     assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
     assert code(request("tools/call", name="bash", arguments=value)) == (
@@ -7760,7 +7809,7 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     ) as client:  # a job ends while a call runs that is then withdrawn
         client.ask("logging/setLevel", level="info")
         pid = client.start("until [ -e go ]; do sleep 0.05; done")
-        number = client.begin("touch go; echo $$ > withdrawn; sleep 50")
+        number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
         assert client.receive()["method"] == "notifications/message"
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert eventually(lambda: not alive(number_in("withdrawn")))
@@ -8133,7 +8182,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
             assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
 
 
-@clause("028.4", saboteur=("builtin break; }; done; } >/dev/null 2>&1' EXIT; ", "builtin break; }; done; }' EXIT; "))
+@clause("028.4", saboteur=("|| builtin :; done; } >/dev/null 2>&1' EXIT; ", "|| builtin :; done; }' EXIT; "))
 @given(
     st.one_of(known_commands(), st.sampled_from(SNIPPETS).map(lambda text: Known(text.replace("\\n", "\n")))),
     st.booleans(),
@@ -8257,6 +8306,22 @@ def test_req_bash_028_8_restart(row):
         assert tool.run("echo ${T_A_-unset}").text == "unset\n"
 
 
+@fault("what_saves_the_state-1", saboteur=('"BASH_EXECUTION_STRING")', '"SHLVL")'))
+@fault("what_saves_the_state-2", saboteur=("[[ ! $BASH_EXECUTION_STRING ]] && ", ""))
+@needs_files
+def test_what_saves_the_state_leaves_no_trace_in_it():
+    """The trap that saves the state sets no variable of the user, and writes into no file but its own."""
+    Path("data").write_bytes(b"head\0tail")
+    with BashTool(carry=True) as tool:
+        tool.run("export REPLY=keep")
+        tool.run("set -a; x=1")
+        assert tool.run("echo $REPLY $x $(env | grep -c BASH_EXECUTION_STRING)").stdout == "keep 1 0\n"
+        tool.run("readonly REPLY=1; cd /")
+        assert tool.run("pwd").stdout == "/\n"
+        tool.run("cd %s; exec 20<>data; f() { exit 0; }; f" % shlex.quote(os.getcwd()))
+    assert Path("data").read_bytes() == b"head\0tail"
+
+
 @clause(
     "028.9",
     saboteur=('return {"type": "bash_20250124", "name": "bash"}', 'return {"type": "bash_20241022", "name": "bash"}'),
@@ -8271,7 +8336,7 @@ def test_req_bash_028_9_the_tools_of_vendors():
             tool.definition("anthropic-native")
 
 
-@clause("028.10", saboteur=('"".join(errors)[: room - len(stdout)]', '"".join(errors)[:room]'))
+@clause("028.10", saboteur=('"".join(errors))[: room - len(stdout)]', '"".join(errors))[:room]'))
 @given(
     st.lists(known_commands(signals=[]), max_size=3),
     st.sampled_from([None, 0, 5000, -1, True, 1.5, "9"]),
@@ -8339,7 +8404,7 @@ def test_spec_says_how_state_is_carried():
     ((_, schema),) = fenced("restart")
     assert json.loads(schema) == {"restart": dict(bash_tool.RESTART)}
     line = bash_tool.BOOTSTRAP
-    for old, new in bash_tool.SAVING:
+    for old, new in bash_tool.BOOTSTRAP_CARRYING:
         assert line.count(old) == 1
         line = line.replace(old, new)
     ((_, end),) = fenced("bash-carry")
