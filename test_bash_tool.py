@@ -4646,6 +4646,31 @@ def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
         assert tool.run("echo on").text == "on\n"
 
 
+@fault(
+    "a_background_call",
+    saboteur=("        if not (self.answered or self.supervisor.has_caller()):\n", "        if False:\n"),
+)
+@needs_files
+@pytest.mark.parametrize("event", ["accepted", "started"])
+def test_a_background_call_that_is_struck_leaves_no_record(monkeypatch, event, nothing_is_left):
+    """An exception that strikes a background call before its answer leaves no job and no file."""
+    receive, seen = bash_tool.OwnedSocket.receive, []
+
+    def lossy(line):
+        data = receive(line)
+        if event.encode() in data and not seen:
+            seen.append(data)
+            raise KeyboardInterrupt
+        return data
+
+    with BashTool(profile=tiny(grace=0.3), state_dir="s") as tool:
+        tool.run(":")
+        monkeypatch.setattr(bash_tool.OwnedSocket, "receive", lossy)
+        with pytest.raises(KeyboardInterrupt):
+            tool.run(lasting("sleep 600"), mode="background")
+        assert seen and tool.jobs() == [] and not list(Path("s").iterdir())
+
+
 @fault("an_exception_behind", saboteur=("                exchange.abandon()\n", "                pass\n"))
 @needs_files
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
