@@ -22,8 +22,12 @@ $(VENV)/ready: pyproject.toml
 test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included, in processes side by side
 	$(IN_VENV) test_bash_tool.py suite $(ARGS)
 
+.PHONY: exhaustive
+exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` leaves out
+	$(IN_VENV) test_bash_tool.py suite -m exhaustive $(ARGS)
+
 .PHONY: thorough
-thorough: $(VENV)/ready ## the suite with hundreds of examples for each property, larger sizes and longer soaks
+thorough: $(VENV)/ready ## the suite and these, with hundreds of examples for each property, larger sizes and longer soaks
 	BASH_TOOL_THOROUGH=1 $(IN_VENV) test_bash_tool.py suite $(ARGS)
 
 N ?= 30
