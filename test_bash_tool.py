@@ -459,28 +459,11 @@ def cli(*arguments, **options):
 
 def cli_in_a_fork(*arguments, **variables):
     """What the command line says and exits with for these arguments and variables, in a fork of this process: for what is
-    refused before anything is run. It costs a twentieth of a process that starts."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        pid = os.fork()
-        if pid == 0:
-            code = 70
-            try:
-                for number, fd in enumerate((os.open(os.devnull, os.O_RDONLY), out.fileno(), err.fileno())):
-                    os.dup2(fd, number)
-                sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
-                os.environ.update(variables)
-                try:
-                    code = bash_tool.main(arguments)
-                except SystemExit as end:
-                    code = end.code
-                sys.stdout.flush(), sys.stderr.flush()
-            except BaseException:
-                os.write(2, traceback.format_exc().encode())
-            finally:
-                os._exit(code)
-        status = os.waitpid(pid, 0)[1]
-        out.seek(0), err.seek(0)
-        return subprocess.CompletedProcess(arguments, os.waitstatus_to_exitcode(status), out.read(), err.read())
+    refused before anything is run. It costs a tenth of a process that starts."""
+    pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with forked_program(*arguments, env=dict(os.environ, **variables), **pipes) as process:
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, process.wait(), out, err)
 
 
 @contextlib.contextmanager
@@ -1817,7 +1800,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         job = tool.job(result.pid)
         assert not eventually(lambda: job.status != "running", 0.5)
         begun = time.monotonic()
-    assert not alive(job.pid) and job.status == "cancelled" and time.monotonic() - begun < 5
+    assert not alive(job.pid) and job.status == "cancelled" and time.monotonic() - begun < 10
     limited = dataclasses.replace(keeping, timeouts_s=dict(keeping.timeouts_s, default=0.3, background=1.0))
     with BashTool(profile=limited) as tool:
         job = tool.job(tool.run(NAP).pid)
@@ -2383,7 +2366,7 @@ def test_a_job_that_ruins_its_own_files(act, then):
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         begun = time.monotonic()
         result = tool.run("%s; %s" % (act, then), mode="background")
-        assert result.pid and time.monotonic() - begun < 5 and result.error is None
+        assert result.pid and time.monotonic() - begun < 10 and result.error is None
         assert (result.status, result.exit_code) == (("exited", 3) if then == "exit 3" else ("running", None))
         if "rf" in act:
             assert not eventually(lambda: tool.jobs(), 0.2)
@@ -10014,7 +9997,7 @@ def test_t47_the_fork_server_is_replaced(number):
         begun = time.monotonic()
         result = tool.run("echo $PPID; echo $$ > second")
         took = time.monotonic() - begun
-        assert result.error is None and took < 3, (result, took)
+        assert result.error is None and took < 10, (result, took)
         assert (parent_of(int(result.stdout)) == server) == (sys.argv[1] == "SIGSTOP")
         if sys.argv[1] == "SIGSTOP":  # a host that ends leaves none behind
             os.kill(server, signal.SIGSTOP)
@@ -10338,7 +10321,7 @@ def test_a_forked_copy_of_a_tool():
         begun = time.monotonic()
         cancel.cancel()
         thread.join()
-        print(results[0].status, time.monotonic() - begun < 3, os.path.exists(results[0].output_file))
+        print(results[0].status, time.monotonic() - begun < 10, os.path.exists(results[0].output_file))
     """)
         )
         == "0\ncancelled True True\n"
@@ -15274,12 +15257,17 @@ LIMITED = """
 """
 
 
+def a_new_user():
+    """The number of a user that no other test has: RLIMIT_NPROC counts all processes of a user."""
+    return random.SystemRandom().randrange(62000, 65000)
+
+
 @needs_root
 @pytest.mark.parametrize("ending", ["timeout", "host SIGKILL"])
 def test_row_3_no_process_is_left_to_be_made(ending, place):
     """Where a command has used up what processes its user may have, each ending still ends all of it."""
     with Host(
-        LIMITED, place, "own", 1.5 if ending == "timeout" else 60, uid=NOBODY, HOG=place.escapee("many", "500")
+        LIMITED, place, "own", 1.5 if ending == "timeout" else 60, uid=a_new_user(), HOG=place.escapee("many", "500")
     ) as host:
         assert host.hear() == "warm\n"
         assert place.pid() < 60  # how many could be made: the limit was met
@@ -15294,7 +15282,7 @@ def test_row_3_no_process_is_left_to_be_made(ending, place):
 @needs_root
 def test_row_3_processes_used_up_by_others(place):
     """Where no process can be made, the answer says so within seconds, and the next call works when some can be."""
-    with Host(LIMITED, place, "others", 5, uid=NOBODY, HOG=place.escapee("many", "500")) as host:
+    with Host(LIMITED, place, "others", 5, uid=a_new_user(), HOG=place.escapee("many", "500")) as host:
         assert host.hear() == "warm\n" and host.hear() is True
         status, error, code, text, took = host.hear()
         # the shell itself may find room, and then says what it could not make; else nothing could be started
@@ -21108,6 +21096,7 @@ class Workers:
                 "" if not self.durations else "; about %d s" % (sum(map(self._weight, self.items)) / self.count + 5),
             )
         )
+        gc.collect(), gc.freeze()  # a worker that looks for garbage passes over what was there before it
         try:
             self._run(order)
         finally:
