@@ -1683,6 +1683,21 @@ def test_req_bash_003_13_kill_means_gone():
         assert job.wait(10) and alive(number_in("other"))
         assert job.kill() and not alive(number_in("other")) and job.status == "exited"
 
+        @fewest
+        @given(endless_in_each_way())
+        def dies(commands):
+            def kill(case):
+                n, known = case
+                job = background(tool, known.text)
+                assert eventually(lambda: os.path.exists("ready-%d" % n))
+                assert job.kill() and not alive(job.pid) and len(notes_in(job.output_file)) == 1
+                assert Path(job.output_file).read_text().startswith(known.merged + known.last)
+                os.unlink("ready-%d" % n)
+
+            at_once(kill, list(enumerate(commands)))
+
+        dies()
+
 
 @clause("003.14", saboteur=("    if first is not None and first.start != known.start:\n", "    if False:\n"))
 @needs_proc
@@ -2791,6 +2806,21 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
 
 @clause("004.8", saboteur=("withheld = secret - kept - dropped", "withheld = secret - dropped"))
 def test_req_bash_004_8_keeps_what_the_host_names():
+    secret = st.from_regex(r"[A-Z]{1,4}_(TOKEN|KEY|SECRET|PASSWORD)", fullmatch=True)
+
+    @given(st.dictionaries(secret, st.from_regex("[a-z]{3}[0-9A-Za-z]{8,20}", fullmatch=True)), st.data())
+    def keeps(secrets, data):
+        kept = data.draw(st.sets(st.sampled_from(sorted(secrets)))) if secrets else set()
+        pattern = data.draw(
+            st.sampled_from([str, lambda name: "?" + name[1:], lambda name: "[%s]%s" % (name[0], name[1:])])
+        )
+        keep = [pattern(name) for name in kept]
+        kept = {name for name in secrets if any(fnmatch.fnmatchcase(name, one) for one in keep)}
+        env, withheld = bash_tool.scrub_env({"PATH": "/bin", **secrets}, keep)
+        assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
+        assert all(env[name] == secrets[name] for name in kept)
+
+    keeps()
     secrets = {"GH_TOKEN": "x", "MY_KEY": "y", "OTHER_TOKEN": "z", "DB": "db://me:pw@h/"}
     for keep, kept in (("GH_*", {"GH_TOKEN"}), (("MY_KEY", "DB"), {"MY_KEY", "DB"}), ((), set()), ("*", set(secrets))):
         keep = (keep,) if isinstance(keep, str) else keep
@@ -2820,6 +2850,17 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     assert result.exit_code == 0 and "tok-1f6c9a" not in result.text
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"tok-1f6c9a" in path.read_bytes()]
+
+    @few
+    @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=8), known_commands())
+    def is_nowhere(value, known):
+        monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-" + value)
+        with BashTool(state_dir="state") as tool:
+            result = tool.run("cat /proc/$$/cmdline /proc/$PPID/cmdline /proc/self/environ\n" + known.text)
+        assert result.exit_code == known.code and "tok-1f6c9a" not in result.text
+        assert not [path for path in Path("state").rglob("*") if path.is_file() and b"tok-1f6c9a" in path.read_bytes()]
+
+    is_nowhere()
 
 
 @needs_proc
@@ -2877,9 +2918,27 @@ def test_req_bash_005_1_no_controlling_terminal():
     assert "has none\nnot a tty\n" in Path("answer").read_text()
 
 
+WAYS_OF_READING = [
+    *("cat", "read x", "read -n 1 x", "mapfile x", "head -c 1", "tail -n 1", "sort", "sh", "bash -s", "python3 -S"),
+    *("(cat)", "{ cat; } &\nwait", "cat | cat", "cat < /dev/stdin", "exec 5<&0; cat <&5", "x=$(cat)", "xargs -r echo"),
+]
+
+
 @clause("005.2", saboteur=("exec </dev/null; ", ""))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
+
+        @few
+        @given(st.lists(st.sampled_from(WAYS_OF_READING), min_size=1, max_size=4), known_commands())
+        def finds_the_end(ways, known):
+            result = tool.run("\n".join([*ways, known.text]))
+            assert (result.status, result.exit_code, result.total_bytes) == (
+                "exited",
+                known.code,
+                len(known.merged.encode()),
+            )
+
+        finds_the_end()
         result = tool.run("cat; read x; echo $?; python3; readlink /proc/$$/fd/0; exec 0<&0 && echo open")
     assert result.text == "1\n/dev/null\nopen\n"
 
@@ -3006,6 +3065,22 @@ def test_req_bash_006_5_takes_json_text(arguments):
 
 @clause("006.6", saboteur=('told = {"name": "bash",', 'told = {"name": "bash", "$comment": str(time.time()),'))
 def test_req_bash_006_6_same_bytes():
+    limits = st.floats(0.001, 1e6) | st.integers(1, 10**6)
+
+    @few
+    @given(
+        st.sampled_from(list(PROFILES)),
+        folders,
+        st.none() | limits,
+        st.booleans(),
+        st.sampled_from(["anthropic", "openai", "mcp"]),
+    )
+    def same(name, folder, limit, carry, style):
+        tools = [BashTool("/" + folder, profile=name, timeout_s=limit, carry=carry) for _ in range(2)]
+        first, second = (json.dumps(tool.definition(style)) for tool in tools)
+        assert first == second == json.dumps(tools[0].definition(style))
+
+    same()
     for profile in PROFILES.values():
         assert len({json.dumps(BashTool("/", profile=profile).definition()) for _ in range(5)}) == 1
         changed = BashTool("/", profile=profile).definition()
@@ -3735,16 +3810,25 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
     ),
 )
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
-    good = BashTool().run("seq 50000")
-    for folder in ("/dev/null", "/proc/nowhere", str(tmp_path / "file")):
-        (tmp_path / "file").write_text("")
-        bad = BashTool(state_dir=folder).run("seq 50000")
-        assert bad.stdout == good.stdout and bad.exit_code == 0 and not bad.is_error
-        assert (
-            bad.text.startswith(good.text[: good.text.index("[full output")])
-            and "[full output was not saved: " in bad.text
-        )
+    (tmp_path / "file").write_text("")
+
+    @fewer
+    @given(
+        st.sampled_from(["/dev/null", "/proc/nowhere", str(tmp_path / "file")]),
+        st.integers(7000, 90000),
+        known_commands(),
+    )
+    def fails(folder, lines, known):
+        command = "seq %d\n%s" % (lines, known.text)
+        good, bad = BashTool().run(command), BashTool(state_dir=folder).run(command)
+        assert (bad.stdout, bad.exit_code, bad.is_error) == (good.stdout, known.code, good.is_error)
+        pairs = [pair for pair in zip(good.text.split("\n"), bad.text.split("\n")) if pair[0] != pair[1]]
+        ((saved, failed),) = pairs if good.output_file else [("[full output", "[full output was not saved: ")]
+        assert saved.startswith("[full output") and failed.startswith("[full output was not saved: ")
+        assert good.text.count("\n") == bad.text.count("\n")
         assert BashTool(state_dir=folder).run("echo hi").text == "hi\n"
+
+    fails()
     monkeypatch.setenv("TMPDIR", "/nonexistent")
     assert BashTool().run("seq 50000").output_file  # the next place is tried
     if os.getuid() == 0:
@@ -6295,6 +6379,12 @@ def test_req_bash_025_4_the_same_text(name):
         BashTool(profile=row, deny="forbidden") as tool,
     ):
         marks = set()
+
+        def say_the_same(arguments):
+            got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
+            assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
+            marks.add(here.is_error)
+
         for arguments in (
             {"command": "echo out; echo é >&2"},
             {"command": "exit 3"},
@@ -6308,10 +6398,16 @@ def test_req_bash_025_4_the_same_text(name):
             {"command": "x\ud800"},
             *([{"command": lasting("echo on; exec sleep 600")}] if name != "jobs" else [{"check_pid": 4}]),
         ):
-            got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
-            assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
-            marks.add(here.is_error)
+            say_the_same(arguments)
         assert marks == {True, False}
+        few(given(known_commands().map(lambda known: {"command": known.text}))(say_the_same))()
+        few(
+            given(
+                st.dictionaries(
+                    st.text(max_size=9), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=2
+                )
+            )(say_the_same)
+        )()
 
 
 @clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
