@@ -4521,6 +4521,7 @@ class Exchange:
         self._gives_up_s = math.inf  # the moment after which no answer is expected
         self._last: Answer | None = None
         self._waiter: int | None = threading.get_ident()  # the thread that waits for events
+        self._end_claim = threading.Lock()  # of the thread that waits for the end of a job
         self.over = threading.Event()  # no event will come any more
 
     def cancel(self) -> None:
@@ -4670,6 +4671,20 @@ class Exchange:
                     live.take(0, (), final=True)
                 return answer
 
+    def wait_for_end(self) -> Answer:
+        """The end of a command that runs on. One thread alone reads the line, the monitor thread of
+        the job or that of `close`: after the end the line serves another command."""
+        if not self._end_claim.acquire(blocking=False):
+            self.over.wait()
+            last = self._last
+            return self._lost() if last is None or last.runs_on else last
+        try:
+            return self.wait()
+        except BaseException:  # an interrupt of `close`, which waits again
+            self._waiter = None
+            self._end_claim.release()
+            raise
+
     def _take_answer(self, line: Line, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
         answer = self._last = _answer(event)
@@ -4740,9 +4755,12 @@ class Exchange:
             self._give_up(line)
 
     def abandon(self) -> None:
-        """Ends a command that runs on and that no monitor thread waits for."""
+        """Ends a command that runs on, after an exception in the caller."""
         line = self._line
-        if line is not None and self._waiter is None:
+        if line is not None and not self._end_claim.acquire(blocking=False):
+            self.cancel()
+            self.wait_until_over()  # a monitor thread waits for the end
+        elif line is not None:
             self._wait_for_end(line)
         self._leave()
 
@@ -4752,7 +4770,7 @@ class Exchange:
         forked copy of the process that waits for them."""
         here = self._owner == os.getpid() and self._waiter != threading.get_ident()
         if here and self._waiter is None and not self.over.is_set():
-            self.wait()  # a job that no monitor thread waits for
+            self.wait_for_end()  # of a job that no monitor thread waits for, yet or at all
         while here and not self.over.wait(LOOK_AROUND_S):
             if time.monotonic() > self._gives_up_s + LOOK_AROUND_S:
                 self._leave()
@@ -4851,7 +4869,7 @@ class Job:
     def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
         """What the monitor thread does: receives the end, and tells the threads that wait."""
         self._monitor_of = os.getpid()
-        final = exchange.wait()
+        final = exchange.wait_for_end()
         self._adopt(final.record)
         streams = final.streams
         if final.record is None:  # the supervisor was killed: this writes what it could not
@@ -6098,6 +6116,7 @@ class Server:
         self._unsent = memoryview(b"")  # of the message that is being written
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
+        self._written_s = 0.0  # when the client had last made room for something
         self._signals = 0  # how many have come
         self._logs_jobs = False
         self._on_job_end = tool._jobs.on_end  # what the program has the tool call
@@ -6119,8 +6138,8 @@ class Server:
                 obeyed = self._signals
                 self._tool._stop_all()
             self._turn(0.02)
-        until = time.monotonic() + FLUSH_S
-        while self._has_reader and time.monotonic() < until:
+        self._written_s = time.monotonic()
+        while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
             if not (self._unsent or self._calls or self._outbox):
                 break
             self._turn(0.02)
@@ -6172,6 +6191,7 @@ class Server:
             if not is_ready:
                 raise BrokenPipeError
             self._unsent = self._unsent[os.write(self._sink, self._unsent[: select.PIPE_BUF]) :]
+            self._written_s = time.monotonic()
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:

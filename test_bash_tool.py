@@ -4775,7 +4775,8 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 
 
 @fault(
-    "a_kept_job_without_a_thread", saboteur=("            self.wait()  # a job that", "            pass  # a job that")
+    "a_kept_job_without_a_thread",
+    saboteur=("            self.wait_for_end()  # of a job", "            pass  # of a job"),
 )
 @needs_files
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
@@ -4794,6 +4795,40 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
         begun = time.monotonic()
     assert time.monotonic() - begun < bash_tool.UNKILLABLE_S
     assert eventually(lambda: not alive(result.pid))
+
+
+@fault(
+    "a_monitor_that",
+    saboteur=(
+        "        if not self._end_claim.acquire(blocking=False):\n            self.over",
+        "        if False:\n            self.over",
+    ),
+)
+@needs_files
+@pytest.mark.parametrize("when", ["while close waits", "after close"])
+def test_a_monitor_that_comes_late(when, monkeypatch):
+    """One thread alone reads the end of a job: a monitor thread that starts while close() reads it, or later, hears of the
+    end, and takes no event of the next command."""
+    begin, ended = threading.Event(), []
+    monitor = bash_tool.Job._monitor
+    monkeypatch.setattr(bash_tool.Job, "_monitor", lambda *arguments: (begin.wait(30), monitor(*arguments)))
+    keeping = dataclasses.replace(tiny(default=0.5, grace=1.0), on_timeout=bash_tool.OnTimeout.KEEP)
+    tool = BashTool(profile=keeping, on_job_end=ended.append)
+    result = tool.run("trap 'touch asked' TERM; while :; do sleep 0.05; done")
+    assert result.status == "running"
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(tool.close)
+        assert eventually(lambda: os.path.exists("asked")) and not closing.done()
+        if when == "while close waits":
+            begin.set()
+        closing.result(30)
+        begin.set()
+        assert eventually(lambda: ended)
+        (job,) = ended
+        assert (job.status, job._final.outcome.status) == ("cancelled", "cancelled")
+        other = BashTool()
+        for n in range(5):
+            assert pool.submit(other.run, "echo %d" % n).result(30).text == "%d\n" % n
 
 
 @clause("015.3", saboteur=("state.stops > 1 or now", "now"))
