@@ -10110,6 +10110,7 @@ def test_t47_the_fork_server_is_replaced(number):
     in_host(
         lasting("""
         import os, signal, subprocess, sys, threading, time
+        import bash_tool
         from bash_tool import BashTool
 
         def parent_of(pid):
@@ -10128,8 +10129,9 @@ def test_t47_the_fork_server_is_replaced(number):
         begun = time.monotonic()
         result = tool.run("echo $PPID; echo $$ > second")
         took = time.monotonic() - begun
-        assert result.error is None and took < 10, (result, took)
-        assert (parent_of(int(result.stdout)) == server) == (sys.argv[1] == "SIGSTOP")
+        assert result.error is None and took < 20, (result, took)
+        woken = parent_of(int(result.stdout)) == server
+        assert woken == (sys.argv[1] == "SIGSTOP") or took > bash_tool.ACCEPT_S, took  # else it is given up as any other
         if sys.argv[1] == "SIGSTOP":  # a host that ends leaves none behind
             os.kill(server, signal.SIGSTOP)
         with open("server", "w") as file:
@@ -10139,7 +10141,7 @@ def test_t47_the_fork_server_is_replaced(number):
         number,
     )
     try:
-        assert eventually(lambda: not alive(number_in("first")), 3)
+        assert eventually(lambda: not alive(number_in("first")))
         assert eventually(lambda: not alive(number_in("server")))
     finally:
         with contextlib.suppress(OSError):
