@@ -4187,14 +4187,16 @@ def _signal_checked(pid: int, start: int, number: int) -> None:
     """Signals exactly this process: a pidfd holds its number still while its start time is
     compared (pidfd_open(2))."""
     fd = _open_pidfd(pid)
-    now = _member(pid)
-    if now is not None and now.start == start:
-        if fd < 0:
-            _signal(pid, number)
-        else:
-            with suppress(OSError):
-                signal.pidfd_send_signal(fd, number)
-    _close(fd)
+    try:
+        now = _member(pid)
+        if now is not None and now.start == start:
+            if fd < 0:
+                _signal(pid, number)
+            else:
+                with suppress(OSError):
+                    signal.pidfd_send_signal(fd, number)
+    finally:
+        _close(fd)
 
 
 class ForkServerHandle:
