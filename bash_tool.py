@@ -180,7 +180,7 @@ OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing 
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
                             # skipped; without a limit one message held 207,581 characters
 HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes on; many wait 60 s
-FLUSH_S = 2.0               # for a client that has closed its end and may still read
+FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
@@ -4523,7 +4523,7 @@ class Exchange:
         self._gives_up_s = math.inf  # the moment after which no answer is expected
         self._last: Answer | None = None
         self._waiter: int | None = threading.get_ident()  # the thread that waits for events
-        self._end_claim = threading.Lock()  # of the thread that waits for the end of a job
+        self._end_lock = threading.RLock()  # held by the thread that reads the end of a job
         self.over = threading.Event()  # no event will come any more
 
     def cancel(self) -> None:
@@ -4532,7 +4532,8 @@ class Exchange:
         self.tell_cancels()
 
     def _wanted_cancels(self) -> int:
-        return len(self._cancels) + (self._token.count if self._token is not None else 0)
+        token = self._token  # another thread may drop it
+        return len(self._cancels) + (token.count if token is not None else 0)
 
     def tell_cancels(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
@@ -4564,8 +4565,9 @@ class Exchange:
             answer = self._begin(stdin) or self.wait(on_live)
             return answer
         except BaseException:
-            if self._line is not None:
-                self._wait_for_end(self._line)
+            with self._end_lock:  # `close` may read the end of a job already
+                if self._line is not None:
+                    self._wait_for_end(self._line)
             raise
         finally:
             if answer is None or not answer.runs_on:
@@ -4674,24 +4676,20 @@ class Exchange:
                 return answer
 
     def wait_for_end(self) -> Answer:
-        """The end of a command that runs on. One thread alone reads the line, the monitor thread of
-        the job or that of `close`: after the end the line serves another command."""
-        if not self._end_claim.acquire(blocking=False):
-            self.over.wait()
+        """The end of a command that runs on. One thread reads the line, the monitor thread of the
+        job or that of `close`: after the end the line serves another command."""
+        with self._end_lock:
+            if not self.over.is_set():
+                self._last = self.wait()
             last = self._last
             return self._lost() if last is None or last.runs_on else last
-        try:
-            return self.wait()
-        except BaseException:  # an interrupt of `close`, which waits again
-            self._waiter = None
-            self._end_claim.release()
-            raise
 
     def _take_answer(self, line: Line, event: Mapping[str, Any]) -> Answer:
         """Takes the answer. After the last event the line serves another command."""
         answer = self._last = _answer(event)
         if answer.runs_on:
-            self._gives_up_s = math.inf
+            if not self._wanted_cancels():
+                self._gives_up_s = math.inf
             self._waiter = None
         elif event["reusable"]:
             self._line = None
@@ -4758,13 +4756,8 @@ class Exchange:
 
     def abandon(self) -> None:
         """Ends a command that runs on, after an exception in the caller."""
-        line = self._line
-        if line is not None and not self._end_claim.acquire(blocking=False):
-            self.cancel()
-            self.wait_until_over()  # a monitor thread waits for the end
-        elif line is not None:
-            self._wait_for_end(line)
-        self._leave()
+        self.cancel()
+        self.wait_until_over()
 
     def wait_until_over(self) -> None:
         """Waits until no event will come any more, or none can be expected. In a signal handler,
@@ -6142,7 +6135,7 @@ class Server:
             self._turn(0.02)
         self._written_s = time.monotonic()
         while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
-            if not (self._unsent or self._calls or self._outbox):
+            if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
                 break
             self._turn(0.02)
 

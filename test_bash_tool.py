@@ -4800,8 +4800,8 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
 @fault(
     "a_monitor_that",
     saboteur=(
-        "        if not self._end_claim.acquire(blocking=False):\n            self.over",
-        "        if False:\n            self.over",
+        "        with self._end_lock:\n            if not self.over",
+        "        if True:\n            if not self.over",
     ),
 )
 @needs_files
