@@ -55,7 +55,7 @@ spec-for: $(VENV)/ready ## the text of SPEC.md for some levels of conformance al
 	@$(IN_VENV) test_bash_tool.py spec-for '$(LEVELS)'
 
 .PHONY: saboteurs
-saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=half for a half, another one each day
+saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=third for a third, another one each day
 	$(IN_VENV) test_bash_tool.py saboteurs $(ARGS)
 
 $(VENV)-mutation/ready: pyproject.toml
