@@ -1912,8 +1912,7 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of it.
     The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash passes
-    these on, and does not list them. Upholds
-    REQ-BASH-028.1 and REQ-BASH-028.3."""
+    these on, and does not list them. Upholds REQ-BASH-028.1 and REQ-BASH-028.3."""
     lines, *rest = written.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None

@@ -4687,6 +4687,22 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
+def lose_the_first(event, monkeypatch):
+    """From now on an interrupt strikes when the bytes of the first event of this kind were received and not yet kept;
+    returns a list that holds these bytes then."""
+    receive, seen = bash_tool.OwnedSocket.receive, []
+
+    def lossy(line):
+        data = receive(line)
+        if event.encode() in data and not seen:
+            seen.append(data)
+            raise KeyboardInterrupt
+        return data
+
+    monkeypatch.setattr(bash_tool.OwnedSocket, "receive", lossy)
+    return seen
+
+
 @fault(
     "bytes_that_an_exception-1",
     saboteur=("                self._wait_for_end(self._line)\n", "                self.wait()\n"),
@@ -4699,22 +4715,13 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
 def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
     """An exception may strike when the bytes of an event were received and not yet kept: then too the command is ended,
     and what is left of a command that had ended lives on."""
-    receive, seen = bash_tool.OwnedSocket.receive, []
-
-    def lossy(line):
-        data = receive(line)
-        if event.encode() in data and not seen:
-            seen.append(data)
-            raise KeyboardInterrupt
-        return data
-
     sleeper = [
         "sleep",
         "600.%d" % int.from_bytes(os.urandom(4), "big"),
     ]  # of this test: the other one may run beside it
     with BashTool(profile=tiny(default=60, grace=0.5)) as tool:
         tool.run(":")
-        monkeypatch.setattr(bash_tool.OwnedSocket, "receive", lossy)
+        seen = lose_the_first(event, monkeypatch)
         command = "nohup %s >/dev/null 2>&1 & echo $! > left" if event == "ended" else "%s & wait"
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
@@ -4736,18 +4743,9 @@ def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
 @pytest.mark.parametrize("event", ["accepted", "started"])
 def test_a_background_call_that_is_struck_leaves_no_record(monkeypatch, event, nothing_is_left):
     """An exception that strikes a background call before its answer leaves no job and no file."""
-    receive, seen = bash_tool.OwnedSocket.receive, []
-
-    def lossy(line):
-        data = receive(line)
-        if event.encode() in data and not seen:
-            seen.append(data)
-            raise KeyboardInterrupt
-        return data
-
     with BashTool(profile=tiny(grace=0.3), state_dir="s") as tool:
         tool.run(":")
-        monkeypatch.setattr(bash_tool.OwnedSocket, "receive", lossy)
+        seen = lose_the_first(event, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             tool.run(lasting("sleep 600"), mode="background")
         assert seen and tool.jobs() == [] and not list(Path("s").iterdir())
