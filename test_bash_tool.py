@@ -9690,7 +9690,7 @@ def test_t09_without_a_pidfd(number):
         tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
         print(tool.run("echo hi; exit 3").text, end="")
         result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600", timeout_s=0.5)
-        print(result.status, result.notes)
+        print(result.status, result.notes, flush=True)
         threading.Thread(target=tool.run, args=("echo $$ > last; sleep 600",), daemon=True).start()
         end = time.monotonic() + 10
         while not (os.path.exists("last") and os.path.getsize("last")) and time.monotonic() < end:
