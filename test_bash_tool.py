@@ -3261,6 +3261,8 @@ def agreement(validates):
         else:
             assert isinstance(request, (bash_tool.Request, bash_tool.Inquiry)), (arguments, request)
 
+    for row in PROFILES.values():  # chance alone may never draw one of them
+        agree = example((row, {"command": ":"}))(example((row, {"command": 7}))(agree))
     agree()
     assert reached == {(name, admitted) for name in PROFILES for admitted in (True, False)}
 
@@ -3646,7 +3648,7 @@ WORST = [
 
 @clause("008.5", saboteur=("        line.write(run)\n", "        line.write(run), list(line.getvalue())\n"))
 def test_req_bash_008_5_linear_time():
-    length = 40000 if THOROUGH or CHANGED else 3000
+    length = 40000 if THOROUGH or CHANGED else 2000
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (length, 8 * length))
         most_s = (
@@ -3961,7 +3963,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 
 
 @clause("010.1", saboteur=("if len(self._tail) > 2 * self._tail_bytes:", "if False:"))
-@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
         """
@@ -4975,7 +4977,9 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
     done = cli(command, started=True)
     text = BashTool().run(command).text
     assert (done.returncode, done.stdout.decode()) == (code, text if text.endswith("\n") else text + "\n")
-    piped = subprocess.run([sys.executable, compiled_script(), "-"], input=command.encode(), stdout=subprocess.PIPE)
+    Path("command").write_text(command)
+    with open("command") as stdin:
+        piped = cli("-", stdin=stdin)
     assert (piped.returncode, piped.stdout) == (code, done.stdout)
 
 
