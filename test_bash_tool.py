@@ -258,8 +258,8 @@ WORKERS = int(os.environ.get("BASH_TOOL_WORKERS") or 5 * PROCESSORS)  # most tes
 
 
 def draws(count):
-    """So many examples of a property, of which each costs milliseconds; fifteen times as many in `make thorough`."""
-    return settings(max_examples=15 * count if THOROUGH else 2 * count if CHANGED else count)
+    """So many examples of a property, of which each costs milliseconds; twenty-five times as many in `make thorough`."""
+    return settings(max_examples=25 * count if THOROUGH else 2 * count if CHANGED else count)
 
 
 few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)  # where each example is a process
