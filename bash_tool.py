@@ -83,7 +83,6 @@ from typing import (
     Callable,
     Container,
     Iterable,
-    Iterator,
     Mapping,
     NamedTuple,
     NoReturn,
@@ -137,8 +136,9 @@ REAP_EVERY_S = 0.02         # between two looks for ended children, where no sig
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
 HOST_LEFT_KILL_S = 0.8      # after the host's end, until the fork server ends its supervisors
 HOST_LOOK_S = 0.5           # between two looks at the host, where no descriptor tells its end
+SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
 HOST_SLACK_S = 0.5          # by which a supervisor may answer late; then the host gives it up
-LOOK_AROUND_S = 1.0         # between two looks of a waiting caller at its clock
+LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
 ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
 SLOW_PYTHON_S = 600.0       # ... and its interpreter is not started again before this
 REQUESTS_MOST = 8           # tries: idle supervisors that end just then, two fork servers, a fork
@@ -383,7 +383,7 @@ PLAIN_VALUES = frozenset(
 # Variables that only work together are withheld together: git refuses every command if
 # GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
 ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
-# A client that lacks one of these connects to the public server instead, without a word.
+# A client that lacks one of these connects to the public server instead, without an error message.
 REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
@@ -537,7 +537,7 @@ class RunState:
     alone: bool = False  # no descendant lives: waitpid(2) said ECHILD
     answered: bool = False  # the caller knows it as a job
     reported: bool = False  # the caller knows how the shell ended
-    stops: int = 0  # of the limit, of cancels, of the stop pipe, of a job's killed shell
+    stops: int = 0  # how many requests to end the command: by the limit, cancels, the stop pipe
     term_s: float | None = None
     kill_s: float | None = None  # the first pass of KILL
     killed_s: float = 0.0  # the latest
@@ -802,7 +802,7 @@ _BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"  # what vi shows of an empty file
 
 def without_blank_screens(text: str) -> str:
     r"""The text of a command that was ended while it drew on the screen, without what was blank:
-    79 blanks end a line, blanks at the end of a line and four empty lines say nothing.
+    79 blanks end a line; 20 blanks at the end of a line and three empty lines say nothing.
     Upholds REQ-BASH-008.7.
 
     >>> without_blank_screens("a" + " " * 2000 + "b\n~\n~\n~\n~\nc")
@@ -1358,7 +1358,8 @@ class Profile:
     own_folder        False: output files stand directly in the folder for temporary files
 
     Raises ValueError for numbers that no command could keep to, for a limit on the output that the
-    truncation does not use, and for parameters that no call reads.
+    truncation does not use, for fields that contradict each other, and for parameters that no call
+    reads.
     """
 
     name: str
@@ -1407,6 +1408,11 @@ class Profile:
             raise ValueError(
                 "on_timeout must be KILL: an answer in this format cannot say that a command "
                 "goes on"
+            )
+        if self.on_timeout is OnTimeout.KEEP and self.saving is Saving.NEVER:
+            raise ValueError(
+                "on_timeout must be KILL where saving is NEVER: what a command that goes on wrote "
+                "before its timeout would be lost"
             )
         if "background" in self.timeouts_s and not self.format.tells_started:
             raise ValueError(
@@ -2015,7 +2021,7 @@ def next_action(state: RunState, limits: Limits, now: float) -> tuple[Action, fl
                                              limit
         no          ended      -             WAIT for the output and for what is ending; then REPORT
         no          reported   -             FINISH when nothing is left; TERM at the limit
-        yes         any        none          TERM (with CONT, so that the stopped hear it)
+        yes         any        none          TERM (with CONT: stopped processes get it too)
         yes         any        TERM          FINISH when all are gone; KILL after the grace or at a
                                              second stop
         yes         any        KILL          FINISH when all are gone, or after UNKILLABLE_S; else
@@ -2136,7 +2142,7 @@ BOOTSTRAP_CARRYING = (
 
 def _own_proc() -> str | None:
     """Where the kernel lists the processes of this process's own PID namespace. The numbers in
-    the /proc of another namespace belong to strangers."""
+    the /proc of another namespace belong to unrelated processes."""
     try:
         return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
     except OSError:
@@ -2229,8 +2235,8 @@ def _create(path: str, flags: int, folder: int | None = None) -> int:
 
 
 def _open_own(path: str, flags: int) -> int:
-    """A descriptor of a regular file of this user. The command may have put a FIFO, a device, a
-    link in its place. Raises OSError for those and for another user's file."""
+    """A descriptor of a regular file of this user or of root. The command may have put a FIFO, a
+    device, a link in its place. Raises OSError for those and for another user's file."""
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     info = os.fstat(fd)
     if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
@@ -2240,7 +2246,8 @@ def _open_own(path: str, flags: int) -> int:
 
 
 def _lock(fd: int) -> bool:
-    """True if this descriptor holds the lock of its file now (flock(2)): until it is closed."""
+    """True if this descriptor holds the lock of its file now (flock(2)): until LOCK_UN, or until
+    this descriptor and all copies of it are closed."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -2455,7 +2462,7 @@ class Spool:
         self.saved: Saved | None = None
 
     def add(self, chunk: bytes) -> None:
-        """Takes in what arrived. Raises nothing: a file that fails is told in `saved`."""
+        """Takes in what arrived. Raises nothing: an error of the file is recorded in `saved`."""
         if self.saved is not None:
             self._write(chunk)
         elif self._is_needed:
@@ -2510,11 +2517,11 @@ class Record:
     before it left open.
 
     The file has room for the end from the beginning, so that a full disk does not lose it. A line
-    that was cut off is skipped, and said again by the next writer. The supervisor of the job holds
-    the file's lock: the kernel drops it with the supervisor, however that ended. After that the
-    first reader to get the lock writes what the supervisor could not. While the supervisor holds
-    the lock, a FIFO stands beside the record. Each byte in the FIFO asks once to end the job; a
-    forged byte can do no more. Upholds REQ-BASH-003.13."""
+    that was cut off is skipped, and written again by the next writer. The supervisor of the job
+    holds the file's lock: the kernel drops it with the supervisor, however that ended. After that
+    the first reader to get the lock writes what the supervisor could not. While the supervisor
+    holds the lock, a FIFO stands beside the record. Each byte in the FIFO asks once to end the
+    job; a forged byte can do no more. Upholds REQ-BASH-003.13."""
 
     def __init__(self, fd: int, output: str) -> None:
         self.fd, self.output = fd, output
@@ -2608,6 +2615,9 @@ class Record:
             os.close(self.stop_pipe)
             with suppress(OSError):
                 os.unlink(_beside(self.output, ".stop"))
+        else:  # a child that the host has forked meanwhile would go on holding a reader's lock
+            with suppress(OSError):
+                fcntl.flock(self.fd, fcntl.LOCK_UN)
         os.close(self.fd)
 
 
@@ -2759,7 +2769,7 @@ def _named(members: Sequence[Member], form: str = "pid %d %s") -> str:
 
 
 def _boot() -> str:
-    """What a stored number of a process holds within: one boot of one machine, and one PID
+    """Where a stored number of a process is valid: within one boot of one machine, and one PID
     namespace."""
     try:
         boot = _read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip()
@@ -2926,7 +2936,7 @@ class Output:
         buffer = self.buffers[stream]
         self._spool.add(chunk)
         buffer.add(chunk)
-        if self._plan.watched and not self._state.answered:
+        if self._plan.watched and not (self._state.answered or self._state.reported):
             self._supervisor.line.add_live(chunk, stream)
         if buffer.total_bytes > self._plan.limit_bytes:
             if self._plan.saves:
@@ -3123,9 +3133,9 @@ class Shell:
         popen.returncode = 0  # the loop reaps the shell, not subprocess
 
     def signal_group(self, signum: int) -> bool:
-        """Signals the group in one system call, which no fork escapes; False if that fails. Once
-        the shell is reaped its number may be given again, but where the rest of the command cannot
-        be looked for, the group is all that is known of it."""
+        """Signals the group in one system call, which no concurrent fork escapes; False if that
+        fails. Once the shell is reaped its number may be given again, but where the rest of the
+        command cannot be looked for, the group is all that is known of it."""
         if self.pid == 0 or (self.returncode is not None and IS_SUBREAPER and PROC is not None):
             return False
         try:
@@ -3157,7 +3167,7 @@ def _cannot_enter(cwd: bytes) -> str:
     except OSError as problem:
         return _reason(problem)
     os.chdir("/")
-    return os.strerror(errno.EACCES)  # to the shell, of another user
+    return os.strerror(errno.EACCES)  # to the shell, which runs as another user
 
 
 def _reap(flags: int = 0) -> tuple[list[tuple[int, int]], bool]:
@@ -3179,7 +3189,7 @@ def _live_descendants() -> list[Member]:
 
 
 class Command(RunState):
-    """What is known of one command, and what its host and its record are told of it."""
+    """What is known of one command, what is sent of it to the host and written to its record."""
 
     def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan) -> None:
         super().__init__(time.monotonic())
@@ -3191,6 +3201,7 @@ class Command(RunState):
         self.shell = Shell(plan, supervisor.selector)
         self.record: Record | None = None  # of a job, or of leftovers
         self.is_job = plan.background  # what a command leaves behind is another job
+        self.job_started_s = self.started_s
         self.is_attached = True
         self.stopped = ""  # the status of a command that is ended before its time
         self.cancels = 0  # that the host has told
@@ -3200,7 +3211,8 @@ class Command(RunState):
         self.remaining: list[Member] = []  # what goes on after the last event
 
     def begin_job(self, **process: object) -> None:
-        """Makes the output file and the record of a job. Raises OSError."""
+        """Makes the output file and the record of a job, which has run since `job_started_s`.
+        Raises OSError."""
         saved = self.spool.spill()
         if saved.path is None or saved.reason:
             raise OSError(errno.EIO, saved.reason)
@@ -3208,7 +3220,7 @@ class Command(RunState):
             saved.path,
             {
                 "command": self.plan.text.decode()[:COMMAND_RECORDED],
-                "created": time.time(),
+                "created": time.time() - (time.monotonic() - self.job_started_s),
                 "boot": _boot(),
                 "supervisor": self.supervisor.identity,
                 "notes": self.notes,
@@ -3238,6 +3250,7 @@ class Command(RunState):
             self.notes.append(NOTE_HELD.format(path=path))
             return
         first = self.remaining[0]
+        self.job_started_s = time.monotonic()
         with suppress(OSError):  # without a record what is left is named all the same
             self.begin_job(pid=first.pid, start=first.start, session=first.session)
         groups = sorted({member.group for member in self.remaining})[:20]
@@ -3445,13 +3458,13 @@ class Run(Command):
             wait_s = min(wait_s, LOOK_AROUND_S if self.reported else REAP_EVERY_S)
         self.supervisor.turn(wait_s)
         for message in self.supervisor.take_messages():
-            # Once the host was told how the shell ended, what is left is not the call's any more.
+            # Once the host knows how the shell ended, what is left belongs to the call no longer.
             if message.get("cancel") == self.run_id and not self.reported:
                 while self.cancels < message["count"]:
                     self.cancels += 1
                     self._stop("cancelled")
         if self.reported and self.supervisor.is_last:
-            self.supervisor.hang_up()  # leftovers are not the call's: the host need not wait
+            self.supervisor.hang_up()  # leftovers do not belong to the call: the host need not wait
         if self.supervisor.host_left() and self.is_attached:
             self.is_attached = False
             self._hurry()
@@ -3462,7 +3475,7 @@ class Run(Command):
         self.stops += 1
 
     def _hurry(self) -> None:
-        """The host has left: no caller waits for a grace of fifteen seconds."""
+        """The host has left: no caller needs the full grace."""
         passed_s = 0.0 if self.term_s is None else time.monotonic() - self.term_s
         grace_s = min(self.limits.grace_s, passed_s + HOST_LEFT_GRACE_S)
         self.limits = self.limits._replace(grace_s=grace_s)
@@ -3540,7 +3553,7 @@ class Run(Command):
 
     def _finish(self) -> None:
         """Nothing of the command is left, or what is left cannot be ended."""
-        self.output.read_all()  # the last words of the processes that were ended
+        self.output.read_all()  # what the processes wrote before they were ended
         self.output.close()
         self.remaining = [] if self.alone else _live_descendants()
         if not self.alone:
@@ -3554,7 +3567,9 @@ class Run(Command):
         if not self.reported:
             self.tell_end()
         elif self.record is not None and not self.is_job:
-            self.settle(self.outcome()._replace(exit_code=None, signal=None, error=None), "")
+            passed_s = time.monotonic() - self.job_started_s
+            ended = self.outcome()._replace(exit_code=None, signal=None, error=None)
+            self.settle(ended._replace(duration_s=passed_s), "")
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -3664,7 +3679,7 @@ class EventLoop:
 
 class Supervisor(EventLoop):
     """The process that runs commands, one at a time. The supervisor ends when its host leaves or
-    has said `last`, when no request has come for IDLE_S, and when a command has changed its
+    has sent `last`, when no request has come for IDLE_S, and when a command has changed its
     limits."""
 
     def __init__(self, line: HostLine, host: Host, page: mmap.mmap) -> None:
@@ -3674,7 +3689,7 @@ class Supervisor(EventLoop):
         self.identity = _identity(os.getpid())
         self._server = _identity(os.getppid())
         self._messages: list[Any] = []
-        self.is_last = False  # the host has said `last`: it waits for the end of the line alone
+        self.is_last = False  # the host has sent `last`: it waits only until the line closes
         self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
@@ -3684,7 +3699,9 @@ class Supervisor(EventLoop):
             if request is None:
                 return
             run_id, plan = request
-            self.line.send({"event": "accepted", "supervisor": os.getpid(), "server": self._server})
+            self.line.send(
+                {"event": "accepted", "supervisor": self.identity, "server": self._server}
+            )
             if self.line.closed:
                 return  # the host has given this supervisor up, and asks another one
             source = self.line.fds.pop(0) if self.line.fds else None
@@ -3699,6 +3716,7 @@ class Supervisor(EventLoop):
                 self.tell(_DETACHED)
                 self.turn(LOOK_AROUND_S)
             if _own_limits() != self._limits:
+                self._send_rest()
                 return  # the host takes another supervisor
             self.tell(_ATTACHED)
 
@@ -3719,6 +3737,11 @@ class Supervisor(EventLoop):
             self.turn(wait_s if wait_s > 0 else LOOK_AROUND_S)
         return None
 
+    def _send_rest(self) -> None:
+        """Waits until the host has read the answer: the end of this process would cut it off."""
+        while self.line.unsent and self.has_caller():
+            self.turn(LOOK_AROUND_S)
+
     def turn(self, wait_s: float) -> None:
         """Waits until something happens, at most `wait_s` seconds; sends live output in time."""
         live_s = self.line.send_live()
@@ -3738,7 +3761,7 @@ class Supervisor(EventLoop):
             self.selector.unregister(self.line.socket)
 
     def hang_up(self) -> None:
-        """Closes the line: after `last` the host waits for that alone."""
+        """Closes the line: after `last` the host waits only for that."""
         if not self.line.closed:
             self.line.closed = True
             self.selector.unregister(self.line.socket)
@@ -3764,9 +3787,10 @@ class ForkServer(EventLoop):
     second thread can fork safely. The fork server is a subreaper too: what a supervisor
     leaves that was killed becomes its child, and is ended. The fork server ends with the host.
 
-    With each supervisor it shares a page of memory, in which that tells what it runs. When the
-    host has ended, a supervisor that is stopped would not act: the fork server wakes it, and
-    HOST_LEFT_KILL_S later ends those that are not detached."""
+    With each supervisor the fork server shares a page of memory, into which the supervisor writes
+    whether its command is attached or detached. When the host has ended, a supervisor that is
+    stopped would not act: the fork server wakes it, and HOST_LEFT_KILL_S later ends those that
+    are not detached."""
 
     def __init__(self, control: socket.socket, host: Host) -> None:
         super().__init__(host)
@@ -3834,11 +3858,12 @@ class ForkServer(EventLoop):
             _set_subreaper()
             self._control.close()
             os.close(self._wake)
+            os.close(signal.set_wakeup_fd(-1))  # the other end of the fork server's pipe
             Supervisor(HostLine(line), self.host, page).serve()
         except BaseException as bug:
             HostLine(line).send({"event": "bug", "reason": repr(bug)})
         finally:
-            if os.getppid() == server:  # a command may have stopped it, and now it is to end too
+            if os.getppid() == server:  # a command may have stopped the fork server
                 _signal(server, signal.SIGCONT)
             os._exit(0)
 
@@ -4054,7 +4079,7 @@ class OwnedSocket:
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ending():  # then this module's names are gone, and the kernel closes
             with suppress(AttributeError):  # an exception has struck in __init__
-                self.close()  # a caller that was interrupted anywhere leaves
+                self.close()  # so also where an exception strikes the caller in between
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -4206,6 +4231,7 @@ class ForkServerHandle:
         self.inherited, self.python = inherited, python
         # Number and start time of the process, once a supervisor of it has answered.
         self.identity: Sequence[int] = ()
+        self.supervisors: deque[Sequence[int]] = deque(maxlen=4 * IDLE_MOST)  # the latest
         self._popen: subprocess.Popen[bytes] | None = None
         ours, theirs = _socketpair()
         self._control = OwnedSocket(ours)
@@ -4256,14 +4282,16 @@ class ForkServerHandle:
             pid, start = self.identity
             _signal_checked(pid, start, signal.SIGCONT)
 
-    def note_answer(self, identity: Sequence[int]) -> None:
+    def note_answer(self, identity: Sequence[int], supervisor: Sequence[int]) -> None:
         """A supervisor has answered; the first process of the start has ended by then."""
         self.identity = identity
+        if supervisor not in self.supervisors:
+            self.supervisors.append(supervisor)
         if self._popen is not None:
             self._popen.wait()
 
     def close(self) -> None:
-        """Lets it go: it ends with its last command."""
+        """Closes the control socket: the fork server ends with its last attached command."""
         self._control.close()
         self.wake()
         if self._popen is not None:
@@ -4377,7 +4405,7 @@ class Engine:
                     self._pythons[server.python] = slow_until_s if server.is_usable() else math.inf
             server.close()
             if server.identity:
-                self._orphans.append(server.identity)
+                self._orphans += [server.identity, *server.supervisors]
 
     def _reap_orphans(self) -> None:
         """Where the host is process 1, or a subreaper, a fork server that was killed, and its
@@ -4635,8 +4663,8 @@ class Exchange:
     def _take_acceptance(self, line: Line, event: Mapping[str, Any]) -> None:
         self._accepted = True
         self._gives_up_s = math.inf
-        line.supervisor = event["supervisor"]
-        line.server.note_answer(event["server"])
+        line.supervisor = event["supervisor"][0]
+        line.server.note_answer(event["server"], event["supervisor"])
         self._expect_end_within(self._waits_s)
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
@@ -4759,9 +4787,9 @@ class Exchange:
         self.wait_until_over()
 
     def wait_until_over(self) -> None:
-        """Waits until no event will come any more, or none can be expected. In a signal handler,
-        which has interrupted the very thread that waits for the events, returns at once; and in a
-        forked copy of the process that waits for them."""
+        """Waits until no event will come any more, or none can be expected. Returns at once in a
+        signal handler that has interrupted the thread which waits for the events, and in a forked
+        copy of the process."""
         here = self._owner == os.getpid() and self._waiter != threading.get_ident()
         if here and self._waiter is None and not self.over.is_set():
             self.wait_for_end()  # of a job that no monitor thread waits for, yet or at all
@@ -4874,7 +4902,7 @@ class Job:
         for bell in list(self._bells):
             bell.set()
         if on_end is not None:
-            on_end(self)  # an exception goes to threading.excepthook, and harms nothing
+            on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written, or a second after its end if that
@@ -4889,8 +4917,8 @@ class Job:
         return known.noted or time.monotonic() > self._ended_s + LOOK_AROUND_S
 
     def _look(self) -> JobRecord:
-        """What is known by now. Where the supervisor died before it had said all, this says the
-        rest, and the next reader finds it. Upholds REQ-BASH-003.8 and REQ-BASH-003.9."""
+        """What is known by now. Where the supervisor died before it had written all, this writes
+        the rest, and the next reader finds it. Upholds REQ-BASH-003.8 and REQ-BASH-003.9."""
         if self._known.noted:
             return self._known
         try:
@@ -4981,7 +5009,8 @@ class Job:
         `until`: a text, or a compiled pattern to search for, in the lines of the output, also in
         those that came before; a line counts once its newline has come, or the job has ended.
         Returns the first line that has it, or None when the job has ended without one or the time
-        is over. Upholds REQ-BASH-027.4 and REQ-BASH-027.5."""
+        is over. The search of output that is there already may take SEARCH_S longer than the time.
+        Upholds REQ-BASH-027.4 and REQ-BASH-027.5."""
         if until is None:
             return bool(_await_ends([self], 1, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
@@ -5004,9 +5033,9 @@ class Job:
                     return text
             del part[:complete]
             left_s = deadline - time.monotonic()
-            if not data and (ended or left_s <= 0):
+            if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
-            if not data:  # a job of another process has nothing but its file to tell by
+            if not data:  # the output file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
@@ -5041,7 +5070,8 @@ class Job:
         return self._end(lambda: 1)
 
     def _end(self, stops: Callable[[], int]) -> bool:
-        """The same; `stops` says how often that was asked for by now. The second is a KILL."""
+        """Does what `kill` does. `stops` returns how many requests to end the job there were by
+        now: the second is a KILL."""
         self._look()
         begun = time.monotonic()
         asked, bound_s = 0, self._grace_s + UNKILLABLE_S + HOST_SLACK_S
@@ -5057,7 +5087,14 @@ class Job:
         known = self._look()
         if known.status in ("running", "lost"):  # no supervisor has told the end
             return _end_remains(known, self._grace_s, stops)
-        return not any(_lives(pid, start) for pid, start in known.survivors)
+        return not any(_lives(pid, start) for pid, start in self._survivors())
+
+    def _survivors(self) -> Sequence[Sequence[int]]:
+        """Numbers and start times of the processes that the supervisor could not end. They may be
+        recorded after the note, when the shell had ended before; `_look` reads no further."""
+        with suppress(OSError), closing(Record.open(self.output_file)) as record:
+            self._adopt(record.read())
+        return self._known.survivors
 
     def _is_supervised(self) -> bool:
         """True while a supervisor holds the record's lock, so while something of the job lives."""
@@ -5069,7 +5106,7 @@ class Job:
 
     def _ask_to_stop(self) -> int:
         """Writes a byte into the job's stop pipe; 1 if that went. A supervisor that was stopped
-        hears it once it is woken."""
+        reads it after SIGCONT."""
         path = _beside(self.output_file, ".stop")
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         if len(self._known.supervisor) == 2:
@@ -5098,8 +5135,8 @@ def _deadline(timeout_s: float | None) -> float:
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
     """Those of the jobs that have ended, as soon as `enough` have, or the time is over. The monitor
-    thread of a job rings; of a job of another process the record is looked at, 20 times a second
-    at most: a file is all that this process shares with it."""
+    thread of a job sets the event; of a job of another process the record is looked at, 20 times a
+    second at most: a file is all that this process shares with it."""
     bell = threading.Event()
     begun = time.monotonic()
     deadline = _deadline(timeout_s)
@@ -5125,7 +5162,7 @@ class ShownJob:
     def __init__(self, job: Job, shown_bytes: int) -> None:
         self.job = job
         self.shown_bytes = shown_bytes
-        self._showing = threading.Lock()  # two that ask at once get each line once
+        self._showing = threading.Lock()  # concurrent checks return each line once
 
     def show_again(self, offset: int) -> None:
         """The output from byte `offset` on is new again: the answer that showed it was not sent."""
@@ -5386,7 +5423,8 @@ class JobTable:
         self._files.append(path)
         self.live()
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
-        self._shown[job.pid] = ShownJob(job, outcome.total_bytes - held)
+        shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file holds no more
+        self._shown[job.pid] = ShownJob(job, shown_bytes)
         ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
         for pid in ended[:-MAX_JOBS]:
             self._shown.pop(pid, None)
@@ -5489,7 +5527,7 @@ class Setup(NamedTuple):
         return Plan(
             text=request.command.encode("utf-8"),
             shell=self.shell,
-            # Not along the PATH that a command has exported: none could mend that PATH.
+            # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
             has_input=request.stdin is not None,
             cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
@@ -5765,7 +5803,7 @@ class BashTool:
             inherited = self._setup.inherited._replace(ids=_own_ids())
             exchange = Exchange(plan, inherited, cancel)
             self._attached[exchange] = None
-            if self._closed:  # looked at after the entry: close() sees the one or other
+            if self._closed:  # after the entry: close() sees the entry, or this thread `_closed`
                 exchange.cancel()
             try:
                 answer = exchange.answer(on_live, request.stdin)

@@ -2111,7 +2111,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=('".stop"))\n        os.close(self.fd)', '".stop"))'))
+@fault("t24", saboteur=("fcntl.flock(self.fd, fcntl.LOCK_UN)\n        os.close(self.fd)", "pass"))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -5731,6 +5731,25 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
+@fault(
+    "the_part_of_an_output",
+    saboteur=(
+        "shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)",
+        "shown_bytes = outcome.total_bytes - held",
+    ),
+)
+@needs_proc
+def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is_capped():
+    """What the answer of a kept command has shown is old, also where its file holds less than came."""
+    module = variant_module(FILE_CAP_BYTES="200 * KIB")
+    profile = dataclasses.replace(module.JOBS, timeouts_s={"default": 1.0}, grace_s=0.5)
+    with module.BashTool(profile=profile) as tool:
+        result = tool.run("seq 60000; " + NAP)
+        assert result.total_bytes > 300_000 and os.stat(result.output_file).st_size < 210_000
+        said = tool.call({"check_pid": result.pid}).text
+        assert "(2 lines):\n\n[output file capped at 200KB: the rest was not saved]\n" in said, said
+
+
 @clause(
     "021.8",
     saboteur=("return final.outcome._replace(streams=streams, pid", "return final.outcome._replace(streams=(), pid"),
@@ -9306,6 +9325,56 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
+@fault("the_seconds_of_a_job-1", saboteur=("ended._replace(duration_s=passed_s)", "ended"))
+@fault("the_seconds_of_a_job-2", saboteur=("time.time() - (time.monotonic() - self.job_started_s)", "time.time()"))
+@needs_proc
+def test_the_seconds_of_a_job_go_on_at_its_end():
+    """A kept command has run since its shell began, leftovers since their command ended: while they run, and then."""
+    with BashTool(profile=keeping(0.5)) as tool:
+        kept = tool.job(tool.run("sleep 1").pid)
+        assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
+    with BashTool(profile=tiny(default=30)) as tool:
+        tool.run("sleep 2.5 > null 2>&1 & sleep 2")
+        (left,) = tool.jobs()
+        assert eventually(lambda: left.status != "running", 20)
+        assert 0 < left.duration_s <= time.time() - left.created + 0.1
+
+
+@fault(
+    "a_line_that_never_comes",
+    saboteur=("left_s <= (-SEARCH_S if data else 0.0) or (ended and not data)", "not data and (ended or left_s <= 0)"),
+)
+def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
+    """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
+    found, has_given_up = [], threading.Event()
+    with BashTool() as tool:
+        job = background(tool, NAP)
+        job._output_from = lambda offset: b"" if has_given_up.is_set() else b"y\n" * 1000
+        thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")))
+        thread.start()
+        thread.join(30)
+        in_time = not thread.is_alive()
+        has_given_up.set()
+        thread.join()
+        assert in_time and found == [None]
+        assert job.kill()
+
+
+@fault("a_reader_of_a_record", saboteur=("fcntl.flock(self.fd, fcntl.LOCK_UN)", "pass"))
+def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
+    with BashTool() as tool:
+        job = background(tool, "sleep 0.6")
+        assert job.wait(20)
+        record = bash_tool.Record.open(job.output_file)
+        assert eventually(lambda: bash_tool._lock(record.fd))
+        copy = os.dup(record.fd)  # as a child has it that is forked now
+        record.close()
+        try:
+            assert not job._is_supervised()
+        finally:
+            os.close(copy)
+
+
 @needs_proc
 def test_a_lost_job_keeps_its_size_and_its_last_line():
     with BashTool() as tool:
@@ -9634,6 +9703,78 @@ def test_t06_what_survives_kill_is_named():
     supervisor = parent_of(pid)
     os.kill(pid, signal.SIGKILL)
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
+
+
+@fault("what_a_job_left", saboteur=("for pid, start in self._survivors())", "for pid, start in known.survivors)"))
+@needs_proc
+def test_what_a_job_left_and_nothing_can_kill_is_no_success():
+    """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
+    spare = (
+        "    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+        "        if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
+        "            real(pid, number)\n"
+        "    os.kill = kill\n"
+    )
+    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        job = background(tool, lasting("setsid sleep 600.0625 & echo $! > child; sleep 0.6"))
+        pid = number_in("child")
+        try:
+            assert job.wait(20) and job.status == "exited" and alive(pid)
+            assert not job.kill() and alive(pid)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
+
+
+@fault(
+    "the_answer_of_a_command",
+    saboteur=("                self._send_rest()\n                return", "                return"),
+)
+def test_the_answer_of_a_command_that_changes_its_supervisor_is_whole():
+    """The supervisor ends, because its niceness is another now; but not before the host has read its answer."""
+    with BashTool(profile=tiny(default=20, max_output_bytes=8 << 20)) as tool:
+        result = tool.run("seq 400000; renice -n 1 $PPID > renamed")
+    assert (result.status, result.exit_code, result.total_bytes) == ("exited", 0, 2_688_895), result.text[-300:]
+
+
+@needs_proc
+@fault("a_supervisor_has_no_descriptor", saboteur=("os.close(signal.set_wakeup_fd(-1))", "signal.set_wakeup_fd(-1)"))
+def test_a_supervisor_has_no_descriptor_of_a_pipe_of_its_fork_server():
+    with BashTool(profile=tiny(default=20)) as tool:
+        supervisor = int(tool.run("echo $PPID").stdout)
+
+        def pipes(pid):
+            folder = "/proc/%d/fd/" % pid
+            found = {os.readlink(folder + name) for name in os.listdir(folder)}
+            return {name for name in found if name.startswith("pipe:")}
+
+        assert pipes(supervisor) and not pipes(supervisor) & pipes(parent_of(supervisor))
+
+
+@fault(
+    "the_processes_of_a_killed_fork_server",
+    saboteur=("self._orphans += [server.identity, *server.supervisors]", "self._orphans += [server.identity]"),
+)
+@needs_proc
+def test_the_processes_of_a_killed_fork_server_are_no_zombies_of_a_subreaper():
+    """A host that is a subreaper, or process 1, reaps the fork server and the supervisors that it inherits."""
+    printed = in_host("""
+        import os, signal, time
+        from bash_tool import BashTool, _become_subreaper, _member
+        if not _become_subreaper():
+            print("none")
+            os._exit(0)
+        tool = BashTool()
+        supervisor = int(tool.run("echo $PPID").stdout)
+        for pid in (_member(supervisor).parent, supervisor):
+            os.kill(pid, signal.SIGKILL)
+        end = time.monotonic() + 20
+        while _member(supervisor) is not None and time.monotonic() < end:
+            tool.run(":")
+        print(_member(supervisor) is None)
+    """)
+    assert printed == ("none\n" if WITHOUT == "subreaper" else "True\n")
 
 
 @fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
@@ -11070,6 +11211,12 @@ def test_profiles_that_cannot_be():
             GUARDED,
             {"on_timeout": bash_tool.OnTimeout.KEEP},
             "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        ),
+        (
+            JOBS,
+            {"saving": bash_tool.Saving.NEVER},
+            "on_timeout must be KILL where saving is NEVER: what a command that goes on wrote before its timeout would be"
+            " lost",
         ),
         (
             JOBS,
