@@ -4594,7 +4594,7 @@ class Exchange:
         except BaseException:
             with self._end_lock:  # `close` may read the end of a job already
                 if self._line is not None:
-                    self._wait_for_end(self._line)
+                    self._end_after_exception(self._line)
             raise
         finally:
             if answer is None or not answer.runs_on:
@@ -4763,7 +4763,7 @@ class Exchange:
         note = NOTE_HANGS.format(pid=line.supervisor)
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
-    def _wait_for_end(self, line: Line) -> None:
+    def _end_after_exception(self, line: Line) -> None:
         """After an exception in the caller: tells the supervisor to end the command, and waits
         until the supervisor closes the line. What the supervisor says is not read, because bytes
         that were received when the exception struck may be lost. Before `accepted` the request may

@@ -4591,7 +4591,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("                self._wait_for_end(self._line)\n", "                pass\n"))
+@clause("015.2", saboteur=("                self._end_after_exception(self._line)\n", "                pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4722,7 +4722,7 @@ def lose_the_first(event, monkeypatch):
 
 @fault(
     "bytes_that_an_exception-1",
-    saboteur=("                self._wait_for_end(self._line)\n", "                self.wait()\n"),
+    saboteur=("                self._end_after_exception(self._line)\n", "                self.wait()\n"),
 )
 @fault(
     "bytes_that_an_exception-2",
