@@ -519,12 +519,13 @@ class Plan(NamedTuple):
     background: bool  # a job from the start
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output whose text is over the limit
+    saves_what_is_cut: bool  # ... and also output that the answer cuts for another reason
     renders: bool  # the text is what `render` makes of the bytes
     limit_bytes: int
     head_bytes: int  # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
-    count_lines: bool
+    limit_lines: int  # 0: lines are not counted
+    limit_chars: int  # 0: characters are not counted
     state_dir: Sequence[Any]  # the fields of a StateDir
 
 
@@ -2901,7 +2902,7 @@ class Output:
         self._supervisor, self._plan, self._state, self._spool = supervisor, plan, state, spool
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [
-            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.count_lines)
+            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.limit_lines > 0)
             for _ in range(plan.streams)
         ]
 
@@ -2962,15 +2963,19 @@ class Output:
             self._close_pipe(reader)
 
     def is_long(self) -> bool:
-        """True if the text of an output that was kept whole is over the limit, or may be, though
-        its bytes are not: three bytes replace each invalid one."""
-        limit = self._plan.limit_bytes
-        for stream in (buffer.captured() for buffer in self.buffers):
-            if is_whole(stream) and 3 * stream.total_bytes > limit:
-                text = render(decode(stream.head + stream.tail))
-                if not self._plan.renders or len(text.encode()) > limit:
-                    return True
-        return False
+        """True if the answer will cut the output, or may."""
+        return any(self._is_long(buffer.captured()) for buffer in self.buffers)
+
+    def _is_long(self, stream: Captured) -> bool:
+        plan = self._plan
+        if not is_whole(stream) or 0 < plan.limit_lines <= stream.newlines:
+            return True
+        if plan.limit_chars:
+            return stream.total_bytes > plan.limit_chars
+        if 3 * stream.total_bytes <= plan.limit_bytes:  # three bytes replace each invalid one
+            return False
+        text = render(decode(stream.head + stream.tail))
+        return not plan.renders or len(text.encode()) > plan.limit_bytes
 
 
 def _program(plan: Plan) -> bytes | None:
@@ -5519,6 +5524,7 @@ class Setup(NamedTuple):
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
         head_bytes, tail_bytes = profile.truncation.kept(profile)
+        used = profile.truncation.limits
         own = _encoded(request.env or {})
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -5544,7 +5550,8 @@ class Setup(NamedTuple):
             limit_bytes=profile.max_output_bytes,
             head_bytes=head_bytes,
             tail_bytes=tail_bytes,
-            count_lines="max_output_lines" in profile.truncation.limits,
+            limit_lines=profile.max_output_lines if "max_output_lines" in used else 0,
+            limit_chars=profile.max_output_chars if "max_output_chars" in used else 0,
             state_dir=tuple(self.state_dir),
         )
 

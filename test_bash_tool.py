@@ -3950,6 +3950,28 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@fault("what_the_answer_cuts-1", saboteur=("0 < plan.limit_lines <= stream.newlines", "False"))
+@fault("what_the_answer_cuts-2", saboteur=("return stream.total_bytes > plan.limit_chars", "return False"))
+@pytest.mark.parametrize(
+    "base, command",
+    [
+        (MODES, "seq 30000"),
+        (bash_tool.JOBS, "seq 2001"),
+        (bash_tool.JOBS, "seq 30000 >&2"),
+        (bash_tool.STREAMS, "yes éé | head -n 10001"),
+        (bash_tool.STREAMS, "seq 30000"),
+        (bash_tool.GUARDED, "seq 60000"),
+    ],
+    ids=str,
+)
+def test_what_the_answer_cuts_is_in_a_file_where_saving_is_when_cut(base, command):
+    """Where `saving` is "when cut", the file holds what the answer cuts, by bytes, lines or characters."""
+    with BashTool(profile=dataclasses.replace(base, saving=bash_tool.Saving.WHEN_CUT)) as tool:
+        result = tool.run(command)
+        assert result.output_file is not None and result.total_bytes == os.stat(result.output_file).st_size
+        assert tool.run("echo short").output_file is None
+
+
 # ---- 010 Bounds ------------------------------------------------------------------------------------------------
 
 FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast and how compressible it is
