@@ -344,17 +344,17 @@ NON_INTERACTIVE = MappingProxyType(
         "PIP_NO_INPUT": "1",
     }
 )
-# What would make bash run or believe something that is not in the command, or gpg ask on a terminal
-# that the command does not have.
+# What would make bash run or believe something that is not in the command, export the text of each
+# command (where a host was started by `bash -a -c`), or gpg ask on a terminal that the command does
+# not have.
 DROPPED_NAMES = frozenset(
-    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD GPG_TTY".split()
+    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING "
+    "GPG_TTY".split()
 )
 DROPPED_PREFIX = "BASH_FUNC_"
-# Not carried over to the next command: what is dropped, what bash counts itself, and what the line
-# that the shell is told sets, which `set -a` exports.
-NOT_CARRIED = frozenset(
-    name.encode() for name in (*DROPPED_NAMES, "SHLVL", "BASH_EXECUTION_STRING")
-)
+# Not carried over to the next command: what is dropped, the text of the command among it, which
+# `set -a` exports; and what bash counts itself.
+NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "SHLVL"))
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
@@ -513,6 +513,7 @@ class Plan(NamedTuple):
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for it
     env: Mapping[bytes, bytes] | None  # None: as in the request before
+    is_carried: bool  # PWD begins as the command before left it, also behind links
     carries: bool  # the shell writes down what it ends with
     limits: Sequence[Any]  # the fields of a Limits
     streams: int  # pipes: one for both streams, or one for each
@@ -1086,8 +1087,10 @@ def note_lines(outcome: Outcome) -> list[str]:
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
     output, where the rest is."""
-    stream = outcome.stdout
-    text = stream.text
+    text = outcome.stdout.text
+    if outcome.stderr.text:  # a host has asked for separate streams
+        text += "" if text.endswith("\n") or not text else "\n"
+        text += outcome.stderr.text
     status = status_line(outcome)
     lines = [status] if status else []
     if outcome.status == "timed_out":
@@ -1097,14 +1100,15 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
-    if stream.cut:
+    cut = [stream for stream in outcome.streams if stream.cut]
+    for stream in cut:
         most = size_text(profile.max_output_bytes)
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(stream.got_bytes), most=most))
     bare = outcome.status in ("failed", "rejected") or outcome.pid is not None
     if lines and (text or not bare):
         lines.append("")
     text = "\n".join(lines) + text
-    if stream.cut and outcome.saved is not None:
+    if cut and outcome.saved is not None:
         text += "" if text.endswith("\n") else "\n"
         text += saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
     return text
@@ -1870,7 +1874,14 @@ def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
-    told = [name for name in untold if name in words or name.upper().endswith(REMOTE_ENDINGS)]
+
+    def is_named(name: str) -> bool:
+        if re.fullmatch(r"\w+", name):  # nearly all: one look, however long the texts are
+            return name in words
+        pattern = r"(?<!\w)%s(?!\w)" % re.escape(name)
+        return any(re.search(pattern, text) for text in texts)
+
+    told = [name for name in untold if name.upper().endswith(REMOTE_ENDINGS) or is_named(name)]
     return told[:NAMES_TOLD]
 
 
@@ -2116,8 +2127,8 @@ BOOTSTRAP = (
     "eval -- \"$BASH_EXECUTION_STRING\""
 ) % CWD_EXIT_CODE
 
-# What changes in that line where the directory and the variables are carried over. A trap on EXIT
-# writes them behind the text of the command, into the file that was the shell's stdin, so that a
+# What changes in that line where the directory and the variables that the command ends with are
+# carried over. A trap on EXIT writes them behind the text of the command, into the file that was the shell's stdin, so that a
 # value passes through no process and no file with a name. Descriptor 20, above those of a
 # supervisor, is closed while `eval` runs: the command's processes do not inherit it. When `eval`
 # ends, bash restores the descriptor from a copy; but not where a function calls `exit`, and then
@@ -2125,7 +2136,6 @@ BOOTSTRAP = (
 # takes the one at which an empty string and a NUL stand, as behind the text of the command. A trap
 # on DEBUG would write among the variables, and a limit on the size of files would kill the shell.
 BOOTSTRAP_CARRYING = (
-    ("cd -P", "cd -L"),  # PWD goes on as the command left it
     ("exec ", "exec 20<&0 "),
     (
         "eval ",
@@ -3017,15 +3027,13 @@ class ShellInput:
         self._feeder: int | None = None
         self._following: int | None = None  # in the pipe, behind the text
 
-    def open(
-        self, text: bytes, source: int | None, is_prefixed: bool, carries: bool
-    ) -> tuple[str, list[int]]:
+    def open(self, text: bytes, source: int | None, plan: Plan) -> tuple[str, list[int]]:
         """Takes the text and a descriptor of the command's own input; returns the line for the
         arguments of the shell, and the descriptors that it inherits. Raises OSError."""
         self._size = self._fed_bytes = len(text)
         passed = []
         redirection = "</dev/null"
-        if source is not None and is_prefixed:
+        if source is not None and len(plan.shell) > 1:
             self._following = source
             redirection = ""
             os.lseek(source, 0, os.SEEK_SET)
@@ -3034,10 +3042,12 @@ class ShellInput:
             redirection = "<&%d %d<&-" % (source, source)
             passed = [source]
         line = BOOTSTRAP.replace("</dev/null", redirection)
+        if plan.is_carried:
+            line = line.replace("cd -P", "cd -L")
         if self._following is None:
             with suppress(OSError):
-                self.fd = data_file(text + b"\0" if carries else text)
-                for old, new in BOOTSTRAP_CARRYING if carries else ():
+                self.fd = data_file(text + b"\0" if plan.carries else text)
+                for old, new in BOOTSTRAP_CARRYING if plan.carries else ():
                     line = line.replace(old, new)
                 return line, passed
         self._unfed, self._fed_bytes = text, 0
@@ -3115,7 +3125,7 @@ class Shell:
             program = _program(plan)
             if program is None:
                 raise SpawnError("shell_not_found", "the shell %s was not found" % name)
-            line, passed = self.input.open(text, source, len(plan.shell) > 1, plan.carries)
+            line, passed = self.input.open(text, source, plan)
             for stream in range(plan.streams):
                 writers.append(output.open_pipe(stream))
             # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
@@ -5354,8 +5364,9 @@ def _carry_over(written: bytes, starts: list[Start], first: Start) -> None:
 
 
 class Draft(NamedTuple):
-    """An answer without the notes that are told once: `_finish` adds these, or the call is
-    withdrawn and `undo` takes back what only its answer would have told."""
+    """An answer without the notes that are told once: `_finish` adds these. Where no answer is
+    given, because the call was withdrawn or an exception came, the caller of `_draft` calls `undo`:
+    that takes back what only the answer would have told."""
 
     outcome: Outcome
     job: Job | None = None  # that the answer is about
@@ -5539,6 +5550,7 @@ class Setup(NamedTuple):
             cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
             cwd_required=request.cwd is not None,
             env=env,
+            is_carried=self.carries,
             carries=self.carries and is_plain,
             limits=tuple(_limits(request, profile)),
             streams=profile.streams.value,
@@ -5679,7 +5691,7 @@ class BashTool:
         one does not wait. `on_output` gets live output as text, in the caller's thread.
         """
         request = parse_arguments(arguments, self.profile)
-        return self._finish(self._draft(request, cancel, _with_notes(on_output)))
+        return self._answer(request, cancel, _with_notes(on_output))
 
     def run(
         self,
@@ -5713,7 +5725,7 @@ class BashTool:
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Request):
             request = request._replace(cwd=cwd, env=env, stdin=stdin)
-        return self._finish(self._draft(request, cancel, _with_notes(on_output)))
+        return self._answer(request, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
         """The jobs of the state folder, ended ones included, the oldest first: also those of other
@@ -5770,6 +5782,22 @@ class BashTool:
         for exchange in list(self._attached):
             exchange.cancel()
 
+    def _answer(
+        self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
+    ) -> Result:
+        """The answer to a request. A job that an exception leaves without an answer is ended.
+        Upholds REQ-BASH-015.2."""
+        draft = self._draft(request, cancel, on_live)
+        try:
+            return self._finish(draft)
+        except BaseException:
+            if draft.undo is not None:
+                draft.undo()
+            if draft.starts_job and draft.job is not None:
+                draft.job.kill()
+                self._unnamed.append(draft.job.output_file)
+            raise
+
     def _draft(
         self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
     ) -> Draft:
@@ -5789,8 +5817,8 @@ class BashTool:
         return self._run(request, cancel, on_live) if refusal is None else Draft(refusal)
 
     def _finish(self, draft: Draft) -> Result:
-        """The result, with the notes that are told once. Nothing comes between this and the
-        sending of the answer."""
+        """The result, with the notes that are told once. In the server nothing comes between this
+        and the sending of the answer."""
         outcome = draft.outcome
         notes = (*self._jobs.told(draft), *outcome.notes)
         if outcome.status != "rejected":
@@ -6550,6 +6578,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
             command = stdin.read().decode("utf-8", "surrogateescape")
     else:
         _hide(command)
+    _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
