@@ -226,6 +226,8 @@ bash_tool = load_tool()
 BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
 
 needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: `stdin=` needs a file")
+ROOT = os.getuid() == 0
+needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_proc = pytest.mark.skipif(
     WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
 )
@@ -9827,6 +9829,7 @@ def test_the_answer_of_a_command_that_changes_its_supervisor_is_whole():
     assert (result.status, result.exit_code, result.total_bytes) == ("exited", 0, 2_688_895), result.text[-300:]
 
 
+@needs_root  # the descriptors of a process that is not dumpable are listed for root alone
 @needs_proc
 @fault("a_supervisor_has_no_descriptor", saboteur=("os.close(signal.set_wakeup_fd(-1))", "signal.set_wakeup_fd(-1)"))
 def test_a_supervisor_has_no_descriptor_of_a_pipe_of_its_fork_server():
@@ -15116,7 +15119,6 @@ def test_interop_schema_agrees_with_call(asked):
 # makes sure (GUARD) that these are not its host, nor an ancestor of its host.
 
 BEFORE_THE_ATTACKS = set(globals())
-ROOT = os.getuid() == 0
 # an ordinary user who has no process on this machine, so that limits of his processes can be tried
 NOBODY = 61234
 STRANGER = 61235  # another one
@@ -15124,7 +15126,6 @@ PLAIN_PYTHON = next(
     (path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), sys.executable
 )
 SLACK_S = 2.0  # what a busy machine may add
-needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
 GUARD = 'eval "$GUARD";'  # in a command: what follows may signal $S, its supervisor, and $F, the fork server
 LIBC = ctypes.CDLL(None, use_errno=True)
