@@ -9855,7 +9855,7 @@ def test_the_processes_of_a_killed_fork_server_are_no_zombies_of_a_subreaper():
         import os, signal, time
         from bash_tool import BashTool, _become_subreaper, _member
         if not _become_subreaper():
-            print("none")
+            print("none", flush=True)
             os._exit(0)
         tool = BashTool()
         supervisor = int(tool.run("echo $PPID").stdout)
@@ -21402,6 +21402,7 @@ class Sabotaged:
         except BaseException as problem:
             os.write(2, ("%r\n" % problem).encode())
         finally:
+            sys.stdout.flush()  # os._exit(2) drops what waits there, and the verdict is read from it
             os._exit(status)
 
     def _run(self, path, code):
