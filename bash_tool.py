@@ -1874,14 +1874,12 @@ def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
-
-    def is_named(name: str) -> bool:
-        if re.fullmatch(r"\w+", name):  # nearly all: one look, however long the texts are
-            return name in words
+    odd = [name for name in untold if not re.fullmatch(r"\w+", name)]  # so no word of a text
+    for name in odd:
         pattern = r"(?<!\w)%s(?!\w)" % re.escape(name)
-        return any(re.search(pattern, text) for text in texts)
-
-    told = [name for name in untold if name.upper().endswith(REMOTE_ENDINGS) or is_named(name)]
+        if any(re.search(pattern, text) for text in texts):
+            words.add(name)
+    told = [name for name in untold if name in words or name.upper().endswith(REMOTE_ENDINGS)]
     return told[:NAMES_TOLD]
 
 
@@ -2128,13 +2126,14 @@ BOOTSTRAP = (
 ) % CWD_EXIT_CODE
 
 # What changes in that line where the directory and the variables that the command ends with are
-# carried over. A trap on EXIT writes them behind the text of the command, into the file that was the shell's stdin, so that a
-# value passes through no process and no file with a name. Descriptor 20, above those of a
-# supervisor, is closed while `eval` runs: the command's processes do not inherit it. When `eval`
-# ends, bash restores the descriptor from a copy; but not where a function calls `exit`, and then
-# the copy itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and
-# takes the one at which an empty string and a NUL stand, as behind the text of the command. A trap
-# on DEBUG would write among the variables, and a limit on the size of files would kill the shell.
+# carried over. A trap on EXIT writes them behind the text of the command, into the file that was
+# the shell's stdin, so that a value passes through no process and no file with a name. Descriptor
+# 20, above those of a supervisor, is closed while `eval` runs: the command's processes do not
+# inherit it. When `eval` ends, bash restores the descriptor from a copy; but not where a function
+# calls `exit`, and then the copy itself is open, the first free descriptor from 10 up. So the trap
+# tries 20 and 10, and takes the one at which an empty string and a NUL stand, as behind the text of
+# the command. A trap on DEBUG would write among the variables, and a limit on the size of files
+# would kill the shell.
 BOOTSTRAP_CARRYING = (
     ("exec ", "exec 20<&0 "),
     (

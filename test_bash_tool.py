@@ -4471,7 +4471,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
-@clause("014.6", saboteur=("if name.upper().endswith(REMOTE_ENDINGS) or is_named(name)]", "if is_named(name)]"))
+@clause("014.6", saboteur=("if name in words or name.upper().endswith(REMOTE_ENDINGS)]", "if name in words]"))
 @few
 @given(
     st.sets(
@@ -9773,17 +9773,22 @@ def test_t05_a_group_that_cannot_be_signalled(problem):
     assert Path("heard").exists()  # the TERM, not only the KILL
 
 
-@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
-@needs_proc
-def test_t06_what_survives_kill_is_named():
-    """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
+def module_that_spares():
+    """A module whose supervisors cannot end the process `sleep 600.0625`."""
     spare = (
         "    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
         "        if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
         "            real(pid, number)\n"
         "    os.kill = kill\n"
     )
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+    return variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+
+
+@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
+@needs_proc
+def test_t06_what_survives_kill_is_named():
+    """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
+    module = module_that_spares()
     with module.BashTool(profile=tiny(module=module)) as tool:
         begun = time.monotonic()
         result = tool.run(lasting("setsid sleep 600.0625 & echo $! > child; wait"))
@@ -9800,13 +9805,7 @@ def test_t06_what_survives_kill_is_named():
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
-    spare = (
-        "    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
-        "        if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
-        "            real(pid, number)\n"
-        "    os.kill = kill\n"
-    )
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+    module = module_that_spares()
     with module.BashTool(profile=tiny(module=module)) as tool:
         job = background(tool, lasting("setsid sleep 600.0625 & echo $! > child; sleep 0.6"))
         pid = number_in("child")
