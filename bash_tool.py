@@ -13,27 +13,26 @@ Every command has a supervisor, a process of its own:
 
     host (this program)        fork server                  supervisor
     BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
-         ^                     forks a supervisor when       signal, reap: the one loop;
+         ^                     forks a supervisor when       signal, reap: one straight line;
          |                     no idle one can be borrowed   parent of every orphan of its command
-         +--- events: accepted, output, running, ended <---- idle again once wait() says ECHILD
+         +------ live, running, ended ---------------------- idle again once wait() says ECHILD
 
 A supervisor ends its command when the limit is over, when the caller cancels, and when the host
 leaves, in whatever way the host does that. A background command goes on without the host; a command
-that was kept after its limit ends with the host. A job is a record in a file, beside its output:
+that was kept after its limit ends with the host. A job has a record in a file beside its output:
 each program that opens the folder finds, reads and ends the job.
 
-Output passes Output (reads the pipe), OutputBuffer and Spool (keep it), Command.tell_end and
-HostLine (send it), Line and Exchange (receive it), then the functions of the profile: cleaning,
-cutting, writing. The file reads from top to bottom: a section uses those above it, and a helper may
-stand below its one caller.
+Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
+and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
+reads from top to bottom: a section uses those above it, and a helper may stand below its one caller.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
-    2 Types              the closed vocabulary of a call
-    3 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
-    4 Profiles           what differs between the ways of speaking to a model: rows of data
-    5 Decisions          arguments, environment, what to do next with a command             (pure)
-    ==== below this line the file touches the operating system ====
-    6 Supervisor         files, processes, the one loop; the fork server
+    2 Supervisor         one command, its processes and its files; the fork server
+    ==== above this line the file runs in those processes too, and imports little ====
+    3 Types              the closed vocabulary of a call
+    4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
+    5 Profiles           what differs between the ways of speaking to a model: rows of data
+    6 Decisions          arguments, environment, what a record says                         (pure)
     7 Host side          starting a fork server, one command as its caller sees it, jobs
     8 BashTool           the public class
     9 MCP                the same for the clients of a protocol: a message -> what it asks for
@@ -47,20 +46,12 @@ this file.
 from __future__ import annotations
 
 import array
-import codecs
 import errno
 import fcntl
-import fnmatch
 import gc
-import io
-import itertools
-import json
 import marshal
 import math
-import mmap
 import os
-import re
-import resource
 import select
 import selectors
 import signal
@@ -69,27 +60,14 @@ import stat
 import struct
 import subprocess
 import sys
-import termios
-import threading
 import time
-import weakref
 from collections import deque
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from contextlib import suppress
 from types import MappingProxyType
-from typing import (
-    Any,
-    Callable,
-    Container,
-    Iterable,
-    Mapping,
-    NamedTuple,
-    NoReturn,
-    Sequence,
-    Union,
-    overload,
-)
+
+TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
+if TYPE_CHECKING:
+    from typing import Any, Container, Mapping, NoReturn, Sequence
 
 __version__ = "0.1.0"
 
@@ -98,7 +76,6 @@ __all__ = [
     "Result",
     "Job",
     "Cancel",
-    "answer_shell_call",
     "Profile",
     "OnTimeout",
     "MODES",
@@ -132,21 +109,17 @@ LEAVING_S = 0.1             # after the shell's exit: a process that is just end
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
 KILLS_OF_CHILDREN = 16      # in one pass, before the whole tree is read: see _kill_below
-REAP_EVERY_S = 0.02         # between two looks for ended children, where no signal announces them
+REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
-HOST_LEFT_KILL_S = 0.8      # after the host's end, until the fork server ends its supervisors
-HOST_LOOK_S = 0.5           # between two looks at the host, where no descriptor tells its end
 SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
-HOST_SLACK_S = 0.5          # by which a supervisor may answer late; then the host gives it up
+HOST_SLACK_S = 2.0          # by which a supervisor may answer late; then the host gives it up
 LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
 ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
-SLOW_PYTHON_S = 600.0       # ... and its interpreter is not started again before this
-REQUESTS_MOST = 8           # tries: idle supervisors that end just then, two fork servers, a fork
+REQUESTS_MOST = 8           # tries: supervisors that end just then, two interpreters twice, a fork
 IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads had
                             # 470 commands a second, with 16 they have 760
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 STRAYS_EVERY_S = 0.005      # between two looks of a fork server that has something to end
-CONTROL_BYTES = 4           # of a message to a fork server: the number of a process to end
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
 MAX_OUTPUT_BYTES = 128 * KIB
@@ -207,13 +180,12 @@ NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n
 NOTE_LEFTOVER = "still running: {named}; to stop: kill -9 {targets}{more}"
 NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
 NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
-NOTE_NOT_KEPT = "ended at its timeout, because it could not be recorded as a job ({reason})"
 NOTE_SURVIVED = "could not be killed: {named}"
 NOTE_BLIND = (
     "what the command started outside its process group may still run: it could not be looked for"
 )
 NOTE_HANGS = (
-    "the supervisor of the command (pid {pid}) does not answer and was ended: "
+    "the supervisor of the command (pid {pid}) does not answer: "
     "what the command started may still run"
 )
 NOTE_CWD = (
@@ -387,10 +359,1638 @@ ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
 REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
-# ---- 2 Types -----------------------------------------------------------------------------------
+# ---- 2 Supervisor ------------------------------------------------------------------------------
+# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
+# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
+# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
+# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
+# descendant of the command is left; then the supervisor can take the next command.
+#
+# The life of a command. `Command.run` passes through these phases, each a method:
+#
+#   start   the shell is spawned in its directory, with a pipe for its output; it reads the text
+#           of the command from a descriptor and evaluates the text
+#   watch   until the shell ends, a stop is asked for, or the limit is over; a background command
+#           is answered as a job on the way, and so is a command that is kept after its limit
+#   drain   the shell has ended, and late writers get a moment
+#   end     only after a stop or at the limit: TERM, the grace, passes of KILL until ECHILD
+#   report  the host is told how the command ended, and the record of a job is written
+#   stay    what the command has left behind goes on, its output is read into the file
+#
+# A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
+# its host and of ended processes. The host has left when the supervisor reads end of file on its
+# socket: then an attached command is ended, a detached one (a background command that was answered,
+# leftovers) goes on.
+#
+# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
+# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
+# file, because `echo x > /dev/stderr` would truncate the file.
+#
+# Supervisors are forked by the fork server, which executes the code of this file up to the end of
+# this section. So what stands here imports little.
+
+_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
+_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
+
+OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
+STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
+
+
+def _own_proc() -> str | None:
+    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
+    the /proc of another namespace belong to unrelated processes."""
+    try:
+        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
+    except OSError:
+        return None
+
+
+PROC = _own_proc()
+# False where the kernel was built without CONFIG_PROC_CHILDREN.
+HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+HAS_MEMFD = hasattr(os, "memfd_create")
+# Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
+# Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
+SEES_TREE = False
+
+
+def _reason(problem: BaseException) -> str:
+    if isinstance(problem, OSError):
+        return problem.strerror or str(problem)
+    return str(problem)
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def _write_all(fd: int, data: bytes | bytearray) -> None:
+    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            poller = select.poll()
+            poller.register(fd, select.POLLOUT)
+            poller.poll()
+
+
+# -- Words: what a completion note and a note of the supervisor are made of
+
+
+def size_text(count: int) -> str:
+    """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
+
+    >>> size_text(131072), size_text(200000), size_text(7)
+    ('128KB', '195.3KB', '7B')
+    """
+    for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
+        if count >= scale:
+            break
+    form = "%d%s" if count % scale == 0 else "%.1f%s"
+    return form % (count / scale, unit)
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
+    return "%gs" % round(seconds, 3) if seconds < 999_999 else "%ds" % seconds
+
+
+def printable(value: object, instead: str = "\ufffd") -> str:
+    """A value from outside as one line that any wire can carry: `instead` stands for each character
+    that cannot be printed, lone surrogates included."""
+    return "".join(c if c.isprintable() else instead for c in str(value))
+
+
+def shown(value: object) -> str:
+    """A value from outside on one line, of at most ECHO_CHARS, to stand within a sentence."""
+    text = printable(value, " ")
+    return text if len(text) <= ECHO_CHARS else text[: ECHO_CHARS - 1] + "…"
+
+
+def quoted(value: object) -> str:
+    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of
+    what `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
+
+    >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
+    "x); to stop: kill -9 -1" "a\u005d \"b\""
+    """
+    escaped = shown(value).replace("\\", "\\\\").replace('"', '\\"')
+    return '"%s"' % escaped.replace("]", "\\u005d")
+
+
+def status_of(returncode: int) -> tuple[int, str | None]:
+    """The exit code and the name of the signal, from subprocess's return code: signal n reads as
+    128 + n, as in any shell. Upholds REQ-BASH-007.2.
+
+    >>> status_of(3), status_of(-9)
+    ((3, None), (137, 'SIGKILL'))
+    """
+    if returncode >= 0:
+        return returncode, None
+    return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
+
+
+def stop_text(status: str, limit_s: float) -> str:
+    """Why the tool ended a command; empty where the tool did not."""
+    if status == "timed_out":
+        return TIMED_OUT.format(limit=seconds_text(limit_s))
+    return "cancelled" if status == "cancelled" else ""
+
+
+def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
+    """How a job ended; `colon` or nothing stands before a number. Upholds REQ-BASH-003.5 to
+    REQ-BASH-003.7."""
+    stopped = stop_text(facts["status"], facts["limit_s"])
+    if stopped:
+        return "failed: " + stopped
+    if facts["status"] != "exited":
+        return "error: " + ("lost" if facts["error"] == "lost" else facts["reason"])
+    if facts["signal"]:
+        return "failed: signal%s %d (%s)" % (colon, facts["exit_code"] - 128, facts["signal"])
+    if facts["exit_code"]:
+        return "failed: exit status%s %d" % (colon, facts["exit_code"])
+    return "completed"
+
+
+# -- Files: the state folder, output files, records
+#
+# A folder for temporary files is shared with other users, and a command can remove or replace what
+# stands in a folder of its own user: nothing is opened through a link, and what is read is checked.
+
+_SUFFIXES = (".log", ".job")  # of an output file, of the record of a job
+
+
+def record_of(output: str) -> str:
+    """The path of the record beside an output file."""
+    return output[: -len(".log")] + ".job"
+
+
+def remove_files(output: str) -> None:
+    """Removes an output file and its record."""
+    for path in (output, record_of(output)):
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _create(path: str, flags: int, folder: int | None = None) -> int:
+    """A descriptor of a new file that is this user's alone. Raises OSError."""
+    flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600, dir_fd=folder)
+    os.fchmod(fd, 0o600)  # the umask may have taken more away
+    return fd
+
+
+def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+    """True if this descriptor holds the lock of its file now (flock(2)): until this descriptor and
+    all copies of it are closed."""
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+
+
+def temporary_folders() -> list[str]:
+    """The folders for temporary files, in the order in which they are tried."""
+    bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")
+    return [os.path.abspath(base) for base in bases if base]
+
+
+def data_file(*parts: bytes) -> int:
+    """A descriptor of a file without a name that holds the data, read from its beginning: in
+    memory, else in a folder for temporary files. Raises OSError."""
+    if HAS_MEMFD:
+        fd = os.memfd_create("btool", os.MFD_CLOEXEC)
+    else:
+        path = os.path.join(temporary_folders()[0], "bash-tool-" + os.urandom(6).hex())
+        fd = _create(path, os.O_RDWR)
+        os.unlink(path)
+    try:
+        for part in parts:
+            _write_all(fd, part)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def open_folder(path: str) -> int:
+    """A descriptor of the state folder, which is made if need be. Raises OSError, also where
+    another user could change files there: since the tool was made, a cleaner of /tmp may have
+    removed the folder, and another user may have made one of the same name."""
+    os.makedirs(path, 0o700, exist_ok=True)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    info = os.fstat(fd)
+    is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
+    if is_safe and info.st_uid in (os.geteuid(), 0):
+        return fd
+    os.close(fd)
+    raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
+
+
+def create_output_file(path: str, prefix: str) -> tuple[int, str]:
+    """A new output file in the state folder, open for appending and locked for as long as its
+    writer lives; and its path. Raises OSError."""
+    folder = open_folder(path)
+    try:
+        _make_room(folder, prefix)
+        name = "%s%s.log" % (prefix, os.urandom(6).hex())
+        fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
+    finally:
+        os.close(folder)
+    _lock(fd)
+    return fd, os.path.join(path, name)
+
+
+def is_own_name(name: str, prefix: str, suffixes: Sequence[str] = _SUFFIXES) -> bool:
+    """True for the name of an output file or a record of the tools that share a folder, which may
+    hold other files too."""
+    stem, suffix = os.path.splitext(name)
+    digits = stem[-12:]
+    is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
+    return is_hex and suffix in suffixes and stem[:-12] in ("output-", "pipe-bash-", prefix)
+
+
+def _make_room(folder: int, prefix: str) -> None:
+    """Removes the oldest finished output files, with their records, while the folder holds too
+    much or too many. Only files of this user count. Upholds REQ-BASH-009.6."""
+    files: dict[str, tuple[float, int]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not is_own_name(entry.name, prefix):
+                continue
+            with suppress(OSError):  # it may be gone by now
+                info = entry.stat(follow_symlinks=False)
+                if info.st_uid == os.geteuid():
+                    stem = entry.name[: -len(".log")]
+                    age, size = files.get(stem, (0.0, 0))
+                    files[stem] = (max(age, info.st_mtime), size + info.st_size)
+    used = FILE_CAP_BYTES + sum(size for _, size in files.values())
+    for stem in sorted(files, key=files.__getitem__):
+        if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
+            break
+        if _remove_finished(folder, stem):
+            used -= files.pop(stem)[1]
+
+
+def _remove_finished(folder: int, stem: str) -> bool:
+    """Removes an output file and its record; False if a process still writes it: the kernel drops
+    the lock with the writer, however the writer ended. A file that is gone counts as removed:
+    another tool may be making room too."""
+    fd = None
+    try:
+        with suppress(FileNotFoundError):
+            fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        if fd is not None and not _lock(fd):
+            return False
+        for suffix in _SUFFIXES:
+            with suppress(FileNotFoundError):
+                os.unlink(stem + suffix, dir_fd=folder)
+        return True
+    except OSError:
+        return False
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+class Record:
+    """The record of a job: one JSON text in a file beside the output, written in place by the
+    supervisor alone, which holds the file's lock as long as it lives. The file has room for the
+    end from the beginning, so that a full disk does not lose it."""
+
+    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
+        self._fd = _create(record_of(output), os.O_RDWR)
+        _lock(self._fd)
+        self.write(facts, RECORD_ROOM)
+
+    def write(self, facts: Mapping[str, Any], room: int = 0) -> None:
+        """Writes down what is known by now. Raises OSError."""
+        import json  # here, because most supervisors run no job
+
+        text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
+        before = os.fstat(self._fd).st_size
+        os.pwrite(self._fd, text + b" " * max(room, before - len(text)), 0)
+
+    def close(self) -> None:
+        """Gives back the descriptor, and the lock with it."""
+        os.close(self._fd)
+
+
+# -- Processes
+
+
+class Process:
+    """A live process below this one."""
+
+    def __init__(self, pid: int, group: int) -> None:
+        self.pid, self.group = pid, group
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of the kernel's line on a process from its state on, the third
+    (proc_pid_stat(5)); empty if the process is gone, or without /proc."""
+    try:
+        line = _read_file("%s/%d/stat" % (PROC, pid))
+    except OSError:
+        return []
+    return line[line.rindex(b")") + 2 :].split()  # the name before it may hold brackets
+
+
+def identity(pid: int) -> list[int]:
+    """Number and start time of a process. No later owner of the number has its start time; without
+    /proc that is 0."""
+    fields = _stat(pid)
+    return [pid, int(fields[19]) if fields else 0]
+
+
+def _children(pid: int) -> list[int]:
+    """The children of a process, those of all its threads (proc_pid_children(5))."""
+    found: list[int] = []
+    with suppress(OSError):  # the process has ended
+        for task in os.listdir("%s/%d/task" % (PROC, pid)):
+            with suppress(OSError):  # only this thread has
+                found += map(int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split())
+    return found
+
+
+def descendants(spared: Container[int] = ()) -> list[Process]:
+    """The live processes below this one, parents first. `spared`: children of this process that
+    are left out, with all that is below them."""
+    waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
+    found: dict[int, Process] = {}
+    for pid in waiting:  # the list grows meanwhile
+        fields = _stat(pid) if pid not in found else []
+        if fields and fields[0] not in (b"Z", b"X"):
+            found[pid] = Process(pid, int(fields[2]))
+            waiting += _children(pid)
+    return list(found.values())
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(OSError):
+        os.kill(pid, number)
+
+
+def _kill_below(spared: Container[int] = ()) -> None:
+    """One pass of KILL over the processes below this one. A process that forks and exits all the
+    time is this process's child for a moment after each fork, so the children are killed first,
+    many times. STOP before KILL was measured to take 10 to 500 times as long: each pass lists the
+    stopped processes again."""
+    for _ in range(KILLS_OF_CHILDREN if SEES_TREE else 0):
+        pids = [pid for pid in _children(os.getpid()) if pid not in spared]
+        if not pids:
+            break
+        for pid in pids:
+            _signal(pid, signal.SIGKILL)
+    for process in descendants(spared):
+        _signal(process.pid, signal.SIGKILL)
+
+
+def _reap() -> tuple[dict[int, int], bool]:
+    """Reaps every child that has ended, orphans included: their statuses by their numbers; and
+    whether no child is left (ECHILD, waitpid(2))."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
+        except ChildProcessError:
+            return ended, True
+        if pid == 0:
+            return ended, False
+        ended[pid] = status
+
+
+def _command_line(pid: int) -> str:
+    try:
+        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
+        name = _read_file("%s/%d/comm" % (PROC, pid))
+    except OSError:
+        return ""
+    text = line.decode("utf-8", "replace")
+    if "BASH_EXECUTION_STRING" in text:
+        return "a subshell of the command"
+    return "a supervisor of bash_tool" if name == OWN_NAME + b"\n" else text
+
+
+def named(processes: Sequence[Process], form: str = "pid %d %s") -> str:
+    """The processes as a note lists them. Upholds REQ-BASH-011.2."""
+    names = [
+        form % (process.pid, quoted(_command_line(process.pid)))
+        for process in processes[:LEFTOVERS_NAMED]
+    ]
+    more = len(processes) - len(names)
+    return ", ".join(names) + (" and %d more" % more if more else "")
+
+
+# -- Messages between the host and a supervisor: a length and a marshalled value
+
+
+def pack(message: Any) -> bytes:
+    """The message as it travels. Both ends run the same interpreter, so `marshal` fits."""
+    data = marshal.dumps(message)
+    return struct.pack("=I", len(data)) + data
+
+
+class Inbox:
+    """Takes apart a stream of messages."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[Any]:
+        """The messages that are complete by now."""
+        self._data += data
+        messages = []
+        while len(self._data) >= 4:
+            end = 4 + int.from_bytes(self._data[:4], sys.byteorder)
+            if len(self._data) < end:
+                break
+            messages.append(marshal.loads(self._data[4:end]))
+            del self._data[:end]
+        return messages
+
+
+class Plan:
+    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
+    profile. Paths and texts are bytes: host and supervisor may have different locales."""
+
+    text: bytes
+    shell: Sequence[bytes]
+    path: bytes  # along which the shell is looked for
+    has_input: bool  # a descriptor with the command's standard input comes along
+    cwd: bytes
+    cwd_required: bool  # no scratch folder stands in for it
+    env: Mapping[bytes, bytes] | None  # None: as in the request before
+    carries: bool  # the shell writes down what it ends with
+    limit_s: float  # after which the command is ended
+    answer_after_s: float  # after which it is a job, if it still runs; infinite: never
+    grace_s: float
+    drain_idle_s: float
+    drain_total_s: float
+    streams: int  # pipes: one for both streams, or one for each
+    background: bool  # a job from the start
+    watched: bool  # live output is asked for
+    saves: bool  # output over the limit goes to a file
+    saves_what_is_cut: bool  # ... and also output that the answer may cut for another reason
+    limit_bytes: int
+    head_bytes: int  # of each stream, how much of its beginning and its end is kept
+    tail_bytes: int
+    limit_lines: int  # 0: lines are not counted
+    limit_chars: int  # 0: characters are not counted
+    folder: bytes  # where output files and records stand
+    file_prefix: str  # of their names
+
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+
+class HostLine:
+    """A supervisor's end of the socket to the host. It never blocks: what the host does not read
+    waits here, and live output, the only thing without a bound of its own, is dropped from its
+    oldest end. Upholds REQ-BASH-016.2."""
+
+    def __init__(self, line: socket.socket) -> None:
+        line.setblocking(False)  # the host may have passed it in either state
+        self.socket = line
+        self.closed = False
+        self.unsent = bytearray()  # what the host has not made room for
+        self.fds: list[int] = []  # that came with a request
+        self.request: Plan | None = None  # the next one
+        self.stops = 0  # how often the host has asked to end the command
+        self._inbox = Inbox()
+        self._live: deque[tuple[int, bytes]] = deque()
+        self._live_bytes = self._skipped = 0
+        self._live_sent_s = 0.0
+
+    def receive(self) -> None:
+        """Takes in what the host has sent: a request, or how often a stop was asked for. `closed`
+        is set at the end of the line."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
+            self.fds += fds
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.closed = True
+        for message in self._inbox.feed(data):
+            if isinstance(message, int):
+                self.stops = max(self.stops, message)
+            else:
+                self.request = Plan(**message)
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Sends the message, after the live output that came before."""
+        self._pack_live()
+        self.unsent += pack(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what goes without waiting."""
+        try:
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # so also after the end of the line
+            self.closed = True
+            self.unsent.clear()
+
+    def add_live(self, chunk: bytes, stream: int) -> None:
+        """Takes live output, which is sent about ten times a second."""
+        self._live.append((stream, chunk))
+        self._live_bytes += len(chunk)
+        while self._live_bytes > LIVE_BYTES or len(self._live) > LIVE_BYTES // 64:
+            dropped = len(self._live.popleft()[1])
+            self._live_bytes -= dropped
+            self._skipped += dropped
+
+    def send_live(self, now: float) -> float:
+        """Sends live output if it is time; returns the moment at which it is. While the host reads
+        nothing there is no such moment."""
+        if self.unsent or not self._live:
+            return math.inf
+        due_s = self._live_sent_s + LIVE_EVERY_S
+        if now < due_s:
+            return due_s
+        self._live_sent_s = now
+        self._pack_live()
+        self.flush()
+        return math.inf
+
+    def _pack_live(self) -> None:
+        if self._live:
+            self.unsent += pack(("live", self._skipped, list(self._live)))
+            self._live.clear()
+            self._live_bytes = self._skipped = 0
+
+
+# -- One command: its output, its shell, its life
+
+
+class OutputBuffer:
+    """The first and the last bytes of one stream, however long it is. The total counts all.
+    Upholds REQ-BASH-010.1."""
+
+    def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
+        self.total_bytes = self.newlines = 0
+        self._count_lines = count_lines  # it costs a third of the throughput
+        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
+        self._head, self._tail = bytearray(), bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Takes in what arrived, and forgets from the middle what there is no room for."""
+        self.total_bytes += len(chunk)
+        if self._count_lines:
+            self.newlines += chunk.count(b"\n")
+        room = self._head_bytes - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        self._tail += chunk
+        if len(self._tail) > 2 * self._tail_bytes:  # seldom, so that each byte moves once
+            del self._tail[: len(self._tail) - self._tail_bytes]
+
+    def captured(self) -> tuple[bytes, bytes, int, int]:
+        """What is kept by now of the beginning and of the end, and the counts of bytes and of
+        newlines that came: the fields of a Captured."""
+        surplus = max(0, len(self._tail) - self._tail_bytes)
+        return bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self.newlines
+
+
+class Output:
+    """The output of one command: its pipes, what is kept of each stream, and the file with all raw
+    bytes in the order of their arrival. They wait in memory while they fit there. A file that
+    cannot be made or written ends the saving, never the command. Upholds REQ-BASH-009.2 to
+    REQ-BASH-009.5."""
+
+    def __init__(self, plan: Plan, line: HostLine, selector: selectors.BaseSelector) -> None:
+        self._plan, self._line, self._selector = plan, line, selector
+        self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
+        self.buffers = [
+            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.limit_lines > 0)
+            for _ in range(plan.streams)
+        ]
+        self.last_s = 0.0  # when a byte was read or a pipe ended
+        self.is_live = plan.watched
+        self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
+        self._fd: int | None = None
+        self._room = FILE_CAP_BYTES
+        self.path = ""  # of the file; empty where there is none
+        self.problem = ""  # why the file is incomplete or missing
+        self.capped = False
+
+    def open_pipes(self) -> list[int]:
+        """A pipe for each stream; returns the ends for the shell. Raises OSError."""
+        writers = []
+        for stream in range(self._plan.streams):
+            reader, writer = os.pipe()
+            writers.append(writer)
+            self.pipes[reader] = stream
+            os.set_blocking(reader, False)
+            if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
+                with suppress(OSError):
+                    os.fchmod(writer, 0o666)
+            self._selector.register(reader, selectors.EVENT_READ, self.read)
+        return writers
+
+    def read(self, reader: int) -> None:
+        """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
+        not keep the supervisor from looking elsewhere."""
+        stream, most = self.pipes[reader], MIB
+        while most > 0:
+            try:
+                chunk = os.read(reader, READ_BYTES)
+            except BlockingIOError:
+                return
+            self.last_s = time.monotonic()
+            if not chunk:
+                return self._close_pipe(reader)
+            most -= len(chunk)
+            self._keep(chunk, stream)
+            if len(chunk) < READ_BYTES:  # a second read would most likely find nothing
+                return
+
+    def _keep(self, chunk: bytes, stream: int) -> None:
+        buffer = self.buffers[stream]
+        buffer.add(chunk)
+        if self.is_live:
+            self._line.add_live(chunk, stream)
+        if self._fd is not None:
+            self._write(chunk)
+        elif self._pending is not None:
+            self._pending += chunk
+            if buffer.total_bytes > self._plan.limit_bytes:
+                if self._plan.saves:
+                    self.save()
+                else:
+                    self._pending = None
+
+    def _close_pipe(self, reader: int) -> None:
+        del self.pipes[reader]
+        self._selector.unregister(reader)
+        os.close(reader)
+
+    def read_all(self) -> None:
+        """Reads what is in the pipes now."""
+        for reader in list(self.pipes):
+            self.read(reader)
+
+    def is_long(self) -> bool:
+        """True if the answer will cut the output, or may."""
+        return any(self._is_long(buffer) for buffer in self.buffers)
+
+    def _is_long(self, buffer: OutputBuffer) -> bool:
+        plan = self._plan
+        head, tail, total, newlines = buffer.captured()
+        if total > len(head) + len(tail) or 0 < plan.limit_lines <= newlines:
+            return True
+        if plan.limit_chars:
+            return total > plan.limit_chars
+        if 3 * total <= plan.limit_bytes:  # three bytes replace each invalid one
+            return False
+        return len((head + tail).decode("utf-8", "replace").encode()) > plan.limit_bytes
+
+    def save(self) -> None:
+        """From now on the bytes go to a file, those from before included."""
+        if self._fd is None and not self.problem:
+            try:
+                folder = os.fsdecode(self._plan.folder)
+                self._fd, self.path = create_output_file(folder, self._plan.file_prefix)
+                self._write(self._pending or b"")
+            except OSError as problem:
+                self.problem = _reason(problem)
+            self._pending = None
+
+    def _write(self, chunk: bytes | bytearray) -> None:
+        if self._fd is None or self.capped or self.problem:
+            return
+        try:
+            _write_all(self._fd, chunk[: self._room])
+            if len(chunk) > self._room:
+                self.capped = True
+                note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
+                _write_all(self._fd, note.encode())
+            self._room -= len(chunk)
+        except OSError as problem:
+            self.problem = _reason(problem)
+            if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
+                self.discard()
+
+    def append_note(self, note: str) -> int:
+        """Appends a completion note, also behind the cap; returns its place in the file, -1 where
+        it could not be written."""
+        if self._fd is None:
+            return -1
+        place = os.fstat(self._fd).st_size
+        try:
+            _write_all(self._fd, note.encode("utf-8", "replace"))
+        except OSError:
+            return -1
+        return place
+
+    def discard(self) -> None:
+        """Removes the file, which no answer will name."""
+        if self.path:
+            remove_files(self.path)
+            self.path = ""
+
+    def close_pipes(self) -> None:
+        """Closes the pipes that are still open."""
+        for reader in list(self.pipes):
+            self._close_pipe(reader)
+
+    def close(self) -> None:
+        """Closes the pipes and the file, which gives back the file's lock."""
+        self.close_pipes()
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+# The line that the shell is told in its arguments. The shell reads the text of the command up to a
+# NUL, from a descriptor of its own, which it closes, and evaluates the text. BASH_EXECUTION_STRING
+# is the variable in which `bash -c` itself keeps its text; a TMOUT of the host would end the
+# reading. `builtin` and `command`: an environment that a host gives may hold functions of the
+# names behind them; `builtin exec` would not keep its redirection.
+_READ_TEXT = "IFS= TMOUT=0 builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
+_TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
+_EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
+# A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
+# to another directory: there the directory, the text and the command's own input come on stdin, and
+# the shell enters the directory. `cd` must leave OLDPWD as it was.
+_ENTER = (
+    "builtin set -- \"${OLDPWD-}\"; "
+    "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit %d; OLDPWD=$1; "
+    "[[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; "
+) % CWD_EXIT_CODE
+# Where the directory and the variables that the command ends with are carried over, a trap on EXIT
+# writes them behind the text of the command, into the file that held the text, so that a value
+# passes through no process and no file with a name. Descriptor 20, above those of a supervisor, is
+# closed while `eval` runs: the command's processes do not inherit it. When `eval` ends, bash
+# restores the descriptor from a copy; but not where a function calls `exit`, and then the copy
+# itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and takes the
+# descriptor at which an empty string and a NUL stand, as behind the text of the command. A trap on
+# DEBUG would write among the variables, and a limit on the size of files would kill the shell.
+_SAVE_STATE = (
+    "builtin trap -- '{ builtin trap - DEBUG; builtin trap \"\" XFSZ; "
+    "for BASH_EXECUTION_STRING in 20 10; do "
+    "{ builtin read -r -t 1 -d \"\" BASH_EXECUTION_STRING && "
+    "[[ ! $BASH_EXECUTION_STRING ]] && "
+    "{ builtin export -p && builtin printf \"\\0\" && builtin pwd && builtin printf \"\\0\"; "
+    "builtin break; }; } <&\"$BASH_EXECUTION_STRING\" >&\"$BASH_EXECUTION_STRING\" "
+    "|| builtin :; done; } >/dev/null 2>&1' EXIT; "
+)
+
+
+def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
+    """The line for the arguments of a shell that finds the text of its command at descriptor
+    `fd`."""
+    if has_prefix:
+        line = _READ_TEXT % "" + _ENTER + _READ_TEXT % ""
+        redirection = "" if has_input else "</dev/null"
+        if carries:
+            redirection = "20<&0 " + redirection
+        line += "command exec %s; " % redirection if redirection else ""
+    else:
+        redirection = "20<&%d " % fd if carries else ""
+        line = _READ_TEXT % ("-u %d " % fd) + "command exec %s%d<&-; " % (redirection, fd)
+    line += _TAKE_TEXT
+    return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
+
+
+class SpawnError(Exception):
+    """A command that could not begin: `args` are the stable id and the sentence."""
+
+
+def _program(plan: Plan) -> bytes:
+    """The file of the shell, looked for along a path. As with execvp(3) a file that cannot be
+    executed counts if no other is found: it tells the reason. Raises SpawnError."""
+    name = plan.shell[0]
+    folders = [b""] if b"/" in name else plan.path.split(b":")
+    paths = [os.path.join(plan.cwd, folder, name) for folder in folders]
+    for path in paths:
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    for path in paths:
+        if os.access(path, os.F_OK):
+            return path
+    raise SpawnError("shell_not_found", "the shell %s was not found" % shown(os.fsdecode(name)))
+
+
+def _spawn_error(problem: Exception, shell: bytes) -> SpawnError:
+    """What the spawn lacked. Upholds REQ-BASH-007.4."""
+    name, reason = shown(os.fsdecode(shell)), shown(_reason(problem))
+    if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
+        name = ""
+        reason = "the environment is too large for execve (the command itself is not limited)"
+    words = "the shell %s could not be started: %s" % (name, reason)
+    return SpawnError("spawn_failed", words.replace("  ", " ") if not name else words)
+
+
+class Shell:
+    """The shell of one command, and the process group that it leads. Until the supervisor reaps the
+    shell, the kernel gives its number to no other process and no other group."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._has_prefix = len(plan.shell) > 1
+        self._text_fd: int | None = None
+        self._text_bytes = 0
+        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
+        self.pid = 0  # not spawned yet
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """As subprocess has it; None until the shell is reaped."""
+        return self._popen.returncode if self._popen is not None else None
+
+    def spawn(self, program: bytes, cwd: bytes, source: int | None, writers: list[int]) -> None:
+        """Starts the shell in this directory. `source`: the command's own input. The supervisor
+        has taken on the environment of the command, so none is given here: to encode it for each
+        spawn takes a tenth longer. Raises OSError, with `filename` where it is the directory that
+        cannot be entered."""
+        plan = self._plan
+        os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
+        self._text_fd = fd = self._text_file(cwd, source)
+        line = shell_line(fd, self._has_prefix, plan.has_input, self.carries)
+        # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
+        # ~/.bashrc.
+        self._popen = subprocess.Popen(
+            [*plan.shell, b"--norc", b"-c", line.encode()],
+            executable=program,
+            cwd=cwd,
+            stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
+            stdout=writers[0],
+            stderr=writers[-1],
+            pass_fds=() if self._has_prefix else (fd,),
+            start_new_session=True,
+        )
+        self.pid = self._popen.pid
+
+    def _text_file(self, cwd: bytes, source: int | None) -> int:
+        """What the shell reads its text from. The slash and the newline: `read` would take a NUL
+        for the second half of a character."""
+        parts = [self._plan.text + b"\n\0", b"\0" if self.carries else b""]
+        if self._has_prefix:
+            parts.insert(0, cwd.rstrip(b"/") + b"/\0")
+        self._text_bytes = sum(map(len, parts)) - len(parts[-1])
+        if self._has_prefix and source is not None:
+            with open(source, "rb", closefd=False) as file:
+                parts.append(file.read())
+        return data_file(*parts)
+
+    def note_status(self, status: int) -> None:
+        """Takes in the status with which the shell was reaped."""
+        assert self._popen is not None
+        self._popen.returncode = os.waitstatus_to_exitcode(status)
+
+    def has_read_text(self) -> bool:
+        """True once the shell has read its text: shell and supervisor share the position in the
+        file (open(2), open file descriptions)."""
+        assert self._text_fd is not None
+        return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
+
+    def could_not_enter(self) -> bool:
+        """True where the shell behind a prefix has read its directory and could not enter it."""
+        return self._has_prefix and self.returncode == CWD_EXIT_CODE and not self.has_read_text()
+
+    def written(self) -> bytes:
+        """What the shell has written behind its text."""
+        if self.carries and self._text_fd is not None:
+            return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
+        return b""
+
+    def signal_group(self, number: int) -> bool:
+        """Signals the group in one system call, which no concurrent fork escapes; False if that
+        fails. Once the shell is reaped its number may be given again, but where the tree cannot be
+        seen the group is all that is known of the command."""
+        if self.pid == 0 or (self.returncode is not None and SEES_TREE):
+            return False
+        try:
+            os.killpg(self.pid, number)
+            return True
+        except OSError:
+            return False
+
+    def terminate(self) -> None:
+        """Asks everything of the command to end. TERM before CONT: a stopped process must find
+        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and REQ-BASH-004.5."""
+        processes = descendants()
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            reached = self.signal_group(number)
+            for process in processes:
+                if process.group != self.pid or not reached:
+                    _signal(process.pid, number)
+
+    def kill(self) -> None:
+        """One pass of KILL over everything of the command."""
+        self.signal_group(signal.SIGKILL)
+        _kill_below()
+
+    def close(self) -> None:
+        """Gives back the file of the text."""
+        if self._text_fd is not None:
+            os.close(self._text_fd)
+            self._text_fd = None
+
+
+class Command:
+    """One command, from the spawn of its shell to the proof that nothing of it is left. `run`
+    passes through the phases that stand at the head of this section."""
+
+    def __init__(self, supervisor: Supervisor, plan: Plan) -> None:
+        self.supervisor, self.plan = supervisor, plan
+        self.shell = Shell(plan)
+        self.output = Output(plan, supervisor.line, supervisor.selector)
+        self.record: Record | None = None
+        self.started_s = time.monotonic()
+        self.created = time.time()
+        self.exited_s: float | None = None  # of the shell
+        self.duration_s: float | None = None
+        self.alone = False  # no descendant lives: waitpid(2) said ECHILD
+        self.attached = True  # ends with its host
+        self.is_job = plan.background
+        self.answered = False  # the caller knows it as a job
+        self.stopped = ""  # the status of a command that is ended before its time
+        self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
+        self._stops_seen = 0  # of those that the supervisor counts
+        self.grace_s = plan.grace_s
+        self.left: list[Process] = []  # what goes on after the report
+        self._lived_at_exit: set[int] = set()
+        self.notes: list[str] = []
+        self.scratch = b""  # in the place of the plan's directory
+        self.failure = ("", "")  # a stable id and a sentence
+        self.note_at = -1  # the place of the completion note in the output file
+
+    def run(self, source: int | None) -> None:
+        """Returns when nothing of the command is left. `source`: a descriptor of the command's own
+        input."""
+        try:
+            self.start(source)
+            if not self.watch() or self._was_killed() or not self.drain():
+                self.end()
+            self.report()
+            self.stay()
+        except SpawnError as problem:
+            _kill_below()
+            self.output.discard()
+            error, reason = problem.args
+            self.supervisor.line.send(("failed", error, reason))
+        finally:
+            self.release()
+
+    # -- start
+
+    def start(self, source: int | None) -> None:
+        """Spawns the shell. Raises SpawnError."""
+        plan = self.plan
+        try:
+            program = self.supervisor.program(plan)
+            if plan.background:
+                self.begin_job()
+            if plan.has_input and source is None:
+                raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+            writers = self.output.open_pipes()
+            try:
+                self._spawn(program, source, writers)
+            finally:
+                for writer in writers:
+                    os.close(writer)
+            if self.record is not None:
+                self.record.write(self.facts())
+        except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            raise _spawn_error(problem, plan.shell[0]) from None
+
+    def _spawn(self, program: bytes, source: int | None, writers: list[int]) -> None:
+        """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
+        refuse would end the conversation, any other folder would make relative paths dangerous.
+        Upholds REQ-BASH-013.1."""
+        plan = self.plan
+        try:
+            self.shell.spawn(program, plan.cwd, source, writers)
+        except OSError as problem:
+            if problem.filename != plan.cwd:
+                raise
+            self.shell.close()
+            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
+            if plan.cwd_required or len(plan.shell) > 1:
+                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
+            self.scratch = self._make_scratch(cwd, reason)
+            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+            self.shell.spawn(program, self.scratch, source, writers)
+
+    def _make_scratch(self, cwd: str, reason: str) -> bytes:
+        problem = OSError()
+        for folder, name in (
+            (os.fsdecode(self.plan.folder), "scratch-"),
+            ("/dev/shm", "bash-tool-scratch-"),
+        ):
+            try:
+                os.close(open_folder(folder))
+                path = os.path.join(folder, name + os.urandom(6).hex())
+                os.mkdir(path, 0o700)
+                os.chmod(path, 0o700)
+                return os.fsencode(path)
+            except OSError as failed:
+                problem = failed
+        text = NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(problem))
+        raise SpawnError("cwd_missing", text)
+
+    def begin_job(self) -> None:
+        """Makes the output file and the record of a job. Raises SpawnError."""
+        self.output.save()
+        try:
+            if self.output.problem:
+                raise OSError(errno.EIO, self.output.problem)
+            self.record = Record(self.output.path, self.facts())
+        except OSError as problem:
+            reason = "no file for the job could be made: " + _reason(problem)
+            raise SpawnError("spawn_failed", reason) from None
+
+    # -- watch
+
+    def watch(self) -> bool:
+        """Waits for the end of the shell; False if the command is to be ended before. A cancel and
+        an exit that have come already go before the limit and before the answer of a job. Upholds
+        REQ-BASH-002.3."""
+        answer_s = self.started_s + self.plan.answer_after_s
+        limit_s = self.started_s + self.plan.limit_s
+        while self.shell.returncode is None and not self.stops:
+            due_s = min(answer_s, limit_s)
+            is_due = time.monotonic() >= due_s
+            self.turn(0.0 if is_due else due_s)
+            if not is_due or self.stops or self.shell.returncode is not None:
+                continue
+            if due_s == limit_s:
+                self.stop("timed_out")
+            else:
+                answer_s = math.inf
+                self._answer_as_job()
+        return not self.stops
+
+    def _answer_as_job(self) -> None:
+        """The caller has waited long enough: the answer goes out, and the command goes on as a
+        job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.17."""
+        self.answered = self.is_job = True
+        if self.plan.background:
+            self.attached = False
+        else:
+            with suppress(SpawnError):
+                self.begin_job()
+        self.output.is_live = False
+        self.tell("running")
+
+    # -- drain
+
+    def drain(self) -> bool:
+        """Waits for the rest of the output, and for processes that are just ending; False if the
+        command is to be ended. Upholds REQ-BASH-011.1 and REQ-BASH-011.4."""
+        exited_s = self.exited_s or 0.0
+        while not self.stops:
+            quiet_s = max(self.output.last_s, exited_s)
+            if self.output.pipes:
+                until = min(quiet_s + self.plan.drain_idle_s, exited_s + self.plan.drain_total_s)
+            elif self.alone:
+                return True
+            else:
+                until = quiet_s + LEAVING_S
+            if time.monotonic() >= until:
+                return True
+            self.turn(until)
+        return False
+
+    def _was_killed(self) -> bool:
+        """True where a signal that the supervisor did not send has ended the shell of a job: what
+        is left of the job is ended. Upholds REQ-BASH-003.21."""
+        return self.answered and (self.shell.returncode or 0) < 0
+
+    # -- end: the one function that ends a command, and what asks for it
+
+    def stop(self, status: str) -> None:
+        """One request more to end the command; the first reason counts."""
+        self.stopped = self.stopped or status
+        self.stops += 1
+
+    def end(self) -> None:
+        """Ends everything of the command: TERM; after the grace, or at a second request, passes of
+        KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-004.4 to REQ-BASH-004.6 and
+        REQ-BASH-015.3."""
+        begun_s = time.monotonic()
+        self.shell.terminate()
+        while not self.is_gone() and self.stops < 2:
+            until = begun_s + self.grace_s
+            if time.monotonic() >= until:
+                break
+            self.turn(until if SEES_TREE else min(until, time.monotonic() + REAP_EVERY_S))
+        kill_until = time.monotonic() + UNKILLABLE_S
+        while not self.is_gone() and time.monotonic() < kill_until:
+            self.shell.kill()
+            self.turn(time.monotonic() + KILL_EVERY_S)
+        self.output.read_all()  # what the processes wrote before they were ended
+        self.output.close_pipes()
+        if not self.is_gone():
+            names = named(descendants())
+            self.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+
+    def is_gone(self) -> bool:
+        """True once no process of the command is left."""
+        return self.shell.returncode is not None and self.alone
+
+    # -- report
+
+    def report(self) -> None:
+        """Tells the host how the command ended, and writes it down if the command is a job.
+        Upholds REQ-BASH-011.2."""
+        if not (self.alone and not self.output.pipes):
+            self.attached = False
+            self.left = self._leftovers()
+            if not self.stops and not self.is_job:
+                self._name_leftovers()
+        self._clear_scratch()
+        if self.shell.could_not_enter():
+            cwd = printable(os.fsdecode(self.plan.cwd))
+            why = "behind the prefix of the shell"
+            self.failure = ("cwd_missing", NO_CWD.format(cwd=cwd, reason=why))
+        elif not self.shell.has_read_text():
+            code, name = status_of(self.shell.returncode or 0)
+            how = name or "exit code %d" % code
+            shell = shown(os.fsdecode(self.plan.shell[0]))
+            reason = "the shell %s ended (%s) before it read the command" % (shell, how)
+            self.failure = ("spawn_failed", reason)
+        if self.plan.saves_what_is_cut and self.output.is_long():
+            self.output.save()
+        if self.supervisor.line.closed and not self.answered:
+            self.output.discard()  # no caller will learn its name
+        elif self.is_job:
+            self._note_end()
+        self.output.is_live = False
+        self.tell("ended")
+        if self.supervisor.line.closed:
+            self.supervisor.hang_up()  # the host waits for that
+
+    def _leftovers(self) -> list[Process]:
+        """The processes that lived when the shell ended and still live, so not the short commands
+        of a loop; if there are none, all that live now, as of a daemon that has just begun."""
+        live = sorted(descendants(), key=lambda process: process.pid)
+        older = [process for process in live if process.pid in self._lived_at_exit]
+        return older or live
+
+    def _name_leftovers(self) -> None:
+        """Names what a foreground command has left behind, and where its output goes on."""
+        path = ""
+        if self.output.pipes:
+            self.output.save()
+            problem = self.output.problem
+            path = NOWHERE.format(reason=problem) if problem else printable(self.output.path)
+        if not self.left:
+            if path:
+                self.notes.append(NOTE_HELD.format(path=path))
+            return
+        groups = sorted({process.group for process in self.left})[:20]
+        self.notes.append(
+            NOTE_LEFTOVER.format(
+                named=named(self.left),
+                targets=" ".join("-%d" % group for group in groups),
+                more=NOTE_LEFTOVER_OUTPUT.format(path=path) if path else "",
+            )
+        )
+
+    def _clear_scratch(self) -> None:
+        """Removes the scratch folder, or says that it holds something. One in which processes live
+        stays. Upholds REQ-BASH-013.2."""
+        if self.scratch:
+            try:
+                if not self.left or os.listdir(self.scratch):
+                    os.rmdir(self.scratch)
+            except OSError:
+                self.notes.append(NOTE_SCRATCH.format(path=printable(os.fsdecode(self.scratch))))
+
+    def _note_end(self) -> None:
+        """Appends the completion note of a job, and writes its record. Upholds REQ-BASH-003.5 to
+        003.7, 003.9, 003.10 and 003.20."""
+        facts = self.facts()
+        how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
+        note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
+        self.note_at = self.output.append_note(note)
+        succeeded = facts["status"] == "exited" and not facts["exit_code"]
+        if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
+            self.output.buffers[0].add(note.encode())  # else the answer's first line says it
+        if self.record is not None:
+            with suppress(OSError):
+                self.record.write(self.facts())
+
+    def facts(self) -> dict[str, Any]:
+        """How the command ended, or stands: what the record of a job says, and what the host is
+        told. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
+        status, (error, reason) = self.stopped or "exited", self.failure
+        code: int | None = None
+        name: str | None = None
+        if self.shell.returncode is None and not self.stopped:
+            status = "running"
+        elif error and not self.stopped:
+            status = "failed"
+        elif not self.stopped:
+            code, name = status_of(self.shell.returncode or 0)
+        limit_s, passed_s = self.plan.limit_s, time.monotonic() - self.started_s
+        facts: dict[str, Any] = {
+            "status": status,
+            "exit_code": code,
+            "signal": name,
+            "error": error or ("cwd_missing" if self.scratch else None),
+            "reason": reason,
+            "limit_s": limit_s if self.stopped else min(limit_s, self.plan.answer_after_s),
+            "notes": self.notes,
+            "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
+            "duration_s": passed_s if self.duration_s is None else self.duration_s,
+            "pid": self.shell.pid,
+        }
+        if self.is_job:
+            text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
+            facts.update(
+                command=text[:COMMAND_RECORDED],
+                created=self.created,
+                supervisor=self.supervisor.identity,
+                at=self.note_at,
+            )
+        return facts
+
+    def tell(self, kind: str) -> None:
+        """Sends the host the facts, with the raw bytes of the streams."""
+        self.supervisor.line.send(
+            (
+                kind,
+                self.facts(),
+                [buffer.captured() for buffer in self.output.buffers],
+                (os.fsencode(self.output.path), self.output.problem, self.output.capped),
+                self.shell.written() if kind == "ended" else b"",
+                self.alone and not self.output.pipes,  # ready for the next command
+            )
+        )
+
+    # -- stay
+
+    def stay(self) -> None:
+        """Goes on for what is left: reads its output, and ends it at the limit of a background
+        command or when Job.kill asks. Returns when nothing is left. What cannot be ended stays the
+        child of this supervisor."""
+        limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
+        handled = self.stops
+        while not (self.alone and not self.output.pipes):
+            if self.stops > handled or time.monotonic() >= limit_s:
+                self.end()
+                handled, limit_s = self.stops, math.inf
+            else:
+                self.turn(limit_s)
+
+    # -- the only place where a command waits
+
+    def turn(self, until: float) -> None:
+        """Waits until something happens, at the longest until a moment on the monotonic clock, and
+        takes notice of it: of output, stops, the host, ended processes."""
+        self.supervisor.turn(until)
+        for _ in range(self.supervisor.stops(self.is_job) - self._stops_seen):
+            self._stops_seen += 1
+            self.stop("cancelled")
+        if self.attached and self.supervisor.line.closed:
+            self._hurry()
+        self._take_ended()
+
+    def _hurry(self) -> None:
+        """The host has left: no caller needs the full grace. Upholds REQ-BASH-020.1."""
+        self.attached = False
+        self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
+        if not self.stops:
+            self.stop("cancelled")
+
+    def _take_ended(self) -> None:
+        ended, self.alone = _reap()
+        if self.shell.pid in ended and self.shell.returncode is None:
+            self.shell.note_status(ended[self.shell.pid])
+            self.output.read_all()  # what the shell wrote
+            self.exited_s = time.monotonic()
+            self.duration_s = self.exited_s - self.started_s
+            if not self.alone:
+                self._lived_at_exit = {process.pid for process in descendants()}
+        if not SEES_TREE and self.stops and self.shell.signal_group(0):
+            self.alone = False  # the group is all that is known then
+
+    def release(self) -> None:
+        """Gives back everything that the command held here."""
+        if self.record is not None:
+            self.record.close()
+        self.output.close()
+        self.shell.close()
+
+
+# -- The processes: a supervisor, and the fork server that forks it
+#
+# Both are single-threaded loops over `poll`, and handle signals as one more descriptor.
+
+
+def _prctl(option: int, value: int | bytes) -> bool:
+    """prctl(2) through ctypes: the standard library has no other way. False where it fails."""
+    try:
+        import ctypes
+
+        zero = ctypes.c_ulong(0)
+        argument = ctypes.c_ulong(value) if isinstance(value, int) else value
+        call = ctypes.CDLL(None, use_errno=True).prctl
+        return bool(call(ctypes.c_int(option), argument, zero, zero, zero) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def _become_subreaper() -> bool:
+    """True if orphans of this process's descendants become its children from now on."""
+    if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
+        return False
+    is_set = array.array("i", [0])
+    return _prctl(_PR_GET_CHILD_SUBREAPER, is_set.buffer_info()[0]) and is_set[0] == 1
+
+
+def _look_for_tree() -> None:
+    """Sets SEES_TREE in a process that has just begun."""
+    global SEES_TREE
+    SEES_TREE = _become_subreaper() and HAS_CHILDREN_FILES
+
+
+def _do_nothing(*_: object) -> None:
+    """A handler of signals: the signal wakes the process, and does nothing else."""
+
+
+class Wakes:
+    """What wakes a process when a signal comes: a pipe into which the interpreter writes the number
+    of each signal (signal.set_wakeup_fd)."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._reader, writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(writer, False)
+        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        if before >= 0:  # of the fork server that has forked this process
+            os.close(before)
+        self.job_stops = 0  # how many STOP_SIGNAL have come
+        selector.register(self._reader, selectors.EVENT_READ, self._take)
+
+    def _take(self, _: int) -> None:
+        with suppress(BlockingIOError):
+            self.job_stops += os.read(self._reader, READ_BYTES).count(STOP_SIGNAL)
+
+
+def _handle_signals() -> None:
+    """Makes every signal that can be caught wake this process and do nothing else. Handlers,
+    because what is ignored or blocked would be so in commands too, while execve(2) resets what is
+    handled. Upholds REQ-BASH-003.4."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with suppress(OSError, ValueError):
+            signal.signal(number, _do_nothing)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+class Supervisor:
+    """The process that runs commands, one at a time. The supervisor ends when its host has left and
+    its command with it, and when no request has come for IDLE_S."""
+
+    def __init__(self, line: HostLine) -> None:
+        self.line = line
+        self.identity = identity(os.getpid())
+        self.selector = selectors.PollSelector()  # needs no descriptor of its own
+        self._wakes = Wakes(self.selector)
+        self._events = selectors.EVENT_READ  # of the line
+        self.selector.register(line.socket, self._events, self._hear)
+        self._programs: dict[object, bytes] = {}  # the shells that were looked up
+
+    def serve(self) -> None:
+        """Runs commands until there is a reason to end."""
+        self.line.send(("hello", *self.identity))
+        while True:
+            self._wait_for_request()
+            if self.line.request is None:
+                return
+            plan, self.line.request = self.line.request, None
+            self._wakes.job_stops = 0
+            source = self.line.fds.pop(0) if self.line.fds else None
+            if plan.env is not None:  # and kept for the next request
+                os.environb.clear()
+                os.environb.update(plan.env)
+            Command(self, plan).run(source)
+            if source is not None:
+                os.close(source)
+
+    def _wait_for_request(self) -> None:
+        """Waits for the next request; there is none where the host has left or IDLE_S has passed
+        since it had read the last answer."""
+        idle_s = time.monotonic()
+        while self.line.request is None and not self.line.closed:
+            if self.line.unsent:
+                idle_s = time.monotonic()
+            elif time.monotonic() >= idle_s + IDLE_S:
+                return
+            self.turn(idle_s + IDLE_S)
+
+    def program(self, plan: Plan) -> bytes:
+        """The file of the shell. It is looked up once: twelve folders of a PATH take 0.1 ms."""
+        key = (plan.shell[0], plan.path)
+        found = self._programs.get(key)
+        if found is None or not os.access(found, os.X_OK):
+            found = self._programs[key] = _program(plan)
+        return found
+
+    def stops(self, of_job: bool) -> int:
+        """How often the host has asked to end the command; of a job also Job.kill."""
+        return self.line.stops + (self._wakes.job_stops if of_job else 0)
+
+    def turn(self, until: float) -> None:
+        """Waits until something happens, at the longest until a moment on the monotonic clock;
+        sends live output in time."""
+        now = time.monotonic()
+        until = min(until, self.line.send_live(now))
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
+        if events != self._events and not self.line.closed:
+            self._events = events
+            self.selector.modify(self.line.socket, events, self._hear)
+        wait_s = None if until == math.inf else min(max(0.0, until - now), 3600.0)
+        for key, _ in self.selector.select(wait_s):
+            key.data(key.fd)
+
+    def _hear(self, _: int) -> None:
+        self.line.receive()
+        self.line.flush()
+        if self.line.closed:
+            self.selector.unregister(self.line.socket)
+
+    def hang_up(self) -> None:
+        """Closes the line. A caller that has left after an exception waits for that."""
+        self.line.socket.close()
+
+
+class ForkServer:
+    """The process that forks supervisors, so that the host need not: a process that has never had a
+    second thread can fork safely. The fork server is a subreaper too: what a supervisor leaves that
+    was killed becomes its child, and is ended. The fork server ends when its host has left and its
+    last supervisor has ended."""
+
+    def __init__(self, control: socket.socket) -> None:
+        control.setblocking(True)
+        self._control: socket.socket | None = control
+        self._supervisors: set[int] = set()
+        self._strays_s: float | None = None  # since when it has children that are no supervisors
+        self._selector = selectors.PollSelector()
+        Wakes(self._selector)
+        self._selector.register(control, selectors.EVENT_READ, self._hear)
+
+    def serve(self) -> None:
+        """Forks supervisors on request."""
+        while self._control is not None or self._supervisors:
+            wait_s = None
+            if self._strays_s is not None:
+                _kill_below(self._supervisors)
+                is_long = time.monotonic() > self._strays_s + UNKILLABLE_S
+                wait_s = LOOK_AROUND_S if is_long else STRAYS_EVERY_S
+            for key, _ in self._selector.select(wait_s):
+                key.data(key.fd)
+            self._reap()
+
+    def _hear(self, _: int) -> None:
+        """A request from the host for a supervisor: one byte and a socket."""
+        assert self._control is not None
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, 1, 1)
+        except OSError:
+            data, fds = b"", []
+        if fds:
+            self._fork(socket.socket(fileno=fds[0]))
+        elif not data:  # the host has left; each supervisor watches its own socket
+            self._selector.unregister(self._control)
+            self._control.close()
+            self._control = None
+
+    def _fork(self, line: socket.socket) -> None:
+        try:
+            pid = os.fork()
+        except OSError as problem:
+            HostLine(line).send(("refused", _reason(problem)))
+        else:
+            if pid == 0:
+                self._supervise(HostLine(line))
+            self._supervisors.add(pid)
+        line.close()
+        import json  # noqa: F401  # after the first fork: later supervisors share its pages
+
+    def _supervise(self, line: HostLine) -> NoReturn:
+        """What the forked process does."""
+        code = 1
+        try:
+            os.setsid()
+            _look_for_tree()
+            if self._control is not None:
+                self._control.close()
+            Supervisor(line).serve()
+            code = 0
+        except BaseException as bug:
+            line.send(("failed", "internal", "bug in bash_tool: %r" % bug))
+        finally:
+            os._exit(code)  # after a bug the fork server ends what the supervisor leaves
+
+    def _reap(self) -> None:
+        """Reaps children that have ended. What a supervisor leaves that was killed becomes a child
+        of this process, one process after the other."""
+        ended, is_alone = _reap()
+        self._supervisors.difference_update(ended)
+        if is_alone:
+            self._strays_s = None
+        elif self._strays_s is not None or any(ended.values()):
+            has_strays = SEES_TREE and set(_children(os.getpid())) - self._supervisors
+            self._strays_s = (self._strays_s or time.monotonic()) if has_strays else None
+
+
+def _memory_of_own(field: int) -> tuple[int, int]:
+    """Where this process's own arguments (field 48 of /proc/self/stat) or environment (50) stand in
+    its memory: the address and the length (proc_pid_stat(5)). Raises OSError, ValueError."""
+    fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
+    begin, end = int(fields[field - 3]), int(fields[field - 2])
+    return begin, end - begin
+
+
+def _overwrite_own(field: int, data: bytes) -> None:
+    """Overwrites what /proc shows of this process's arguments or environment, as far as the
+    platform allows: the data, then NULs."""
+    with suppress(ImportError, OSError, ValueError, IndexError):
+        import ctypes
+
+        begin, length = _memory_of_own(field)
+        if begin:
+            ctypes.memmove(begin, data[:length].ljust(length, b"\0"), length)
+
+
+def take_own_name() -> None:
+    """Gives this process a name and arguments that no `pkill` of a language or a path meets."""
+    _prctl(_PR_SET_NAME, OWN_NAME)
+    _overwrite_own(48, OWN_NAME)
+
+
+def _clear_environment() -> None:
+    """Empties this process's environment, also of what C code has set (readline: LINES), of which
+    os.environ does not know."""
+    os.environ.clear()
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).clearenv()
+
+
+def serve_forks(control: int) -> NoReturn:
+    """What a fork server does, from the moment at which this code runs in its process. `control`:
+    the descriptor of its socket."""
+    try:
+        os.closerange(3, control)
+        os.closerange(control + 1, 1 << 20)
+        os.chdir("/")
+        _handle_signals()
+        take_own_name()
+        _clear_environment()
+        _overwrite_own(50, b"")  # a fork of the host shows the host's
+        _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
+        _look_for_tree()
+        server = ForkServer(socket.socket(fileno=control))
+        gc.freeze()  # pages of what is there now stay shared with supervisors
+        gc.disable()  # cyclic garbage of a supervisor is small, and a collection takes 15 to 100 us
+        server.serve()
+    finally:
+        os._exit(0)
+
+
+if "fork_server_control" in globals():  # this code runs in a fork server: see LOADER
+    serve_forks(globals()["fork_server_control"])
+
+# ════ Above this line the file runs in supervisors and fork servers too, and imports little. ══════
+
+
+# ---- 3 Types -----------------------------------------------------------------------------------
 # The records that one part of the tool hands to another. What comes from outside, arguments and
 # records of jobs, is checked and becomes one of these at once; behind that there is no dict of
 # unknown content. What travels as JSON is a plain string, a choice that stays inside is an enum.
+
+import codecs  # here, because no fork server needs these
+import fnmatch
+import io
+import itertools
+import json
+import re
+import threading
+import weakref
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import CodeType
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn, Sequence, Union, overload
 
 
 class OnTimeout(Enum):
@@ -413,17 +2013,6 @@ class Saving(Enum):
     WHEN_CUT = "when cut"
     OVER_LIMIT = "over the limit in bytes"
     NEVER = "never"
-
-
-class Action(Enum):
-    """What the loop does next with a command."""
-
-    WAIT = "wait"
-    ANSWER = "answer"  # the caller is told that the command goes on
-    TERM = "term"
-    KILL = "kill"
-    REPORT = "report"  # the caller is told how the shell ended
-    FINISH = "finish"  # nothing is left, or what is left cannot be ended
 
 
 class Request(NamedTuple):
@@ -459,16 +2048,6 @@ class Start(NamedTuple):
 Asked = Union[Request, Inquiry, Restart]
 
 
-class Limits(NamedTuple):
-    """The waits of a command, in seconds."""
-
-    limit_s: float  # after which the command is ended
-    grace_s: float
-    drain_idle_s: float
-    drain_total_s: float
-    answer_after_s: float | None = None  # after which it is a job, if it still runs
-
-
 class Captured(NamedTuple):
     """What was kept of one stream, and how much there was of it."""
 
@@ -500,52 +2079,6 @@ class Fitted(NamedTuple):
 
 
 NO_STREAM = Fitted("", 0, False)
-
-
-class Plan(NamedTuple):
-    """A request to a supervisor: all that a command needs. The supervisor sees this and never a
-    profile. Paths and texts are bytes: host and supervisor may have different locales."""
-
-    text: bytes
-    shell: Sequence[bytes]
-    path: bytes  # along which the shell is looked for
-    has_input: bool  # a descriptor with the command's standard input comes along
-    cwd: bytes
-    cwd_required: bool  # no scratch folder stands in for it
-    env: Mapping[bytes, bytes] | None  # None: as in the request before
-    is_carried: bool  # PWD begins as the command before left it, also behind links
-    carries: bool  # the shell writes down what it ends with
-    limits: Sequence[Any]  # the fields of a Limits
-    streams: int  # pipes: one for both streams, or one for each
-    background: bool  # a job from the start
-    watched: bool  # live output is asked for
-    saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output that the answer cuts for another reason
-    renders: bool  # the text is what `render` makes of the bytes
-    limit_bytes: int
-    head_bytes: int  # of each stream, how much of its beginning and its end is kept
-    tail_bytes: int
-    limit_lines: int  # 0: lines are not counted
-    limit_chars: int  # 0: characters are not counted
-    state_dir: Sequence[Any]  # the fields of a StateDir
-
-
-class RunState:
-    """What is known of a command; times on the monotonic clock, None for what has not happened."""
-
-    exited_s: float | None = None  # the shell
-    output_s: float = 0.0  # the latest of: a byte read, a pipe closed, the exit
-    at_eof: bool = False
-    alone: bool = False  # no descendant lives: waitpid(2) said ECHILD
-    answered: bool = False  # the caller knows it as a job
-    reported: bool = False  # the caller knows how the shell ended
-    stops: int = 0  # how many requests to end the command: by the limit, cancels, the stop pipe
-    term_s: float | None = None
-    kill_s: float | None = None  # the first pass of KILL
-    killed_s: float = 0.0  # the latest
-
-    def __init__(self, started_s: float) -> None:
-        self.started_s = started_s
 
 
 class Saved(NamedTuple):
@@ -612,28 +2145,35 @@ class Format(NamedTuple):
 
 
 class JobRecord(NamedTuple):
-    """What the file beside a job's output says of it."""
+    """What the file beside a job's output says of it; times in seconds."""
 
-    command: str = ""
-    created: float = 0.0  # on the wall clock, in seconds
-    pid: int = 0  # 0: the supervisor has not spawned the shell yet
-    session: int = 0  # of a leftover, which may not lead its session
-    start: int = 0  # in the kernel's ticks: tells a process from a later owner of pid
-    boot: str = ""
-    supervisor: Sequence[int] = ()  # number and start of the process that runs the job
-    status: str = "running"
-    limit_s: float = 0.0  # for `timed_out`
-    exit_code: int | None = None
-    signal: str | None = None
-    error: str | None = None
-    reason: str = ""
-    notes: Sequence[str] = ()
-    total_bytes: int = 0  # of the output, at the end of the shell
-    duration_s: float = 0.0  # from the spawn to the end of the shell
-    survivors: Sequence[Sequence[int]] = ()  # number and start of what could not be ended
-    note: str = ""  # the completion note
-    at: int = -1  # its place in the output file; -1 before it was appended
-    noted: bool = False  # it stands there, or can stand nowhere
+    command: str
+    created: float  # on the wall clock
+    pid: int  # 0: the shell was not spawned yet
+    supervisor: Sequence[int]  # number and start time of the process that runs the job
+    status: str
+    exit_code: int | None
+    signal: str | None
+    error: str | None
+    reason: str
+    limit_s: float  # for `timed_out`
+    notes: Sequence[str]
+    total_bytes: int  # of the output, at the end of the shell
+    duration_s: float  # from the spawn to the end of the shell
+    at: int  # the place of the completion note in the output file; -1: none yet
+
+
+# What a supervisor says of each command, and a record of a job: fields of an Outcome.
+_FACTS = (
+    "status",
+    "exit_code",
+    "signal",
+    "error",
+    "reason",
+    "limit_s",
+    "total_bytes",
+    "duration_s",
+)
 
 
 @dataclass(frozen=True)
@@ -682,7 +2222,7 @@ class Result:
         return dict(vars(self), notes=list(self.notes), details=dict(self.details))
 
 
-# ---- 3 Text ------------------------------------------------------------------------------------
+# ---- 4 Text ------------------------------------------------------------------------------------
 # From bytes to what a model reads, by functions of values alone. Bytes become text once, whole:
 # cleaning each chunk by itself would split characters and escape sequences. Every function takes
 # time in proportion to its input. To that end the patterns of sequences match no newline and stop
@@ -849,46 +2389,6 @@ def behind_skipped(skipped: int, text: str) -> str:
     return (NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else "") + text
 
 
-def size_text(count: int) -> str:
-    """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
-
-    >>> size_text(131072), size_text(200000), size_text(7)
-    ('128KB', '195.3KB', '7B')
-    """
-    for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
-        if count >= scale:
-            break
-    form = "%d%s" if count % scale == 0 else "%.1f%s"
-    return form % (count / scale, unit)
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
-    return "%gs" % round(seconds, 3) if seconds < 999_999 else "%ds" % seconds
-
-
-def printable(value: object, instead: str = "\ufffd") -> str:
-    """A value from outside as one line that any wire can carry: `instead` stands for each character
-    that cannot be printed, lone surrogates included."""
-    return "".join(c if c.isprintable() else instead for c in str(value))
-
-
-def shown(value: object) -> str:
-    """A value from outside on one line, of at most ECHO_CHARS, to stand within a sentence."""
-    text = printable(value, " ")
-    return text if len(text) <= ECHO_CHARS else text[: ECHO_CHARS - 1] + "…"
-
-
-def quoted(value: object) -> str:
-    r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of
-    what `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
-
-    >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
-    "x); to stop: kill -9 -1" "a\u005d \"b\""
-    """
-    return json.dumps(shown(value), ensure_ascii=False).replace("]", "\\u005d")
-
-
 def listed(names: Iterable[object]) -> str:
     """Names in quotation marks, with commas between them."""
     return ", ".join('"%s"' % shown(name) for name in names)
@@ -996,17 +2496,10 @@ def code_text(code: int, name: str | None = None) -> str:
     return "%d (%s)" % (code, name) if name else str(code)
 
 
-def stop_text(outcome: Outcome) -> str:
-    """Why the tool ended the command; empty where the tool did not."""
-    if outcome.status == "timed_out":
-        return TIMED_OUT.format(limit=seconds_text(outcome.limit_s))
-    return "cancelled" if outcome.status == "cancelled" else ""
-
-
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone. Upholds
     REQ-BASH-007.1 and REQ-BASH-007.2."""
-    stopped = stop_text(outcome)
+    stopped = stop_text(outcome.status, outcome.limit_s)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
     if outcome.kept:
@@ -1030,34 +2523,12 @@ def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
     anything of it runs."""
     assert outcome.saved is not None
-    started = JOB_STARTED.format(pid=outcome.pid, path=printable(outcome.saved.path))
+    path = printable(outcome.saved.path or NOWHERE.format(reason=outcome.saved.reason))
+    started = JOB_STARTED.format(pid=outcome.pid, path=path)
     has_failed = outcome.status not in ("exited", "running") or bool(outcome.exit_code)
     if outcome.error == "lost" or not has_failed:
         return [started, JOB_REMINDER.format(pid=outcome.pid)]
     return [started]
-
-
-def completion_note(outcome: Outcome, still: str) -> str:
-    """The note at the end of a job's output file: how the job ended, and what of it still runs.
-    Upholds REQ-BASH-003.5 to REQ-BASH-003.7."""
-    how = _how_it_ended(outcome, ":")
-    return JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
-
-
-def _how_it_ended(outcome: Outcome, colon: str) -> str:
-    """How a job ended; `colon` or nothing stands before a number."""
-    stopped = stop_text(outcome)
-    if stopped:
-        return "failed: " + stopped
-    if outcome.status != "exited":
-        return "error: " + ("lost" if outcome.error == "lost" else outcome.reason)
-    if outcome.exit_code is None:  # of leftovers, which have one status each
-        return "error: exit status unknown"
-    if outcome.signal:
-        return "failed: signal%s %d (%s)" % (colon, outcome.exit_code - 128, outcome.signal)
-    if outcome.exit_code:
-        return "failed: exit status%s %d" % (colon, outcome.exit_code)
-    return "completed"
 
 
 def ended_note(
@@ -1065,7 +2536,7 @@ def ended_note(
 ) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
-    how = _how_it_ended(outcome, "")
+    how = how_it_ended(outcome._asdict(), "")
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
         how += " after " + seconds_text(round(passed_s, 1 if passed_s < 1 else 0))
@@ -1118,7 +2589,7 @@ def code_or_reason(outcome: Outcome) -> str:
     """The exit code; else why there is none."""
     if outcome.exit_code is not None:
         return code_text(outcome.exit_code, outcome.signal)
-    stopped = stop_text(outcome)
+    stopped = stop_text(outcome.status, outcome.limit_s)
     return "none (%s)" % stopped if stopped else "unknown"
 
 
@@ -1212,7 +2683,7 @@ def stream_fields(outcome: Outcome) -> dict[str, Any]:
     elif outcome.status == "rejected":
         fields["error"] = outcome.reason
     else:
-        why = stop_text(outcome) or outcome.reason
+        why = stop_text(outcome.status, outcome.limit_s) or outcome.reason
         fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
     if outcome.notes:
         fields["notes"] = list(outcome.notes)
@@ -1290,7 +2761,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     )
 
 
-# ---- 4 Profiles --------------------------------------------------------------------------------
+# ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
 # hold. The sections below never compare the name of a row. A call looks at its row three times:
 # before the request, at the timeout, and when the answer is written.
@@ -1585,10 +3056,9 @@ def carrying(profile: Profile) -> Profile:
     )
 
 
-# ---- 5 Decisions -------------------------------------------------------------------------------
-# What the model is told of the tool, what is admitted, what environment a command gets, what a
-# record of a job says, and what to do next with a command: functions of values, with the time
-# passed in.
+# ---- 6 Decisions -------------------------------------------------------------------------------
+# What the model is told of the tool, what is admitted, what environment a command gets, and what a
+# record of a job says: functions of values.
 
 
 def _mode(name: str, limit_s: float) -> str:
@@ -1941,2126 +3411,80 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     return Start(rest[0][:-1], env, written)
 
 
-# What a record may say, by checks that stand for one kind of value each.
-_Check = Callable[[Any], bool]
-
-
-def _text(most: int = RECORD_ROOM) -> _Check:
-    return lambda value: (
-        isinstance(value, str) and len(value) <= most and not re.search("[\ud800-\udfff]", value)
-    )
-
-
-def _number(most: float) -> _Check:
-    return lambda value: _is_number(value, 0, most)
-
-
-def _whole(least: int, most: int = 2**63 - 1) -> _Check:
-    return lambda value: _is_whole(value, least, most)
-
-
-def _list(is_right: _Check, most: int = sys.maxsize) -> _Check:
-    return lambda value: (
-        isinstance(value, list) and len(value) <= most and all(map(is_right, value))
-    )
-
-
-def _is_process(value: Any) -> bool:
-    """A number and a start time."""
-    return _list(_whole(0))(value) and len(value) == 2 and 1 <= value[0] < 2**31
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_pid(value: Any) -> bool:
-    """0 stands for a number that is not known yet."""
-    return _is_whole(value, 0, 2**31 - 1) and value != 1
-
-
-_JOB_STATUSES = ("running", "exited", "timed_out", "cancelled", "failed", "lost")
-_RECORD_FIELDS: Mapping[str, _Check] = MappingProxyType(
+_RECORD_TYPES: Mapping[str, Any] = MappingProxyType(
     {
-        **dict.fromkeys(("command", "boot", "reason", "note"), _text()),
-        **dict.fromkeys(("signal", "error"), _text(ECHO_CHARS - 1)),
-        "created": _number(1e11),
-        "pid": _is_pid,
-        "session": _is_pid,
-        "start": _whole(0),
-        "supervisor": lambda value: value == [] or _is_process(value),
-        "status": lambda value: value in _JOB_STATUSES,
-        "limit_s": _number(LONGEST_S),
-        "exit_code": _whole(0, 255),
-        "notes": _list(_text(), 19),
-        "total_bytes": _whole(0),
-        "duration_s": _number(LONGEST_S),
-        "survivors": _list(_is_process),
-        "at": _whole(-1),
-        "noted": _is_flag,
+        **dict.fromkeys(("command", "status", "reason"), str),
+        **dict.fromkeys(("signal", "error"), (str, type(None))),
+        **dict.fromkeys(("created", "limit_s", "duration_s"), (int, float)),
+        **dict.fromkeys(("pid", "total_bytes", "at"), int),
+        **dict.fromkeys(("supervisor", "notes"), list),
+        "exit_code": (int, type(None)),
     }
 )
 
 
-def job_record(data: bytes) -> JobRecord | None:
-    """What a record says, line upon line: each fills in what those before it left open. None for a
-    damaged or forged one: its reader may end processes by it, and shows its texts to a model. A
-    line that was cut off is no damage. Upholds REQ-BASH-003.14."""
-    fields: dict[str, Any] = {}
-    if len(data) > RECORD_CAP_BYTES:
+def job_record(said: object) -> JobRecord | None:
+    """What the JSON of a record says; None where a field is missing or not of its type: another
+    program may have written it. Upholds REQ-BASH-003.14."""
+    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
         return None
-    for line in data.split(b"\n"):
-        try:
-            said = load_json(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict):
-            fields.update((name, said[name]) for name in said if name in _RECORD_FIELDS)
-    if not fields or not all(_RECORD_FIELDS[name](value) for name, value in fields.items()):
+    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
-    return JobRecord(**fields)
-
-
-def next_action(state: RunState, limits: Limits, now: float) -> tuple[Action, float]:
-    """What to do with a command, and the moment to ask again if nothing happens before.
-
-    It looks at what is true, not at how it came about, so that no order of events is special:
-
-        stop due?   shell?     last signal   then
-        no          runs       -             WAIT; ANSWER once the caller has waited; TERM at the
-                                             limit
-        no          ended      -             WAIT for the output and for what is ending; then REPORT
-        no          reported   -             FINISH when nothing is left; TERM at the limit
-        yes         any        none          TERM (with CONT: stopped processes get it too)
-        yes         any        TERM          FINISH when all are gone; KILL after the grace or at a
-                                             second stop
-        yes         any        KILL          FINISH when all are gone, or after UNKILLABLE_S; else
-                                             KILL again
-    Upholds REQ-BASH-002.3, 004.5, 004.6, 011.1 and 015.3."""
-    if state.term_s is None:
-        if state.stops:
-            return Action.TERM, now
-        if state.exited_s is not None:
-            return _after_exit(state, limits, now)
-        until = state.started_s + limits.limit_s
-        if now >= until:
-            return Action.TERM, now
-        if limits.answer_after_s is not None and not state.answered:
-            until = min(until, state.started_s + limits.answer_after_s)
-            if now >= until:
-                return Action.ANSWER, now
-        return Action.WAIT, until
-    if state.exited_s is not None and state.alone:
-        return Action.FINISH, now
-    if state.kill_s is None:
-        until = state.term_s + limits.grace_s
-        return (Action.KILL if state.stops > 1 or now >= until else Action.WAIT), until
-    if now >= state.kill_s + UNKILLABLE_S:
-        return Action.FINISH, now
-    until = state.killed_s + KILL_EVERY_S
-    return (Action.KILL if now >= until else Action.WAIT), until
-
-
-def _after_exit(state: RunState, limits: Limits, now: float) -> tuple[Action, float]:
-    """The part of `next_action` for a shell that has ended by itself."""
-    assert state.exited_s is not None
-    if state.reported:
-        if state.alone and state.at_eof:
-            return Action.FINISH, now
-        until = state.started_s + limits.limit_s
-        return (Action.TERM if now >= until else Action.WAIT), until
-    if not state.at_eof:
-        until = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
-    elif state.alone:
-        until = now
-    else:
-        until = max(state.output_s, state.exited_s) + LEAVING_S
-    return (Action.REPORT if now >= until else Action.WAIT), until
-
-
-def status_of(returncode: int) -> tuple[int, str | None]:
-    """The exit code and the name of the signal, from subprocess's return code: signal n reads as
-    128 + n, as in any shell. Upholds REQ-BASH-007.2.
-
-    >>> status_of(3), status_of(-9)
-    ((3, None), (137, 'SIGKILL'))
-    """
-    if returncode >= 0:
-        return returncode, None
-    return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
-
-
-# ==== Below this line the file touches the operating system; a test holds the line. =============
-#
-# ---- 6 Supervisor ------------------------------------------------------------------------------
-# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
-# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
-# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
-# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
-# descendant of the command is left; then the supervisor can take the next command. Supervisors are
-# forked by the fork server, which executes this section and those above it, and nothing below.
-#
-# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
-# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
-# file, because `echo x > /dev/stderr` would truncate the file.
-
-_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
-_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
-
-OWN_NAME = b"bash-tool"  # of fork servers and supervisors: `pkill python` does not match it
-
-# The line that the shell is told in its arguments. The shell reads its directory and enters it
-# (a directory whose file system hangs then holds the shell, which can be killed, and not the
-# supervisor), reads the command up to a NUL, gives up that stdin for the command's own, and
-# evaluates the command.
-# BASH_EXECUTION_STRING is the variable in which `bash -c` itself keeps its text; a TMOUT of the
-# host would end the reading; `cd` must leave OLDPWD as it was. `builtin`: an environment that a
-# host gives may hold functions of these names.
-BOOTSTRAP = (
-    "IFS= TMOUT=0 builtin read -r -d '' BASH_EXECUTION_STRING || exit; set -- \"${OLDPWD-}\"; "
-    "builtin cd -P -- \"$BASH_EXECUTION_STRING\" || exit %d; OLDPWD=$1; "
-    "[ \"$1\" ] || { unset OLDPWD; declare -x OLDPWD; }; set --; "
-    "IFS= TMOUT=0 builtin read -r -d '' BASH_EXECUTION_STRING || exit; exec </dev/null; "
-    "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%%$'\\n'}; "
-    "eval -- \"$BASH_EXECUTION_STRING\""
-) % CWD_EXIT_CODE
-
-# What changes in that line where the directory and the variables that the command ends with are
-# carried over. A trap on EXIT writes them behind the text of the command, into the file that was
-# the shell's stdin, so that a value passes through no process and no file with a name. Descriptor
-# 20, above those of a supervisor, is closed while `eval` runs: the command's processes do not
-# inherit it. When `eval` ends, bash restores the descriptor from a copy; but not where a function
-# calls `exit`, and then the copy itself is open, the first free descriptor from 10 up. So the trap
-# tries 20 and 10, and takes the one at which an empty string and a NUL stand, as behind the text of
-# the command. A trap on DEBUG would write among the variables, and a limit on the size of files
-# would kill the shell.
-BOOTSTRAP_CARRYING = (
-    ("exec ", "exec 20<&0 "),
-    (
-        "eval ",
-        "trap -- '{ builtin trap - DEBUG; builtin trap \"\" XFSZ; "
-        "for BASH_EXECUTION_STRING in 20 10; do "
-        "{ builtin read -r -t 1 -d \"\" BASH_EXECUTION_STRING && "
-        "[[ ! $BASH_EXECUTION_STRING ]] && "
-        "{ builtin export -p && builtin printf \"\\0\" && builtin pwd && builtin printf \"\\0\"; "
-        "builtin break; }; } <&\"$BASH_EXECUTION_STRING\" >&\"$BASH_EXECUTION_STRING\" "
-        "|| builtin :; done; } >/dev/null 2>&1' EXIT; "
-        "eval 20<&- ",
-    ),
-)
-
-
-def _own_proc() -> str | None:
-    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
-    the /proc of another namespace belong to unrelated processes."""
-    try:
-        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
-    except OSError:
+    numbers, notes = said["supervisor"], said["notes"]
+    right = len(numbers) == 2 and all(_is_whole(number, 0, 2**63) for number in numbers)
+    if not right or not all(isinstance(note, str) for note in notes):
         return None
-
-
-PROC = _own_proc()  # what a platform may lack; see SPEC.md, "Fallbacks"
-HAS_PIDFD = hasattr(os, "pidfd_open")
-HAS_MEMFD = hasattr(os, "memfd_create")
-# False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
-
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # these may pass
-
-
-def _reason(problem: BaseException) -> str:
-    if isinstance(problem, OSError):
-        return problem.strerror or str(problem)
-    return str(problem)
-
-
-def _read_file(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def _write_all(fd: int, data: bytes | bytearray) -> None:
-    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            poller = select.poll()
-            poller.register(fd, select.POLLOUT)
-            poller.poll()
-
-
-def _close(fd: int | None) -> None:
-    if fd is not None and fd >= 0:
-        os.close(fd)
-
-
-# -- Files: the state directory, output files, records
-#
-# StateDir says where files stand, OutputBuffer and Spool keep the output of a command, Record is
-# what other programs learn of a job. A folder for temporary files is shared with other users, and a
-# command can put anything in the place of its own files: nothing is opened through a link, and what
-# is read is checked.
-
-# Output, record, the pipe that ends the job, a record that is being made.
-_SUFFIXES = (".log", ".job", ".stop", ".new")
-
-
-def _stem(prefix: str) -> str:
-    """A pattern of the names of output files, without suffix: of the tools that share the folder.
-    A given folder may hold other files."""
-    return r"(?:output-|pipe-bash-|%s)[0-9a-f]{12}" % re.escape(prefix)
-
-
-def _beside(output: str, suffix: str) -> str:
-    """The path of what belongs to an output file."""
-    return output[: -len(".log")] + suffix
-
-
-def remove_files(output: str) -> None:
-    """Removes an output file and what belongs to it."""
-    for suffix in _SUFFIXES:
-        with suppress(OSError):
-            os.unlink(_beside(output, suffix))
-
-
-def _temporary_folders() -> list[str]:
-    bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")
-    return [os.path.abspath(base) for base in bases if base]
-
-
-def _make_private(path: str) -> None:
-    """Makes a folder that its owner can use, whatever the umask. Raises OSError."""
-    os.mkdir(path, 0o700)
-    os.chmod(path, 0o700)
-
-
-def _create(path: str, flags: int, folder: int | None = None) -> int:
-    """A descriptor of a new file that is this user's alone. Raises OSError."""
-    flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600, dir_fd=folder)
-    os.fchmod(fd, 0o600)  # the umask may have taken more away
-    return fd
-
-
-def _open_own(path: str, flags: int) -> int:
-    """A descriptor of a regular file of this user or of root. The command may have put a FIFO, a
-    device, a link in its place. Raises OSError for those and for another user's file."""
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    info = os.fstat(fd)
-    if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
-        return fd
-    os.close(fd)
-    raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
-
-
-def _lock(fd: int) -> bool:
-    """True if this descriptor holds the lock of its file now (flock(2)): until LOCK_UN, or until
-    this descriptor and all copies of it are closed."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except OSError:
-        return False
-
-
-def data_file(data: str | bytes) -> int:
-    """A descriptor of a file without a name that holds the data: in memory, else in a folder for
-    temporary files. Raises OSError."""
-    problem = OSError()  # of the last folder
-    for folder in ("", *_temporary_folders()):
-        fd = None
-        try:
-            if folder:
-                path = os.path.join(folder, "bash-tool-" + os.urandom(6).hex())
-                fd = _create(path, os.O_RDWR)
-                os.unlink(path)
-            elif HAS_MEMFD:
-                fd = os.memfd_create("bash-tool", os.MFD_CLOEXEC)
-            else:
-                continue
-            for start in range(0, len(data), MIB):  # a part at a time: no second copy
-                part = data[start : start + MIB]
-                _write_all(fd, part.encode() if isinstance(part, str) else part)
-            os.lseek(fd, 0, os.SEEK_SET)
-            return fd
-        except OSError as failed:
-            _close(fd)
-            problem = failed
-        except ValueError:  # lone surrogates: no encoding has them
-            _close(fd)
-            raise
-    raise problem
-
-
-class StateDir(NamedTuple):
-    """Where output files, records and scratch folders stand: a folder that only this user can
-    write to, made with the first file. Each use checks that it still is that: after a cleaner of
-    /tmp removed the folder, another user may have made one of the same name."""
-
-    folders: Sequence[bytes]  # tried in this order; as bytes, see Plan
-    prefix: str  # of the names of output files
-    own: bool  # made for one tool, and no link; else given by a program, in whatever place
-    shared: bool  # a folder for temporary files itself, so that it is never made
-
-    @classmethod
-    def choose(cls, given: str | None, prefix: str, shared: bool) -> "StateDir":
-        """The folder that a program has given, else one in a folder for temporary files, or, where
-        it is to be `shared`, that folder itself."""
-        folders = _temporary_folders() if given is None else [given]
-        own = given is None and not shared
-        if own:
-            name = "bash-tool-" + os.urandom(6).hex()
-            folders = [os.path.join(folder, name) for folder in folders]
-        return cls(tuple(map(os.fsencode, folders)), prefix, own, shared and given is None)
-
-    def open(self) -> tuple[int, str]:
-        """A descriptor of the folder, made if need be, and its path. Raises OSError."""
-        problem = OSError()  # of the last folder
-        for path in map(os.fsdecode, self.folders):
-            try:
-                if self.own:
-                    with suppress(FileExistsError):  # of an earlier command
-                        _make_private(path)
-                elif not self.shared:
-                    os.makedirs(path, 0o700, exist_ok=True)
-                return self._open_checked(path), path
-            except OSError as failed:
-                problem = failed
-        raise problem
-
-    def _open_checked(self, path: str) -> int:
-        follow = os.O_NOFOLLOW if self.own else 0
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
-        info = os.fstat(fd)
-        is_private = info.st_uid in (os.geteuid(), 0) and not info.st_mode & 0o022
-        is_sticky = not self.own and info.st_mode & stat.S_ISVTX  # as /tmp
-        is_usable = not self.shared or os.access(path, os.W_OK)
-        if (is_private or is_sticky) and is_usable:
-            return fd
-        os.close(fd)
-        raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
-
-    def create(self) -> tuple[int, str]:
-        """A new output file, open for appending and locked for as long as its writer lives."""
-        folder, path = self.open()
-        try:
-            _make_room(folder, _stem(self.prefix))
-            name = "%s%s.log" % (self.prefix, os.urandom(6).hex())
-            fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
-        finally:
-            os.close(folder)
-        _lock(fd)
-        return fd, os.path.join(path, name)
-
-    def records(self) -> list[str]:
-        """The output files that a record stands beside. Makes no folder."""
-        found = []
-        for folder in map(os.fsdecode, self.folders):
-            with suppress(OSError):
-                found += [
-                    os.path.join(folder, name[: -len("job")] + "log")
-                    for name in os.listdir(folder)
-                    if re.fullmatch(_stem(self.prefix) + r"\.job", name)
-                ]
-        return found
-
-    def remove_if_empty(self) -> None:
-        """Removes the folder if it was made for one tool and holds nothing."""
-        for path in self.folders if self.own else ():
-            with suppress(OSError):
-                os.rmdir(path)
-
-    def scratch(self) -> str:
-        """A new empty folder for a command that cannot enter its own directory. Raises OSError."""
-        name = "scratch-" + os.urandom(6).hex()
-        try:
-            folder, path = self.open()
-            os.close(folder)
-            path = os.path.join(path, name)
-            _make_private(path)
-        except OSError:
-            path = os.path.join("/dev/shm", "bash-tool-" + name)
-            _make_private(path)
-        return path
-
-
-def _make_room(folder: int, pattern: str) -> None:
-    """Removes the oldest finished output files, with their records, while the folder holds too
-    much or too many. Only files of this user count. The lock tells which are finished: the kernel
-    drops it with the writer, however the writer ended. Upholds REQ-BASH-009.6."""
-    files: dict[str, tuple[float, int]] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            stem, suffix = os.path.splitext(entry.name)
-            if suffix not in _SUFFIXES or not re.fullmatch(pattern, stem):
-                continue
-            with suppress(OSError):  # it may be gone by now
-                info = entry.stat(follow_symlinks=False)
-                if info.st_uid == os.geteuid():
-                    age, size = files.get(stem, (0.0, 0))
-                    files[stem] = (max(age, info.st_mtime), size + info.st_size)
-    used = FILE_CAP_BYTES + sum(size for _, size in files.values())
-    for stem in sorted(files, key=files.__getitem__):
-        if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
-            break
-        if _remove_finished(folder, stem):
-            used -= files.pop(stem)[1]
-
-
-def _remove_finished(folder: int, stem: str) -> bool:
-    """Removes an output file and what stands beside it; False if a process still writes it."""
-    fd = None
-    try:
-        with suppress(FileNotFoundError):  # a record whose output file was deleted
-            fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        if fd is not None and not _lock(fd):
-            return False
-        for suffix in _SUFFIXES:
-            with suppress(FileNotFoundError):
-                os.unlink(stem + suffix, dir_fd=folder)
-        return True
-    except OSError:
-        return False
-    finally:
-        _close(fd)
-
-
-class OutputBuffer:
-    """The first and the last bytes of one stream, however long it is. The total counts all.
-    Upholds REQ-BASH-010.1."""
-
-    def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
-        self.total_bytes = self._newlines = 0
-        self._count_lines = count_lines  # it costs a third of the throughput
-        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
-
-    def add(self, chunk: bytes) -> None:
-        """Takes in what arrived, and forgets from the middle what there is no room for."""
-        self.total_bytes += len(chunk)
-        if self._count_lines:
-            self._newlines += chunk.count(b"\n")
-        room = self._head_bytes - len(self._head)
-        if room > 0:
-            self._head += chunk[:room]
-            chunk = chunk[room:]
-        self._tail += chunk
-        if len(self._tail) > 2 * self._tail_bytes:  # seldom, so that each byte moves once
-            del self._tail[: len(self._tail) - self._tail_bytes]
-
-    def captured(self) -> Captured:
-        """What is kept by now, and the counts of all that came."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        return Captured(
-            bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self._newlines
-        )
-
-
-class Spool:
-    """The raw bytes of a command in the order of their arrival: in memory while they fit there,
-    then in a file. A file that cannot be made or written ends the saving, never the command.
-    Upholds REQ-BASH-009.2 to REQ-BASH-009.5."""
-
-    def __init__(self, folder: StateDir) -> None:
-        self._folder = folder
-        self._pending = bytearray()
-        self._is_needed = True
-        self._room = FILE_CAP_BYTES
-        self._fd: int | None = None
-        self.saved: Saved | None = None
-
-    def add(self, chunk: bytes) -> None:
-        """Takes in what arrived. Raises nothing: an error of the file is recorded in `saved`."""
-        if self.saved is not None:
-            self._write(chunk)
-        elif self._is_needed:
-            self._pending += chunk
-
-    def forget(self) -> None:
-        """The answer will not need a file: from now on only what goes to one is kept."""
-        self._is_needed = False
-        self._pending.clear()
-
-    def spill(self) -> Saved:
-        """From now on the bytes go to a file, those from before included."""
-        if self.saved is None:
-            try:
-                self._fd, path = self._folder.create()
-                self.saved = Saved(path, "", False)
-            except OSError as problem:
-                self.saved = Saved(None, _reason(problem), False)
-            self._write(self._pending)
-            self.forget()
-        return self.saved
-
-    def _write(self, chunk: bytes | bytearray) -> None:
-        if self._fd is None or self.saved is None or self.saved.capped or self.saved.reason:
-            return
-        try:
-            _write_all(self._fd, chunk[: self._room])
-            if len(chunk) > self._room:
-                self.saved = self.saved._replace(capped=True)
-                note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
-                _write_all(self._fd, note.encode())
-            self._room -= len(chunk)
-        except OSError as problem:
-            self.saved = self.saved._replace(reason=_reason(problem))
-            if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
-                self.discard()
-                self.saved = self.saved._replace(path=None)
-
-    def discard(self) -> None:
-        """Removes the file, which no answer will name."""
-        if self.saved is not None and self.saved.path is not None:
-            remove_files(self.saved.path)
-
-    def close(self) -> None:
-        """Gives back the descriptor, and with it the lock that says that a process writes."""
-        _close(self._fd)
-        self._fd = None
-
-
-class Record:
-    """A job's record in the file beside its output: lines of JSON, each filling in what those
-    before it left open.
-
-    The file has room for the end from the beginning, so that a full disk does not lose it. A line
-    that was cut off is skipped, and written again by the next writer. The supervisor of the job
-    holds the file's lock: the kernel drops it with the supervisor, however that ended. After that
-    the first reader to get the lock writes what the supervisor could not. While the supervisor
-    holds the lock, a FIFO stands beside the record. Each byte in the FIFO asks once to end the
-    job; a forged byte can do no more. Upholds REQ-BASH-003.13."""
-
-    def __init__(self, fd: int, output: str) -> None:
-        self.fd, self.output = fd, output
-        self.stop_pipe = -1  # of the supervisor alone
-
-    @classmethod
-    def create(cls, output: str, facts: Mapping[str, object]) -> "Record":
-        """A new record, with its lock and its stop pipe before it has its name. Raises OSError."""
-        new = _beside(output, ".new")
-        record = cls(_create(new, os.O_RDWR), output)
-        try:
-            _lock(record.fd)
-            _write_all(record.fd, cls._line(facts) + b" " * RECORD_ROOM)
-            stop_pipe = _beside(output, ".stop")
-            os.mkfifo(stop_pipe, 0o600)
-            os.chmod(stop_pipe, 0o600)
-            # For writing too: without a writer poll(2) would report POLLHUP for ever (fifo(7)).
-            flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            record.stop_pipe = os.open(stop_pipe, flags)
-            os.rename(new, _beside(output, ".job"))
-        except BaseException:
-            record.close()
-            with suppress(OSError):
-                os.unlink(new)
-            raise
-        return record
-
-    @classmethod
-    def open(cls, output: str) -> "Record":
-        """The record beside an output file. Raises OSError if it is none of this user's."""
-        try:
-            fd = _open_own(_beside(output, ".job"), os.O_RDWR)
-        except PermissionError:
-            fd = _open_own(_beside(output, ".job"), os.O_RDONLY)
-        return cls(fd, output)
-
-    @staticmethod
-    def _line(facts: Mapping[str, object]) -> bytes:
-        return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
-
-    def _data(self) -> bytes:
-        return os.pread(self.fd, RECORD_CAP_BYTES + 1, 0)
-
-    def read(self) -> JobRecord | None:
-        """What is known by now; None where the record is damaged."""
-        return job_record(self._data())
-
-    def add(self, **facts: object) -> None:
-        """Writes down what became known. Raises OSError."""
-        os.pwrite(self.fd, b"\n" + self._line(facts), len(self._data().rstrip()))
-
-    def settle(self, outcome: Outcome, still: str) -> None:
-        """Writes down how the job ended, and appends the note to its output, once: wherever an
-        attempt was cut off, the next goes on from there. After an OSError the next reader tries
-        again. Upholds REQ-BASH-003.9, 003.20."""
-        known = self.read()
-        if known is None:
-            return
-        if not known.note:
-            known = known._replace(note=completion_note(outcome, still))
-            end = {
-                name: value
-                for name, value in outcome._asdict().items()
-                if name in JobRecord._fields and value not in (None, "", (), [])
-            }
-            self.add(**end, note=known.note)
-        try:
-            fd = _open_own(self.output, os.O_RDWR | os.O_APPEND)
-        except OSError as problem:
-            if problem.errno in _SHORTAGES:
-                raise
-            self.add(noted=True)  # deleted: the record is all that is left
-            return
-        try:
-            self._append_note(fd, known)
-        finally:
-            os.close(fd)
-
-    def _append_note(self, fd: int, known: JobRecord) -> None:
-        text = known.note.encode("utf-8", "replace")
-        if known.at < 0:
-            known = known._replace(at=os.fstat(fd).st_size)
-            self.add(at=known.at)
-        there = os.pread(fd, len(text), known.at)
-        _write_all(fd, text[len(there) :] if text.startswith(there) else text)
-        self.add(noted=True)
-
-    def close(self) -> None:
-        """Gives back the descriptor, and the lock with it."""
-        if self.stop_pipe >= 0:
-            os.close(self.stop_pipe)
-            with suppress(OSError):
-                os.unlink(_beside(self.output, ".stop"))
-        else:  # a child that the host has forked meanwhile would go on holding a reader's lock
-            with suppress(OSError):
-                fcntl.flock(self.fd, fcntl.LOCK_UN)
-        os.close(self.fd)
-
-
-# -- Processes
-#
-# The kernel gives the number of a process again when the process is gone. So a process that is
-# remembered is known by its number and its start time, within one boot and one PID namespace.
-
-
-class Member(NamedTuple):
-    """A process as the kernel lists it. No later owner of its number has its start time."""
-
-    pid: int
-    dead: bool  # it only waits to be reaped
-    parent: int
-    group: int
-    session: int
-    start: int
-
-
-def _member(pid: int) -> Member | None:
-    """The kernel's line on a process (proc_pid_stat(5)); None if it is gone, or without /proc."""
-    try:
-        line = _read_file("%s/%d/stat" % (PROC, pid))
-    except OSError:
-        return None
-    fields = line[line.rindex(b")") + 2 :].split()  # the name before it may hold brackets
-    # While other threads run, a process whose first thread has exited has state Z too; the field
-    # num_threads tells (proc_pid_stat(5)).
-    dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-    parent, group, session, start = (int(field) for field in (*fields[1:4], fields[19]))
-    return Member(pid=pid, dead=dead, parent=parent, group=group, session=session, start=start)
-
-
-def _hidden(pid: int) -> Member | None:
-    """A child that /proc does not show, because it is not dumpable (ssh-agent) and /proc is mounted
-    with hidepid (proc(5)); None if it is gone. A zombie is always shown."""
-    try:
-        group, session = os.getpgid(pid), os.getsid(pid)
-    except OSError:
-        return None
-    return Member(pid=pid, dead=False, parent=os.getpid(), group=group, session=session, start=0)
-
-
-def _identity(pid: int) -> list[int]:
-    """Number and start time of a process; 0 where the second is not known."""
-    member = _member(pid)
-    return [pid, member.start if member is not None else 0]
-
-
-def _lives(pid: int, start: int) -> bool:
-    """True while this very process lives. Without /proc only its number is known."""
-    if PROC is not None:
-        member = _member(pid)
-        return member is not None and member.start == start and not member.dead
-    try:
-        os.kill(pid, 0)
-    except OSError as problem:
-        return problem.errno != errno.ESRCH
-    return True
-
-
-def _all_members() -> list[Member]:
-    """Every process that the kernel lists, in one look."""
-    if PROC is None:
-        return []
-    names: list[str] = []
-    with suppress(OSError):  # no descriptor left
-        names = os.listdir(PROC)
-    found = [_member(int(name)) for name in names if name.isdigit()]
-    return [member for member in found if member is not None]
-
-
-def _children(pid: int) -> list[int]:
-    """The children of a process, those of all its threads (proc_pid_children(5))."""
-    found: list[int] = []
-    with suppress(OSError):  # the process has ended
-        for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            with suppress(OSError):  # only this thread has
-                found += map(int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split())
-    return found
-
-
-def _lister() -> Callable[[int], list[int]]:
-    """What lists the children of a process: without the kernel's files of children a table, made
-    in one look at all processes."""
-    if HAS_CHILDREN_FILES:
-        return _children
-    table: dict[int, list[int]] = {}
-    for member in _all_members():
-        table.setdefault(member.parent, []).append(member.pid)
-    return lambda pid: table.get(pid, [])
-
-
-def descendants(root: int, spared: Container[int] = ()) -> list[Member]:
-    """The processes below `root`, the dead included, parents first. `spared`: children of `root`
-    that are left out, with all that is below them."""
-    children = _lister()
-    waiting = [pid for pid in children(root) if pid not in spared]
-    found: dict[int, Member] = {}
-    for pid in waiting:  # the list grows meanwhile
-        member = (_member(pid) or _hidden(pid)) if pid not in found else None
-        if member is not None:
-            found[pid] = member
-            waiting += children(pid)
-    return list(found.values())
-
-
-def _signal(pid: int, signum: int) -> None:
-    with suppress(OSError):
-        os.kill(pid, signum)
-
-
-def _kill_below(spared: Container[int] = ()) -> None:
-    """One pass of KILL over the processes below this process. A process that forks and exits all
-    the time is this process's child for a moment after each fork, so the children are killed first,
-    many times. STOP before KILL was measured to take 10 to 500 times as long: each pass lists the
-    stopped processes again."""
-    for _ in range(KILLS_OF_CHILDREN):
-        pids = [pid for pid in _lister()(os.getpid()) if pid not in spared]
-        if not pids:
-            break
-        for pid in pids:
-            _signal(pid, signal.SIGKILL)
-    for member in descendants(os.getpid(), spared):
-        _signal(member.pid, signal.SIGKILL)
-
-
-def _command_line(pid: int) -> str:
-    try:
-        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
-        name = _read_file("%s/%d/comm" % (PROC, pid))
-    except OSError:
-        return ""
-    text = line.decode("utf-8", "replace")
-    if "read -r -d '' BASH_EXECUTION_STRING" in text:
-        return "a subshell of the command"
-    return "a supervisor of bash_tool" if name == OWN_NAME + b"\n" else text
-
-
-def _named(members: Sequence[Member], form: str = "pid %d %s") -> str:
-    """The processes as a note lists them. Upholds REQ-BASH-011.2."""
-    names = [
-        form % (member.pid, quoted(_command_line(member.pid)))
-        for member in members[:LEFTOVERS_NAMED]
-    ]
-    more = len(members) - len(names)
-    return ", ".join(names) + (" and %d more" % more if more else "")
-
-
-def _boot() -> str:
-    """Where a stored number of a process is valid: within one boot of one machine, and one PID
-    namespace."""
-    try:
-        boot = _read_file("%s/sys/kernel/random/boot_id" % PROC).decode().strip()
-        return "%s %s" % (boot, os.readlink("%s/self/ns/pid" % PROC))
-    except OSError:
-        return ""
-
-
-# -- Messages between the host and a supervisor: a length and a marshalled value
-
-
-def pack(message: Any) -> bytes:
-    """The message as it travels. Both ends run the same interpreter, so `marshal` fits."""
-    data = marshal.dumps(message)
-    return struct.pack("=I", len(data)) + data
-
-
-class Inbox:
-    """Takes apart a stream of messages."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> list[Any]:
-        """The messages that are complete by now."""
-        self._data += data
-        messages = []
-        while len(self._data) >= 4:
-            end = 4 + int.from_bytes(self._data[:4], sys.byteorder)
-            if len(self._data) < end:
-                break
-            messages.append(marshal.loads(self._data[4:end]))
-            del self._data[:end]
-        return messages
-
-
-class HostLine:
-    """A supervisor's end of the socket to the host. It never blocks: what the host does not read
-    waits here, and live output, the only thing without a bound of its own, is dropped from its
-    oldest end. Upholds REQ-BASH-016.2."""
-
-    def __init__(self, line: socket.socket) -> None:
-        line.setblocking(False)  # the host may have passed it in either state
-        self.socket = line
-        self.closed = False
-        self.unsent = bytearray()  # what the host has not made room for
-        self.fds: list[int] = []  # that came with messages
-        self._inbox = Inbox()
-        self._live: deque[tuple[int, bytes]] = deque()
-        self._live_bytes = self._skipped = 0
-        self._live_sent_s = 0.0
-
-    def receive(self) -> list[Any]:
-        """What the host has sent; `closed` is set at the end of the line."""
-        try:
-            data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
-            self.fds += fds
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        if not data:
-            self.closed = True
-        return self._inbox.feed(data)
-
-    def send(self, message: Any) -> None:
-        """Sends the message, after the live output that came before."""
-        self._pack_live()
-        self.unsent += pack(message)
-        self.flush()
-
-    def flush(self) -> None:
-        """Sends what goes without waiting."""
-        try:
-            while self.unsent:
-                del self.unsent[: self.socket.send(self.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:  # so also after the end of the line
-            self.closed = True
-            self.unsent.clear()
-
-    def add_live(self, chunk: bytes, stream: int) -> None:
-        """Takes live output, which is sent about ten times a second."""
-        self._live.append((stream, chunk))
-        self._live_bytes += len(chunk)
-        while self._live_bytes > LIVE_BYTES or len(self._live) > LIVE_BYTES // 64:
-            dropped = len(self._live.popleft()[1])
-            self._live_bytes -= dropped
-            self._skipped += dropped
-
-    def send_live(self) -> float:
-        """Sends live output if it is time; returns the seconds until it is. While the host reads
-        nothing there is no such time."""
-        if self.unsent or not self._live:
-            return math.inf
-        wait_s = self._live_sent_s + LIVE_EVERY_S - time.monotonic()
-        if wait_s > 0:
-            return wait_s
-        self._live_sent_s = time.monotonic()
-        self._pack_live()
-        self.flush()
-        return math.inf
-
-    def _pack_live(self) -> None:
-        if self._live:
-            event = {"event": "output", "skipped": self._skipped, "chunks": list(self._live)}
-            self.unsent += pack(event)
-            self._live.clear()
-            self._live_bytes = self._skipped = 0
-
-
-# -- One command
-#
-# Output, ShellInput and Shell are parts of a command: its pipes, what the shell reads, the process
-# group. The command itself comes in three layers: RunState (section 2) is what `next_action` looks
-# at; Command adds what the supervisor holds of it and tells of it; Run adds the loop.
-
-
-class SpawnError(Exception):
-    """A command that could not begin: `args` are the stable id and the sentence."""
-
-
-class Output:
-    """The pipes of one command's output: what is read goes to the buffers, to the spool and, as
-    live output, to the host."""
-
-    def __init__(self, supervisor: "Supervisor", plan: Plan, state: RunState, spool: Spool) -> None:
-        self._supervisor, self._plan, self._state, self._spool = supervisor, plan, state, spool
-        self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
-        self.buffers = [
-            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.limit_lines > 0)
-            for _ in range(plan.streams)
-        ]
-
-    def open_pipe(self, stream: int) -> int:
-        """A pipe for one stream; returns the end for the shell. Raises OSError."""
-        reader, writer = os.pipe()
-        self.pipes[reader] = stream
-        os.set_blocking(reader, False)
-        if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
-            with suppress(OSError):
-                os.fchmod(writer, 0o666)
-        self._supervisor.selector.register(reader, selectors.EVENT_READ, lambda: self._read(reader))
-        return writer
-
-    def _read(self, reader: int) -> None:
-        """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
-        not keep the loop from looking elsewhere."""
-        stream, most = self.pipes[reader], MIB
-        while most > 0:
-            try:
-                chunk = os.read(reader, READ_BYTES)
-            except BlockingIOError:
-                break
-            if not chunk:
-                self._close_pipe(reader)
-                break
-            most -= len(chunk)
-            self._state.output_s = time.monotonic()
-            self._keep(chunk, stream)
-
-    def _keep(self, chunk: bytes, stream: int) -> None:
-        buffer = self.buffers[stream]
-        self._spool.add(chunk)
-        buffer.add(chunk)
-        if self._plan.watched and not (self._state.answered or self._state.reported):
-            self._supervisor.line.add_live(chunk, stream)
-        if buffer.total_bytes > self._plan.limit_bytes:
-            if self._plan.saves:
-                self._spool.spill()
-            else:
-                self._spool.forget()
-
-    def _close_pipe(self, reader: int) -> None:
-        del self.pipes[reader]
-        self._supervisor.selector.unregister(reader)
-        os.close(reader)
-        self._state.at_eof = not self.pipes
-        self._state.output_s = time.monotonic()
-
-    def read_all(self) -> None:
-        """Reads what is in the pipes now."""
-        for reader in list(self.pipes):
-            self._read(reader)
-
-    def close(self) -> None:
-        """Closes the pipes that are still open."""
-        for reader in list(self.pipes):
-            self._close_pipe(reader)
-
-    def is_long(self) -> bool:
-        """True if the answer will cut the output, or may."""
-        return any(self._is_long(buffer.captured()) for buffer in self.buffers)
-
-    def _is_long(self, stream: Captured) -> bool:
-        plan = self._plan
-        if not is_whole(stream) or 0 < plan.limit_lines <= stream.newlines:
-            return True
-        if plan.limit_chars:
-            return stream.total_bytes > plan.limit_chars
-        if 3 * stream.total_bytes <= plan.limit_bytes:  # three bytes replace each invalid one
-            return False
-        text = render(decode(stream.head + stream.tail))
-        return not plan.renders or len(text.encode()) > plan.limit_bytes
-
-
-def _program(plan: Plan) -> bytes | None:
-    """The file of the shell, looked for along a path. As with execvp(3) a file that cannot be
-    executed counts if no other is found: it tells the reason."""
-    name = plan.shell[0]
-    folders = [b""] if b"/" in name else plan.path.split(b":")
-    paths = [os.path.join(plan.cwd, folder, name) for folder in folders]
-    for path in paths:
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
-    return next((path for path in paths if os.access(path, os.F_OK)), None)
-
-
-def _spawn_error(problem: Exception, shell: str) -> SpawnError:
-    """What the spawn lacked. Upholds REQ-BASH-007.4."""
-    if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
-        return SpawnError(
-            "spawn_failed",
-            "the shell could not be started: the environment is too large for execve "
-            "(the command itself is not limited)",
-        )
-    reason = shown(_reason(problem))
-    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % (shell, reason))
-
-
-class ShellInput:
-    """What the shell reads from its stdin: the text of the command, in a file, or, where no file
-    can be made (RLIMIT_FSIZE 0), in a pipe, which the loop fills as the shell reads. The command's
-    own input is another descriptor, which the shell makes its stdin. But what a prefix starts
-    (sudo, `docker exec`) may hand on no descriptor above 2: then the input follows the text in the
-    pipe. Upholds REQ-BASH-026.5."""
-
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._selector = selector
-        self.fd: int | None = None
-        self._size = self._fed_bytes = 0
-        self._unfed = b""
-        self._feeder: int | None = None
-        self._following: int | None = None  # in the pipe, behind the text
-
-    def open(self, text: bytes, source: int | None, plan: Plan) -> tuple[str, list[int]]:
-        """Takes the text and a descriptor of the command's own input; returns the line for the
-        arguments of the shell, and the descriptors that it inherits. Raises OSError."""
-        self._size = self._fed_bytes = len(text)
-        passed = []
-        redirection = "</dev/null"
-        if source is not None and len(plan.shell) > 1:
-            self._following = source
-            redirection = ""
-            os.lseek(source, 0, os.SEEK_SET)
-        elif source is not None:
-            # Not the rest of the text's own file: `cat /dev/stdin` and tac(1) would find the text.
-            redirection = "<&%d %d<&-" % (source, source)
-            passed = [source]
-        line = BOOTSTRAP.replace("</dev/null", redirection)
-        if plan.is_carried:
-            line = line.replace("cd -P", "cd -L")
-        if self._following is None:
-            with suppress(OSError):
-                self.fd = data_file(text + b"\0" if plan.carries else text)
-                for old, new in BOOTSTRAP_CARRYING if plan.carries else ():
-                    line = line.replace(old, new)
-                return line, passed
-        self._unfed, self._fed_bytes = text, 0
-        self.fd, self._feeder = os.pipe()
-        os.set_blocking(self._feeder, False)
-        self._selector.register(self._feeder, selectors.EVENT_WRITE, self._feed)
-        return line, passed
-
-    def _feed(self) -> None:
-        """Writes what there is room for in the pipe."""
-        assert self._feeder is not None
-        with suppress(BlockingIOError):
-            while self._unfed:
-                written = os.write(self._feeder, self._unfed)
-                self._fed_bytes += written
-                self._unfed = self._unfed[written:]
-                if not self._unfed and self._following is not None:
-                    self._unfed = os.read(self._following, READ_BYTES)
-            self._close_feeder()
-
-    def _close_feeder(self) -> None:
-        if self._feeder is not None:
-            self._selector.unregister(self._feeder)
-            os.close(self._feeder)
-            self._feeder = None
-
-    def unread(self) -> int:
-        """How many bytes of the text the shell has not read; not above 0 if it has read all. Shell
-        and supervisor share the position in a file (open(2), open file descriptions)."""
-        if self.fd is None:
-            return 0
-        try:
-            return self._size - os.lseek(self.fd, 0, os.SEEK_CUR)
-        except OSError:  # a pipe
-            in_pipe = array.array("i", [0])
-            fcntl.ioctl(self.fd, termios.FIONREAD, in_pipe)
-            return self._size - self._fed_bytes + in_pipe[0]
-
-    def written(self) -> bytes:
-        """What the shell has written behind the text; a pipe takes nothing."""
-        if self.fd is not None:
-            with suppress(OSError):
-                return os.pread(self.fd, CARRIED_BYTES, self._size + 1)
-        return b""
-
-    def close(self) -> None:
-        """Gives back the descriptors."""
-        _close(self.fd)
-        self._close_feeder()
-
-
-class Shell:
-    """The shell of one command, and the process group that it leads. Until the supervisor reaps the
-    shell, the kernel gives its number to no other process and no other group."""
-
-    def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
-        self._plan = plan
-        self.input = ShellInput(selector)
-        self.pid = 0  # not spawned yet
-        self.returncode: int | None = None  # as subprocess has it; None until it is reaped
-
-    def spawn(self, cwd: bytes, source: int | None, output: Output) -> None:
-        """Starts it. `source`: the command's own input. Raises SpawnError."""
-        plan = self._plan
-        name = shown(os.fsdecode(plan.shell[0]))
-        # The slash and the newline: `read` would take a NUL for the second half of a character.
-        text = cwd.rstrip(b"/") + b"/\0" + plan.text + b"\n\0"
-        writers: list[int] = []
-        try:
-            # The supervisor takes on the environment of the command, and keeps it for the next
-            # one: to encode it for each spawn takes a tenth longer.
-            if plan.env is not None:
-                os.environb.clear()
-                os.environb.update(plan.env)
-            program = _program(plan)
-            if program is None:
-                raise SpawnError("shell_not_found", "the shell %s was not found" % name)
-            line, passed = self.input.open(text, source, plan)
-            for stream in range(plan.streams):
-                writers.append(output.open_pipe(stream))
-            # No preexec_fn: it would forbid vfork. No cwd: see BOOTSTRAP. No env: it is this
-            # process's own. `--norc`: below sshd even `bash -c` would read ~/.bashrc.
-            popen = subprocess.Popen(
-                [*plan.shell, b"--norc", b"-c", line.encode()],
-                executable=program,
-                stdin=self.input.fd,
-                stdout=writers[0],
-                stderr=writers[-1],
-                pass_fds=passed,
-                start_new_session=True,
-            )
-        except (OSError, ValueError, subprocess.SubprocessError) as problem:
-            raise _spawn_error(problem, name) from None
-        finally:
-            for writer in writers:
-                os.close(writer)
-        self.pid = popen.pid
-        popen.returncode = 0  # the loop reaps the shell, not subprocess
-
-    def signal_group(self, signum: int) -> bool:
-        """Signals the group in one system call, which no concurrent fork escapes; False if that
-        fails. Once the shell is reaped its number may be given again, but where the rest of the
-        command cannot be looked for, the group is all that is known of it."""
-        if self.pid == 0 or (self.returncode is not None and IS_SUBREAPER and PROC is not None):
-            return False
-        try:
-            os.killpg(self.pid, signum)
-            return True
-        except OSError:
-            return False
-
-    def terminate(self) -> None:
-        """Asks everything of the command to end. TERM before CONT: a stopped process must find
-        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and REQ-BASH-004.5."""
-        members = descendants(os.getpid())
-        for signum in (signal.SIGTERM, signal.SIGCONT):
-            reached = self.signal_group(signum)
-            for member in members:
-                if member.group != self.pid or not reached:
-                    _signal(member.pid, signum)
-
-    def kill(self) -> None:
-        """One pass of KILL over everything of the command."""
-        self.signal_group(signal.SIGKILL)
-        _kill_below()
-
-
-def _cannot_enter(cwd: bytes) -> str:
-    """Why the shell could not enter a directory. The shell has tried, so this does not hang."""
-    try:
-        os.chdir(cwd)
-    except OSError as problem:
-        return _reason(problem)
-    os.chdir("/")
-    return os.strerror(errno.EACCES)  # to the shell, which runs as another user
-
-
-def _reap(flags: int = 0) -> tuple[list[tuple[int, int]], bool]:
-    """Reaps every child that has ended, orphans included: their numbers and statuses; and whether
-    no child is left (waitpid(2))."""
-    ended: list[tuple[int, int]] = []
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG | _WALL | flags)
-        except ChildProcessError:
-            return ended, True
-        if pid == 0:
-            return ended, False
-        ended.append((pid, status))
-
-
-def _live_descendants() -> list[Member]:
-    return [member for member in descendants(os.getpid()) if not member.dead]
-
-
-class Command(RunState):
-    """What is known of one command, what is sent of it to the host and written to its record."""
-
-    def __init__(self, supervisor: "Supervisor", run_id: int, plan: Plan) -> None:
-        super().__init__(time.monotonic())
-        self.supervisor, self.run_id, self.plan = supervisor, run_id, plan
-        self.limits = Limits._make(plan.limits)
-        self.state_dir = StateDir._make(plan.state_dir)
-        self.spool = Spool(self.state_dir)
-        self.output = Output(supervisor, plan, self, self.spool)
-        self.shell = Shell(plan, supervisor.selector)
-        self.record: Record | None = None  # of a job, or of leftovers
-        self.is_job = plan.background  # what a command leaves behind is another job
-        self.job_started_s = self.started_s
-        self.is_attached = True
-        self.stopped = ""  # the status of a command that is ended before its time
-        self.cancels = 0  # that the host has told
-        self.notes: list[str] = []
-        self.cwd = plan.cwd
-        self.scratch: str | None = None  # in the place of the plan's directory
-        self.remaining: list[Member] = []  # what goes on after the last event
-
-    def begin_job(self, **process: object) -> None:
-        """Makes the output file and the record of a job, which has run since `job_started_s`.
-        Raises OSError."""
-        saved = self.spool.spill()
-        if saved.path is None or saved.reason:
-            raise OSError(errno.EIO, saved.reason)
-        self.record = Record.create(
-            saved.path,
-            {
-                "command": self.plan.text.decode()[:COMMAND_RECORDED],
-                "created": time.time() - (time.monotonic() - self.job_started_s),
-                "boot": _boot(),
-                "supervisor": self.supervisor.identity,
-                "notes": self.notes,
-                **process,
-            },
-        )
-        self.supervisor.selector.register(
-            self.record.stop_pipe, selectors.EVENT_READ, self._hear_stop
-        )
-
-    def _hear_stop(self) -> None:
-        """Each byte in the job's stop pipe is a request to end it. Upholds REQ-BASH-003.13."""
-        assert self.record is not None
-        with suppress(BlockingIOError):
-            self.stops += len(os.read(self.record.stop_pipe, READ_BYTES))
-
-    def detach(self) -> None:
-        """From now on the command goes on without its host."""
-        self.is_attached = False
-        self.supervisor.tell(_DETACHED)
-
-    def keep_leftovers(self) -> None:
-        """Makes a job of what the command left behind, and names it."""
-        saved = self.spool.spill()
-        path = NOWHERE.format(reason=saved.reason) if saved.reason else printable(saved.path)
-        if not self.remaining:
-            self.notes.append(NOTE_HELD.format(path=path))
-            return
-        first = self.remaining[0]
-        self.job_started_s = time.monotonic()
-        with suppress(OSError):  # without a record what is left is named all the same
-            self.begin_job(pid=first.pid, start=first.start, session=first.session)
-        groups = sorted({member.group for member in self.remaining})[:20]
-        self.notes.append(
-            NOTE_LEFTOVER.format(
-                named=_named(self.remaining),
-                targets=" ".join("-%d" % group for group in groups),
-                more=NOTE_LEFTOVER_OUTPUT.format(path=path) if self.output.pipes else "",
-            )
-        )
-
-    def outcome(self) -> Outcome:
-        """How the command ended, or stands. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
-        if self.plan.saves_what_is_cut and self.output.is_long():
-            self.spool.spill()
-        # A background command that is ended within its first look was never told as a job.
-        is_told_as_job = self.is_job and (self.answered or not self.stopped)
-        outcome = Outcome(
-            "exited",
-            error="cwd_missing" if self.scratch else None,
-            saved=self.spool.saved,
-            total_bytes=sum(buffer.total_bytes for buffer in self.output.buffers),
-            notes=tuple(self.notes),
-            duration_s=time.monotonic() - self.started_s,
-            pid=self.shell.pid if is_told_as_job else None,
-        )
-        if self.stopped:
-            return outcome._replace(status=self.stopped, limit_s=self.limits.limit_s)
-        if self.shell.returncode is None:
-            return outcome
-        code, name = status_of(self.shell.returncode)
-        if self.shell.input.unread() > 0:
-            how = name or "exit code %d" % code
-            shell = shown(os.fsdecode(self.plan.shell[0]))
-            return outcome._replace(
-                status="failed",
-                error="spawn_failed",
-                reason="the shell %s ended (%s) before it read the command" % (shell, how),
-            )
-        carried = self.shell.input.written() if self.plan.carries and name is None else b""
-        if self.scratch is not None:  # which will be gone too; the caller's directory may come back
-            place = b"\0%b\n\0"
-            carried = carried.replace(place % os.fsencode(self.scratch), place % self.plan.cwd)
-        return outcome._replace(exit_code=code, signal=name, carried=carried)
-
-    def tell_end(self) -> None:
-        """Tells the host how the command ended, and writes it down if the command was a job."""
-        self._clear_scratch()
-        outcome = self.outcome()
-        if not (self.answered or self.supervisor.has_caller()):
-            self.spool.discard()  # no caller will learn its name
-        elif self.is_job:
-            still = _named(self.remaining, "%d %s")
-            self.settle(outcome, still)
-            succeeded = outcome.status == "exited" and not outcome.exit_code
-            needs_note = succeeded or (still and outcome.status != "cancelled")
-            if not self.answered and needs_note:  # else the answer's first line says it
-                buffer = self.output.buffers[0]
-                buffer.add(completion_note(outcome, still).encode())
-                outcome = outcome._replace(total_bytes=buffer.total_bytes)
-        self.send("ended", outcome)
-
-    def settle(self, outcome: Outcome, still: str) -> None:
-        """Writes the end into the record, if there is one."""
-        if self.record is not None:
-            with suppress(OSError):
-                self.record.settle(outcome, still)
-
-    def send(self, event: str, outcome: Outcome) -> None:
-        """Sends an event: the outcome with the raw bytes of its streams."""
-        saved = outcome.saved
-        record = self.record.read() if self.record is not None else None
-        self.supervisor.line.send(
-            {
-                "event": event,
-                "outcome": tuple(outcome._replace(saved=None)),
-                "streams": [tuple(buffer.captured()) for buffer in self.output.buffers],
-                "saved": None
-                if saved is None
-                else (os.fsencode(saved.path or ""), saved.reason, saved.capped),
-                "record": None if record is None else tuple(record),
-                # for the next command
-                "reusable": (self.alone and self.at_eof) or self.shell.pid == 0,
-            }
-        )
-
-    def _clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. One in which processes live
-        stays. Upholds REQ-BASH-013.2."""
-        if self.scratch is not None:
-            try:
-                if not self.remaining or os.listdir(self.scratch):
-                    os.rmdir(self.scratch)
-            except OSError:
-                self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))
-
-    def release(self) -> None:
-        """Gives back everything that the command held here."""
-        if self.record is not None:
-            self.supervisor.selector.unregister(self.record.stop_pipe)
-            self.record.close()
-        self.spool.close()
-        self.shell.input.close()
-        self.output.close()
-
-
-class CannotEnter(Exception):
-    """The shell could not enter its directory, and no answer has gone out yet."""
-
-
-class Run(Command):
-    """One command, from the spawn of its shell to the proof that nothing of it is left.
-
-    The loop is the same for every lifetime: an *attached* command ends when its host leaves, a
-    *detached* one (background, leftovers) goes on. `next_action` decides; of the parts `Output`
-    reads, `Shell` signals, and `Record` is what a job leaves."""
-
-    _seen_at_exit: set[int] | None = None  # what lived when the shell had ended
-
-    def run(self, source: int | None, needs_scratch: bool) -> None:
-        """Returns when nothing of the command is left, or what is left cannot be ended. `source`: a
-        descriptor of the command's own input. `needs_scratch`: the directory of the command cannot
-        be entered. Raises CannotEnter."""
-        try:
-            if needs_scratch:
-                self._make_scratch()
-            self._begin(source)
-            while self._step():
-                pass
-        except SpawnError as problem:
-            _kill_below()
-            self.spool.discard()
-            self.output.buffers.clear()  # what bash said of a directory is in `reason`
-            error, reason = problem.args
-            self.send(
-                "ended", Outcome("failed", error=error, reason=reason, notes=tuple(self.notes))
-            )
-        except CannotEnter:
-            self.spool.discard()
-            raise
-        except BaseException:  # a bug: without a subreaper no other process finds the shell
-            self.shell.kill()
-            raise
-        finally:
-            self.release()
-
-    def _begin(self, source: int | None) -> None:
-        try:
-            if self.plan.background:
-                self.begin_job()
-            if self.plan.has_input and source is None:
-                raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
-            self.shell.spawn(self.cwd, source, self.output)
-            if self.record is not None:
-                pid, start = _identity(self.shell.pid)
-                self.record.add(pid=pid, start=start)
-                self.send("started", self.outcome())
-        except OSError as problem:
-            reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason) from None
-
-    def _make_scratch(self) -> None:
-        """Makes an empty folder for the command: to refuse would end the conversation, any other
-        folder would make relative paths dangerous. Upholds REQ-BASH-013.1, 013.2."""
-        cwd, reason = printable(os.fsdecode(self.plan.cwd)), _cannot_enter(self.plan.cwd)
-        try:
-            self.scratch = self.state_dir.scratch()
-        except OSError as problem:
-            raise SpawnError(
-                "cwd_missing", NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(problem))
-            ) from None
-        self.cwd = os.fsencode(self.scratch)
-        self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-
-    def _step(self) -> bool:
-        """One turn of the loop; False after the last."""
-        now = time.monotonic()
-        action, until = next_action(self, self.limits, now)
-        if action is Action.WAIT:
-            self._wait(until - now)
-        elif action is Action.ANSWER:
-            self._wait(0.0)  # a cancel or an exit that has come already goes before the answer
-            if not self.stops and self.exited_s is None:
-                self._go_on_as_job()
-        elif action is Action.TERM:
-            self.term_s = now
-            if not self.stops:
-                self._stop("timed_out")
-            self.shell.terminate()
-        elif action is Action.KILL:
-            self.kill_s = now if self.kill_s is None else self.kill_s
-            self.shell.kill()
-            self._reap()
-            self.killed_s = time.monotonic()
-        elif action is Action.REPORT:
-            self._report()
-        else:
-            self._finish()
-        return action is not Action.FINISH
-
-    def _wait(self, wait_s: float) -> None:
-        """Waits for something to happen, and takes notice of it."""
-        if self.exited_s is not None and not self.alone:
-            # A child of clone(2) may end without SIGCHLD.
-            wait_s = min(wait_s, LOOK_AROUND_S if self.reported else REAP_EVERY_S)
-        self.supervisor.turn(wait_s)
-        for message in self.supervisor.take_messages():
-            # Once the host knows how the shell ended, what is left belongs to the call no longer.
-            if message.get("cancel") == self.run_id and not self.reported:
-                while self.cancels < message["count"]:
-                    self.cancels += 1
-                    self._stop("cancelled")
-        if self.reported and self.supervisor.is_last:
-            self.supervisor.hang_up()  # leftovers do not belong to the call: the host need not wait
-        if self.supervisor.host_left() and self.is_attached:
-            self.is_attached = False
-            self._hurry()
-        self._reap()
-
-    def _stop(self, status: str) -> None:
-        self.stopped = self.stopped or status  # the first reason counts
-        self.stops += 1
-
-    def _hurry(self) -> None:
-        """The host has left: no caller needs the full grace."""
-        passed_s = 0.0 if self.term_s is None else time.monotonic() - self.term_s
-        grace_s = min(self.limits.grace_s, passed_s + HOST_LEFT_GRACE_S)
-        self.limits = self.limits._replace(grace_s=grace_s)
-        if not self.stops:
-            self._stop("cancelled")
-
-    def _reap(self) -> None:
-        """Takes notice of the processes that have ended."""
-        ended, self.alone = _reap()
-        if not IS_SUBREAPER and self.stops and self.shell.signal_group(0):
-            self.alone = False  # the group is all that is known then
-        for pid, status in ended:
-            if pid == self.shell.pid and self.shell.returncode is None:
-                self.shell.returncode = os.waitstatus_to_exitcode(status)
-                self._note_exit(self.shell.returncode)
-        if self.exited_s is not None and self._seen_at_exit is None and not self.alone:
-            self._seen_at_exit = {member.pid for member in _live_descendants()}
-
-    def _note_exit(self, returncode: int) -> None:
-        self.output.read_all()  # what the shell wrote
-        self.exited_s = self.output_s = time.monotonic()
-        if self.stops:
-            return
-        if self.answered:
-            if returncode < 0:  # by a signal that the supervisor did not send: the job is to end
-                self.stops = 1
-        elif returncode == CWD_EXIT_CODE and self.shell.input.unread() == len(self.plan.text) + 2:
-            if not self.plan.cwd_required and self.scratch is None:
-                raise CannotEnter
-            cwd, reason = printable(os.fsdecode(self.cwd)), _cannot_enter(self.cwd)
-            raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason))
-
-    def _go_on_as_job(self) -> None:
-        """The caller has waited long enough: the answer goes out, and the command goes on as a
-        job. A command that could not be found again is not kept. Upholds REQ-BASH-003.17."""
-        pid, start = _identity(self.shell.pid)
-        waited_s = self.limits.answer_after_s or 0.0
-        if self.plan.background:
-            self.detach()
-        else:
-            try:
-                self.begin_job(pid=pid, start=start)
-            except OSError as problem:
-                self.notes.append(NOTE_NOT_KEPT.format(reason=_reason(problem)))
-                self.limits = self.limits._replace(limit_s=waited_s, answer_after_s=None)
-                self._stop("timed_out")
-                return
-        self.answered = self.is_job = True
-        is_kept = not self.plan.background
-        outcome = self.outcome()._replace(status="running", kept=is_kept, limit_s=waited_s)
-        self.send("running", outcome)
-
-    def _report(self) -> None:
-        """The shell has ended by itself: tells how, while something of the command may go on.
-        Upholds REQ-BASH-011.2 and REQ-BASH-003.15."""
-        self.reported = True
-        if not (self.alone and self.at_eof):
-            self.remaining = self._leftovers()
-            self.detach()
-            if not self.plan.background:
-                # Where no process of the command is left, a process of another program holds the
-                # pipe: after a day the supervisor reads no more.
-                limit_s = math.inf if self.remaining else BACKGROUND_TIMEOUT_S
-                self.limits = self.limits._replace(limit_s=limit_s)
-            if self.record is None and (self.remaining or self.output.pipes):
-                self.keep_leftovers()
-        self.tell_end()
-
-    def _leftovers(self) -> list[Member]:
-        """The processes that lived when the shell ended and still live, so not the short commands
-        of a loop; if there are none, all that live now, as of a daemon that has just begun."""
-        live = _live_descendants()
-        older = [member for member in live if member.pid in (self._seen_at_exit or ())]
-        return sorted(older or live)
-
-    def _finish(self) -> None:
-        """Nothing of the command is left, or what is left cannot be ended."""
-        self.output.read_all()  # what the processes wrote before they were ended
-        self.output.close()
-        self.remaining = [] if self.alone else _live_descendants()
-        if not self.alone:
-            named = _named(self.remaining)
-            self.notes.append(NOTE_SURVIVED.format(named=named) if named else NOTE_BLIND)
-            self.detach()
-        if self.remaining and self.record is not None:
-            survivors = [(member.pid, member.start) for member in self.remaining]
-            with suppress(OSError):
-                self.record.add(survivors=survivors)
-        if not self.reported:
-            self.tell_end()
-        elif self.record is not None and not self.is_job:
-            passed_s = time.monotonic() - self.job_started_s
-            ended = self.outcome()._replace(exit_code=None, signal=None, error=None)
-            self.settle(ended._replace(duration_s=passed_s), "")
-
-
-# -- The processes: a supervisor, and the fork server that forks it
-#
-# Both are single-threaded loops over `poll`, and handle signals as one more descriptor. The fork
-# server is executed once (`serve_forks`, the last lines of this section) and forks supervisors.
-
-_ATTACHED, _DETACHED = 0, 1  # what the shared page says of a supervisor; an idle one is attached
-
-_RLIMITS = sorted(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
-
-
-def _own_limits() -> object:
-    """What a command can change of a supervisor of the same user: prlimit(2), renice(1), taskset(1)
-    ask for no more than the user. Each command inherits these from its supervisor."""
-    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    scheduler = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
-    limits = [resource.getrlimit(number) for number in _RLIMITS]
-    return os.getpriority(os.PRIO_PROCESS, 0), affinity, scheduler, limits
-
-
-def _prctl(option: int, value: int | bytes) -> bool:
-    """prctl(2) through ctypes: the standard library has no other way. False where it fails."""
-    try:
-        import ctypes
-
-        zero = ctypes.c_ulong(0)
-        argument = ctypes.c_ulong(value) if isinstance(value, int) else value
-        call = ctypes.CDLL(None, use_errno=True).prctl
-        return bool(call(ctypes.c_int(option), argument, zero, zero, zero) == 0)
-    except (ImportError, OSError, AttributeError):
-        return False
-
-
-def _become_subreaper() -> bool:
-    """True if orphans of this process's descendants become its children from now on."""
-    if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
-        return False
-    is_set = array.array("i", [0])
-    return _prctl(_PR_GET_CHILD_SUBREAPER, is_set.buffer_info()[0]) and is_set[0] == 1
-
-
-IS_SUBREAPER = False  # of this process; set when it becomes a fork server or a supervisor
-
-
-def _set_subreaper() -> None:
-    global IS_SUBREAPER
-    IS_SUBREAPER = _become_subreaper()
-
-
-def _listen_for_signals() -> int:
-    """Makes every signal that can be caught wake this process and do nothing else; returns the
-    descriptor that becomes readable. Handlers, because what is ignored or blocked would be so in
-    commands too, while execve(2) resets what is handled. Upholds REQ-BASH-003.4."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with suppress(OSError, ValueError):
-            signal.signal(signum, lambda *_: None)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    return reader
-
-
-class Host(NamedTuple):
-    """The process that a fork server and its supervisors work for. Its socket does not tell that
-    it has ended: a child that the host forked holds copies. A pidfd is readable when its process
-    has ended (pidfd_open(2))."""
-
-    fd: int  # a pidfd; -1: none to be had
-    pid: int
-    start: int
-
-
-class EventLoop:
-    """Waits for descriptors, for signals and for the end of the host."""
-
-    def __init__(self, host: Host) -> None:
-        self.host, self.host_ended = host, False
-        self.selector = selectors.PollSelector()  # needs no descriptor of its own
-        self._wake = _listen_for_signals()
-        self.selector.register(self._wake, selectors.EVENT_READ, self._drain_wake)
-        if host.fd >= 0:
-            self.selector.register(host.fd, selectors.EVENT_READ, self.note_host_ended)
-
-    def turn(self, wait_s: float) -> None:
-        """Waits until something happens, at most `wait_s` seconds, and calls what was registered
-        for it."""
-        most_s = HOST_LOOK_S if self.host.fd < 0 else 3600.0
-        for key, _ in self.selector.select(max(0.0, min(wait_s, most_s))):
-            key.data()
-        if self.host.fd < 0 and not self.host_ended:
-            if not _lives(self.host.pid, self.host.start):
-                self.note_host_ended()
-
-    def note_host_ended(self) -> None:
-        """Takes notice of the end of the host, once."""
-        self.host_ended = True
-        if self.host.fd >= 0:
-            self.selector.unregister(self.host.fd)
-
-    def _drain_wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._wake, READ_BYTES)
-
-
-class Supervisor(EventLoop):
-    """The process that runs commands, one at a time. The supervisor ends when its host leaves or
-    has sent `last`, when no request has come for IDLE_S, and when a command has changed its
-    limits."""
-
-    def __init__(self, line: HostLine, host: Host, page: mmap.mmap) -> None:
-        super().__init__(host)
-        self.line, self._page = line, page
-        self._limits = _own_limits()
-        self.identity = _identity(os.getpid())
-        self._server = _identity(os.getppid())
-        self._messages: list[Any] = []
-        self.is_last = False  # the host has sent `last`: it waits only until the line closes
-        self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
-
-    def serve(self) -> None:
-        """Runs commands until there is a reason to end."""
-        while True:
-            request = self._next_request()
-            if request is None:
-                return
-            run_id, plan = request
-            self.line.send(
-                {"event": "accepted", "supervisor": self.identity, "server": self._server}
-            )
-            if self.line.closed:
-                return  # the host has given this supervisor up, and asks another one
-            source = self.line.fds.pop(0) if self.line.fds else None
-            try:
-                Run(self, run_id, plan).run(source, needs_scratch=False)
-            except CannotEnter:
-                Run(self, run_id, plan).run(source, needs_scratch=True)
-            _close(source)
-            while not _reap()[1]:  # stays for what could not be ended, only to reap it
-                if self.is_last:
-                    self.hang_up()
-                self.tell(_DETACHED)
-                self.turn(LOOK_AROUND_S)
-            if _own_limits() != self._limits:
-                self._send_rest()
-                return  # the host takes another supervisor
-            self.tell(_ATTACHED)
-
-    def tell(self, lifetime: int) -> None:
-        """Tells the fork server what this supervisor runs."""
-        self._page[0] = lifetime
-
-    def _next_request(self) -> tuple[int, Plan] | None:
-        """The next request; None if the host has left, or there is none for a while."""
-        until = time.monotonic() + IDLE_S
-        while self.has_caller():
-            for message in self.take_messages():
-                if "request" in message:
-                    return message["request"], Plan._make(message["plan"])
-            wait_s = until - time.monotonic()
-            if wait_s <= 0 and not self.line.unsent:
-                return None
-            self.turn(wait_s if wait_s > 0 else LOOK_AROUND_S)
-        return None
-
-    def _send_rest(self) -> None:
-        """Waits until the host has read the answer: the end of this process would cut it off."""
-        while self.line.unsent and self.has_caller():
-            self.turn(LOOK_AROUND_S)
-
-    def turn(self, wait_s: float) -> None:
-        """Waits until something happens, at most `wait_s` seconds; sends live output in time."""
-        live_s = self.line.send_live()
-        events = selectors.EVENT_READ
-        if self.line.unsent:
-            events |= selectors.EVENT_WRITE
-        if not self.line.closed:
-            self.selector.modify(self.line.socket, events, self._hear)
-        super().turn(min(wait_s, live_s))
-
-    def _hear(self) -> None:
-        messages = self.line.receive()
-        self.is_last = self.is_last or any("last" in message for message in messages)
-        self._messages += messages
-        self.line.flush()
-        if self.line.closed:
-            self.selector.unregister(self.line.socket)
-
-    def hang_up(self) -> None:
-        """Closes the line: after `last` the host waits only for that."""
-        if not self.line.closed:
-            self.line.closed = True
-            self.selector.unregister(self.line.socket)
-            self.line.socket.close()
-
-    def take_messages(self) -> list[Any]:
-        """What the host has sent since the last time."""
-        messages, self._messages = self._messages, []
-        return messages
-
-    def has_caller(self) -> bool:
-        """True while the host reads answers: the host lives, has its end open and has not said
-        `last`."""
-        return not (self.is_last or self.host_left())
-
-    def host_left(self) -> bool:
-        """True once the host has closed its end of the line, or has ended."""
-        return self.line.closed or self.host_ended
-
-
-class ForkServer(EventLoop):
-    """The process that forks supervisors, so that the host need not: a process that has never had a
-    second thread can fork safely. The fork server is a subreaper too: what a supervisor
-    leaves that was killed becomes its child, and is ended. The fork server ends with the host.
-
-    With each supervisor the fork server shares a page of memory, into which the supervisor writes
-    whether its command is attached or detached. When the host has ended, a supervisor that is
-    stopped would not act: the fork server wakes it, and HOST_LEFT_KILL_S later ends those that
-    are not detached."""
-
-    def __init__(self, control: socket.socket, host: Host) -> None:
-        super().__init__(host)
-        control.setblocking(True)
-        self._control = control
-        self._pages: dict[int, mmap.mmap] = {}  # of each supervisor, by its number
-        self._strays_s = math.inf  # since when it has children that are no supervisors
-        self._kill_at_s = math.inf  # a while after the end of the host
-        self.selector.register(control, selectors.EVENT_READ, self._hear)
-
-    def serve(self) -> None:
-        """Forks supervisors on request. Returns when the host has ended and nothing that is
-        attached to it lives."""
-        while self._control.fileno() >= 0 or self._attached() or self._strays_s < math.inf:
-            self.turn(self._look_again_s())
-            self._reap_supervisors()
-            if self._strays_s < math.inf:
-                _kill_below(self._pages)
-            if time.monotonic() >= self._kill_at_s:
-                for pid in self._attached():
-                    _signal(pid, signal.SIGKILL)
-
-    def _look_again_s(self) -> float:
-        """Seconds until the next look, if nothing happens before: few while there is something to
-        end, unless KILL does not end it."""
-        if time.monotonic() > self._strays_s + UNKILLABLE_S:
-            return LOOK_AROUND_S
-        return STRAYS_EVERY_S if self._strays_s < math.inf or self.host_ended else math.inf
-
-    def _attached(self) -> list[int]:
-        return [pid for pid, page in self._pages.items() if page[0] == _ATTACHED]
-
-    def _hear(self) -> None:
-        """A request from the host: a socket for a new supervisor, or a number to end."""
-        try:
-            data, fds, _, _ = socket.recv_fds(self._control, CONTROL_BYTES, 1)
-        except OSError:
-            data, fds = b"", []
-        if fds:
-            self._fork(socket.socket(fileno=fds[0]))
-        elif not data:
-            self._let_go()  # each supervisor watches its own socket
-        else:
-            pid = int.from_bytes(data, sys.byteorder)
-            if pid in self._pages:
-                _signal(pid, signal.SIGKILL)
-
-    def _fork(self, line: socket.socket) -> None:
-        try:
-            page = mmap.mmap(-1, 1)  # of zeros, so _ATTACHED
-            pid = os.fork()
-        except OSError as problem:
-            HostLine(line).send({"event": "refused", "reason": _reason(problem)})
-        else:
-            if pid == 0:
-                self._supervise(line, page)
-            self._pages[pid] = page
-        line.close()
-
-    def _supervise(self, line: socket.socket, page: mmap.mmap) -> NoReturn:
-        """What the forked process does."""
-        server = os.getppid()
-        try:
-            os.setsid()
-            _set_subreaper()
-            self._control.close()
-            os.close(self._wake)
-            os.close(signal.set_wakeup_fd(-1))  # the other end of the fork server's pipe
-            Supervisor(HostLine(line), self.host, page).serve()
-        except BaseException as bug:
-            HostLine(line).send({"event": "bug", "reason": repr(bug)})
-        finally:
-            if os.getppid() == server:  # a command may have stopped the fork server
-                _signal(server, signal.SIGCONT)
-            os._exit(0)
-
-    def _reap_supervisors(self) -> None:
-        """Reaps children that have ended, and wakes supervisors that were stopped."""
-        ended, is_alone = _reap(os.WUNTRACED)
-        for pid, status in ended:
-            if os.WIFSTOPPED(status):
-                _signal(pid, signal.SIGCONT)
-            else:
-                self._pages.pop(pid, None)
-        children = [] if is_alone else _lister()(os.getpid())
-        has_strays = any(pid not in self._pages for pid in children)
-        self._strays_s = min(self._strays_s, time.monotonic()) if has_strays else math.inf
-
-    def _let_go(self) -> None:
-        """No host asks for supervisors any more."""
-        if self._control.fileno() >= 0:
-            self.selector.unregister(self._control)
-            self._control.close()
-
-    def note_host_ended(self) -> None:
-        """The host has ended: supervisors that are stopped are woken, to end what is attached."""
-        super().note_host_ended()
-        self._kill_at_s = time.monotonic() + HOST_LEFT_KILL_S
-        self._let_go()
-        for pid in self._attached():
-            _signal(pid, signal.SIGCONT)
-
-
-class Inherited(NamedTuple):
-    """What a command inherits from its host, when the tool was made, and not from its supervisor's
-    own life. A host that has changed its user or groups gets another fork server."""
-
-    ids: tuple[int, ...]  # of the user and of groups
-    umask: int | None  # None: not known here, so the fork server keeps the host's
-    limits: tuple[tuple[int, int, int], ...]
-
-    @classmethod
-    def of_host(cls) -> "Inherited":
-        """Of this process, now."""
-        limits = tuple((number, *resource.getrlimit(number)) for number in _RLIMITS)
-        return cls(_own_ids(), _own_umask(), limits)
-
-    def apply(self) -> None:
-        """Makes it so in a fork server."""
-        if self.umask is not None:
-            os.umask(self.umask)
-        for number, soft, hard in self.limits:
-            with suppress(OSError, ValueError):
-                resource.setrlimit(number, (soft, hard))
-
-
-def _own_ids() -> tuple[int, ...]:
-    return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
-
-
-def _own_umask() -> int | None:
-    """Read from /proc: to ask for it with umask(2) is to change it for a moment."""
-    with suppress(OSError, ValueError, IndexError):
-        status = _read_file("%s/self/status" % PROC)
-        return int(status.split(b"\nUmask:")[1].split()[0], 8)
-    return None
-
-
-def _change_own(field: int, change: Callable[[bytes], bytes]) -> None:
-    """Changes what /proc shows of this process, as far as the platform allows. The kernel shows the
-    memory itself, between two addresses, the fields of /proc/self/stat from `field` on: 48 of the
-    arguments, 50 of the environment (proc_pid_stat(5))."""
-    with suppress(OSError, ValueError):
-        fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
-        begin, end = int(fields[field - 3]), int(fields[field - 2])
-        with open("/proc/self/mem", "r+b", buffering=0) as memory:
-            memory.seek(begin)
-            data = memory.read(end - begin)
-            memory.seek(begin)
-            memory.write(change(data))
-
-
-def _close_all_but(*kept: int) -> None:
-    """Closes every other descriptor above 2."""
-    low = 3
-    for fd in (*sorted(fd for fd in kept if fd >= 0), 1 << 20):
-        os.closerange(low, fd)
-        low = fd + 1
-
-
-def _clear_environment() -> None:
-    """Empties this process's environment, also of what C code has set (readline: LINES), of which
-    os.environ does not know."""
-    os.environ.clear()
-    with suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
-        ctypes.CDLL(None).clearenv()
-
-
-def serve_forks(numbers: Sequence[int], inherited: Sequence[Any]) -> NoReturn:
-    """What a fork server does, from the moment at which this code runs in its process. `numbers`:
-    the descriptors of its socket and of the host (-1: none), the host's number and start time.
-    `inherited`: the fields of an Inherited."""
-    control, *of_host = numbers
-    try:
-        host = Host._make(of_host)
-        _close_all_but(control, host.fd)
-        os.chdir("/")
-        _set_subreaper()
-        _prctl(_PR_SET_NAME, OWN_NAME)
-        _clear_environment()
-        _change_own(50, lambda data: bytes(len(data)))  # a fork of the host shows the host's
-        _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
-        server = ForkServer(socket.socket(fileno=control), host)
-        Inherited._make(inherited).apply()
-        gc.freeze()  # pages of what is there now stay shared with supervisors
-        server.serve()
-    finally:
-        os._exit(0)
-
-
-if "fork_server_arguments" in globals():  # this code runs in a fork server: see LOADER
-    serve_forks(*globals()["fork_server_arguments"])
+    return JobRecord(**{name: said[name] for name in JobRecord._fields})
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
 # The host holds sockets and nothing else of a command: no pipe, no child, and no thread for a
-# foreground call. The caller's own thread sends a request to a supervisor and waits for its events.
-# A caller that leaves closes its socket; a host that dies has its sockets closed by the kernel.
-# Either ends what is attached, and nothing in the host has to run for that. What a host may do to
-# our descriptors (close them, fork, reuse their numbers) must not hurt its own files: a socket is
-# used only while fstat(2) says that it is still the one that was made here.
-#
-# -- Fork servers and supervisors, as the host sees them
-#
-# Engine borrows a Line to a supervisor for each command, and starts the fork server
-# (ForkServerHandle) that makes new supervisors.
+# foreground call. The caller's own thread sends a request to a supervisor and waits for its
+# messages. A caller that leaves closes its socket, or shuts it for writing; a host that dies has
+# its sockets closed by the kernel. Either ends what is attached, and nothing in the host has to run
+# for that. A forked child would hold copies of the sockets, and keep their other ends from reading
+# end of file: so a child closes its copies (os.register_at_fork). Sockets are made and entered
+# under the lock that a fork takes too, else a fork in another thread would find a socket that no
+# list holds yet.
 
 # What the interpreter of a fork server is told. The first process ends at once, so that the host
 # has no child; the second one runs the code of this file that is loaded here, which an edited file,
-# a zip or `python3 -` does not change.
+# a zip or `python3 -` does not change. An interpreter of another version cannot read that code.
 LOADER = """\
 import os, sys
-import _frozen_importlib_external as importing
-if importing.MAGIC_NUMBER.hex() != sys.argv[1]:
+if sys.argv[2] != str(sys.hexversion):
     os._exit(1)
 if os.fork():
     os._exit(0)
 os.setsid()
-import marshal, types
-numbers = [int(word) for word in sys.argv[2:]]
-left = int.from_bytes(os.read(numbers[0], 4), sys.byteorder)
+del sys.path[0]
+import marshal
+control = int(sys.argv[1])
+left = int.from_bytes(os.read(control, 4), sys.byteorder)
 code = b""
 while len(code) < left:
-    code += os.read(numbers[0], left - len(code)) or os._exit(1)
-module = sys.modules["bash_tool"] = types.ModuleType("bash_tool")
-code, inherited = marshal.loads(code)
-module.fork_server_arguments = numbers, inherited
-exec(code, module.__dict__)
+    code += os.read(control, left - len(code)) or os._exit(1)
+exec(marshal.loads(code), {"__name__": "bash_tool", "fork_server_control": control})
 """
-_CODE = sys._getframe().f_code  # of this file, as it was loaded
 _LIBRARY_VARIABLES = (
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
     "DYLD_FRAMEWORK_PATH",
-    "PYTHONHOME",
 )
 
 
-def _above_standard(fd: int) -> int:
-    """The descriptor above 2: in a host without standard streams a new descriptor may be number 2,
-    into which the host writes its messages."""
-    if fd > 2:
-        return fd
-    try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
-        os.close(fd)
+def _supervisor_code(code: CodeType, end: int) -> CodeType:
+    """The code of this file, as it was loaded, without the functions and classes below line `end`:
+    a fork server does not get there."""
+    constants = tuple(
+        None if isinstance(constant, CodeType) and constant.co_firstlineno > end else constant
+        for constant in code.co_consts
+    )
+    return code.replace(co_consts=constants)
 
 
-def _socketpair() -> tuple[socket.socket, socket.socket]:
-    ends = [socket.socket(fileno=_above_standard(end.detach())) for end in socket.socketpair()]
-    os.set_blocking(ends[1].fileno(), True)  # those of gevent come non-blocking
-    return ends[0], ends[1]
+_CODE = _supervisor_code(sys._getframe().f_code, serve_forks.__code__.co_firstlineno)
 
 
 def _pythons() -> list[str]:
@@ -4076,257 +3500,18 @@ def _pythons() -> list[str]:
     ]
 
 
-class LineLost(Exception):
-    """The supervisor's end of a line is closed, or the line is not ours any more."""
-
-
-class OwnedSocket:
-    """A socket that is used only while it is the one that was made here, by the process that made
-    it. A number that the host has given to another file is left alone."""
-
-    def __init__(self, made: socket.socket) -> None:
-        made.setblocking(False)
-        self._socket = made
-        self._made = self._identity()
-        self._owner = os.getpid()
-
-    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not ending():  # then this module's names are gone, and the kernel closes
-            with suppress(AttributeError):  # an exception has struck in __init__
-                self.close()  # so also where an exception strikes the caller in between
-
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            info = os.fstat(self._socket.fileno())
-            return info.st_dev, info.st_ino
-        except OSError:
-            return None
-
-    def is_ours(self) -> bool:
-        """False once the host has closed it, or reused its number, and in a forked child."""
-        return self._owner == os.getpid() and self._identity() == self._made
-
-    def _wait_for(self, events: int, wait_s: float) -> None:
-        """Waits until it is ready. `select.poll` needs no descriptor, and is looked up now: gevent
-        replaces it, also after this module was imported."""
-        fd = self._socket.fileno()
-        if fd < 0:  # closed by another thread
-            raise LineLost
-        poller = select.poll()
-        poller.register(fd, events)
-        poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))
-
-    def has_ended(self) -> bool:
-        """True if the other end is closed; of a line without messages on their way."""
-        try:
-            return not self.is_ours() or self._socket.recv(1, socket.MSG_PEEK) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-    def send(self, data: bytes, fds: Sequence[int] = (), within_s: float = ACCEPT_S) -> None:
-        """Sends all of it. Raises LineLost, also if that takes too long."""
-        view, until = memoryview(data), time.monotonic() + within_s
-        while view:
-            if not self.is_ours():
-                raise LineLost
-            try:
-                if fds:
-                    view = view[socket.send_fds(self._socket, [view], fds) :]
-                    fds = ()
-                else:
-                    view = view[self._socket.send(view) :]
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise LineLost from None
-                self._wait_for(select.POLLOUT, until - time.monotonic())
-            except OSError:
-                raise LineLost from None
-
-    def receive(self) -> bytes:
-        """What has come by now; empty if nothing has. Raises LineLost at the end."""
-        if not self.is_ours():
-            raise LineLost
-        try:
-            data = self._socket.recv(READ_BYTES)
-        except BlockingIOError:
-            return b""
-        except OSError:
-            raise LineLost from None
-        if not data:
-            raise LineLost
-        return data
-
-    def close(self, shut_down: bool = True) -> None:
-        """Closes the socket. `shut_down` ends the connection also where a child that the host has
-        forked holds a copy; that child itself must not end what is its parent's."""
-        if self._identity() != self._made:
-            self._socket.detach()
-            return
-        if shut_down and self.is_ours():
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-
-class Line(OwnedSocket):
-    """The host's end of the socket to one supervisor."""
-
-    def __init__(self, made: socket.socket, server: "ForkServerHandle") -> None:
-        super().__init__(made)
-        self.server = server
-        self.supervisor = 0  # the number of the process, once it has accepted a request
-        self.sent_env: object = None  # the mapping that was sent last: it is not sent again
-        self._inbox = Inbox()
-        self._events: deque[Mapping[str, Any]] = deque()
-
-    def next(self, wait_s: float) -> Mapping[str, Any] | None:
-        """The next event; None if none comes within `wait_s` seconds. Raises LineLost at the
-        end."""
-        if not self._events:
-            self._wait_for(select.POLLIN, wait_s)
-        data = b"x"
-        while data and not self._events:  # a long event comes in pieces
-            data = self.receive()
-            self._events.extend(self._inbox.feed(data))
-        return self._events.popleft() if self._events else None
-
-    def skip(self, wait_s: float) -> None:
-        """Drops what comes within `wait_s` seconds. Raises LineLost at the end."""
-        self._wait_for(select.POLLIN, wait_s)
-        self.receive()
-
-    def shut_writing(self) -> None:
-        """Nothing more is sent: to the supervisor that is the end of the host."""
-        if self.is_ours():
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_WR)
-
-    def was_accepted(self) -> bool:
-        """Shuts the line; True if the supervisor had accepted the request before."""
-        with suppress(LineLost, OSError):
-            if self.is_ours():
-                self._socket.shutdown(socket.SHUT_RDWR)
-                self._events.extend(self._inbox.feed(self.receive()))
-        return any(event["event"] == "accepted" for event in self._events)
-
-
-def _open_pidfd(pid: int) -> int:
-    """A descriptor of the process; -1 with an old kernel, under a seccomp filter, or with no
-    descriptor left."""
-    try:
-        return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else -1
-    except OSError:
-        return -1
-
-
-def _signal_checked(pid: int, start: int, number: int) -> None:
-    """Signals exactly this process: a pidfd holds its number still while its start time is
-    compared (pidfd_open(2))."""
-    fd = _open_pidfd(pid)
-    try:
-        now = _member(pid)
-        if now is not None and now.start == start:
-            if fd < 0:
-                _signal(pid, number)
-            else:
-                with suppress(OSError):
-                    signal.pidfd_send_signal(fd, number)
-    finally:
-        _close(fd)
-
-
-class ForkServerHandle:
-    """A fork server, as the host sees it."""
-
-    def __init__(self, inherited: Inherited, python: str | None) -> None:
-        """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
-        self.inherited, self.python = inherited, python
-        # Number and start time of the process, once a supervisor of it has answered.
-        self.identity: Sequence[int] = ()
-        self.supervisors: deque[Sequence[int]] = deque(maxlen=4 * IDLE_MOST)  # the latest
-        self._popen: subprocess.Popen[bytes] | None = None
-        ours, theirs = _socketpair()
-        self._control = OwnedSocket(ours)
-        host_fd = _open_pidfd(os.getpid())
-        numbers = (theirs.fileno(), host_fd, *_identity(os.getpid()))
-        try:
-            if python is None:
-                _fork_directly(numbers, inherited)
-            else:
-                self._popen = _start_python(python, numbers)
-        finally:
-            theirs.close()
-            _close(host_fd)
-        try:
-            if python is not None:
-                self._control.send(pack((_CODE, tuple(inherited))))
-        except LineLost:
-            self.close()
-            raise
-
-    def is_usable(self) -> bool:
-        """False once the fork server has ended."""
-        return not self._control.has_ended()
-
-    def line(self) -> Line:
-        """The line to a new supervisor. The fork server sends no reply on its own socket, so that
-        no reply can be lost. Raises LineLost, OSError."""
-        self.wake()
-        ours, theirs = _socketpair()
-        with theirs:
-            line = Line(ours, self)
-            self._control.send(b"\0" * CONTROL_BYTES, [theirs.fileno()])
-        return line
-
-    def end_supervisor(self, pid: int) -> None:
-        """Ends a supervisor that does not answer, and what it leaves. Without a fork server it is
-        woken, if it was stopped: then it ends by itself, because its line is closed."""
-        self.wake()
-        if pid:
-            _signal(pid, signal.SIGCONT)
-        with suppress(LineLost):
-            self._control.send(pid.to_bytes(CONTROL_BYTES, sys.byteorder))
-
-    def wake(self) -> None:
-        """A fork server that a command has stopped would neither answer nor end, nor wake a
-        supervisor that was stopped."""
-        if self.identity:
-            pid, start = self.identity
-            _signal_checked(pid, start, signal.SIGCONT)
-
-    def note_answer(self, identity: Sequence[int], supervisor: Sequence[int]) -> None:
-        """A supervisor has answered; the first process of the start has ended by then."""
-        self.identity = identity
-        if supervisor not in self.supervisors:
-            self.supervisors.append(supervisor)
-        if self._popen is not None:
-            self._popen.wait()
-
-    def close(self) -> None:
-        """Closes the control socket: the fork server ends with its last attached command."""
-        self._control.close()
-        self.wake()
-        if self._popen is not None:
-            self._popen.kill()
-            self._popen.wait()
-
-    def forget(self) -> None:
-        """In a forked child: gives back this process's copy."""
-        self._control.close(shut_down=False)
-        self._popen = None
-
-
-def _start_python(python: str, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start_python(python: str, control: int) -> subprocess.Popen[bytes]:
+    """Starts a fork server. Its name as argv[0] keeps `pkill python` off; an interpreter that is
+    named so looks for its library in the wrong place, unless PYTHONHOME says where it is."""
     env = {name: os.environ[name] for name in _LIBRARY_VARIABLES if name in os.environ}
-    flags = ["-s", "-S"] if "PYTHONHOME" in env else ["-I", "-S"]
-    magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+    env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
+    name = os.fsdecode(OWN_NAME)
     return subprocess.Popen(
-        [python, *flags, "-X", "utf8", "-c", LOADER, magic, *map(str, numbers)],
+        [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
+        executable=python,
         env=env,
         cwd="/",
-        pass_fds=[fd for fd in numbers[:2] if fd >= 0],
+        pass_fds=(control,),
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -4334,7 +3519,7 @@ def _start_python(python: str, numbers: Sequence[int]) -> subprocess.Popen[bytes
     )
 
 
-def _fork_directly(numbers: Sequence[int], inherited: Inherited) -> None:
+def _fork_directly(control: int) -> None:
     """Where no interpreter can be started, and for the command line, which has one thread."""
     pid = os.fork()
     if pid == 0:
@@ -4344,11 +3529,166 @@ def _fork_directly(numbers: Sequence[int], inherited: Inherited) -> None:
                 null = os.open(os.devnull, os.O_RDWR)
                 for fd in range(3):
                     os.dup2(null, fd)
-                serve_forks(numbers, inherited)
+                serve_forks(control)
         finally:
             os._exit(0)
     with suppress(ChildProcessError):  # a host that ignores SIGCHLD
         os.waitpid(pid, 0)
+
+
+def _above_standard(end: socket.socket) -> socket.socket:
+    """The socket with a descriptor above 2: in a host without standard streams a new descriptor may
+    be number 2, into which the host writes its messages."""
+    if end.fileno() > 2:
+        return end
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+
+
+class LineLost(Exception):
+    """The other end of a line is closed. `unread`: before it had read all that was sent to it."""
+
+    def __init__(self, unread: bool = False) -> None:
+        super().__init__()
+        self.unread = unread
+
+
+class Refused(Exception):
+    """Why a fork server could fork no supervisor."""
+
+
+class ForkServerHandle:
+    """A fork server, as the host sees it."""
+
+    def __init__(self, engine: Engine, python: str | None) -> None:
+        """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
+        self.has_answered = False
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._control, theirs = engine.socketpair()
+        with theirs:
+            if python is None:
+                _fork_directly(theirs.fileno())
+            else:
+                self._popen = _start_python(python, theirs.fileno())
+                with suppress(OSError):  # it has ended: no supervisor will come
+                    self._control.sendall(pack(_CODE))
+
+    def is_usable(self) -> bool:
+        """False once the fork server has ended."""
+        return not _has_ended(self._control)
+
+    def fork(self, line: socket.socket) -> None:
+        """Asks for a supervisor at this end of a line. The fork server sends no reply on its own
+        socket: what comes from the supervisor is the reply. Raises LineLost."""
+        try:
+            socket.send_fds(self._control, [b"\0"], [line.fileno()])
+        except OSError:
+            raise LineLost from None
+
+    def note_answer(self) -> None:
+        """A supervisor has answered: the first process of the start has ended by then."""
+        self.has_answered = True
+        if self._popen is not None:
+            self._popen.wait()
+            self._popen = None
+
+    def close(self) -> None:
+        """Closes the control socket: the fork server ends with its last supervisor."""
+        self._control.close()
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+
+
+def _has_ended(end: socket.socket) -> bool:
+    """True if the other end is closed; for a socket on which no message is on its way."""
+    try:
+        return not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+class Line:
+    """The host's end of the socket to one supervisor."""
+
+    def __init__(self, end: socket.socket, server: ForkServerHandle, ids: tuple[int, ...]) -> None:
+        end.setblocking(False)
+        self._socket = end
+        self.server, self.ids = server, ids
+        self.supervisor = 0  # the number of the process, once its first message has come
+        self.sent_env: object = None  # the mapping that was sent last: it is not sent again
+        self._inbox = Inbox()
+        self._messages: deque[Any] = deque()
+
+    def is_idle(self) -> bool:
+        """True while the supervisor waits for a request."""
+        return not _has_ended(self._socket)
+
+    def _wait_for(self, events: int, until: float) -> None:
+        """Waits until the socket is ready. `select.poll` needs no descriptor, and is looked up now:
+        gevent replaces it, also after this module was imported."""
+        fd = self._socket.fileno()
+        if fd < 0:  # closed by another thread
+            raise LineLost
+        poller = select.poll()
+        poller.register(fd, events)
+        wait_s = max(0.0, until - time.monotonic())
+        poller.poll(1000 * wait_s if wait_s < 1e6 else None)
+
+    def send(self, message: Any, fds: Sequence[int] = (), within_s: float = ACCEPT_S) -> None:
+        """Sends all of it. Raises LineLost, also if that takes too long."""
+        view, until = memoryview(pack(message)), time.monotonic() + within_s
+        while view:
+            try:
+                if fds:
+                    view = view[socket.send_fds(self._socket, [view], fds) :]
+                    fds = ()
+                else:
+                    view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise LineLost from None
+                self._wait_for(select.POLLOUT, until)
+            except OSError:
+                raise LineLost from None
+
+    def next(self, until: float) -> tuple[Any, ...] | None:
+        """The next message; None if none comes until this moment. Raises LineLost at the end. Linux
+        resets a connection whose other end was closed before all was read there."""
+        while not self._messages:
+            self._wait_for(select.POLLIN, until)
+            try:
+                data = self._socket.recv(READ_BYTES)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    return None
+                continue
+            except OSError as problem:
+                raise LineLost(unread=problem.errno == errno.ECONNRESET) from None
+            if not data:
+                raise LineLost
+            self._messages.extend(self._inbox.feed(data))
+        message: tuple[Any, ...] = self._messages.popleft()
+        return message
+
+    def leave(self) -> None:
+        """Shuts the line for writing: to the supervisor that is the end of the host."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def drain(self, until: float) -> None:
+        """Drops what comes until the supervisor closes the line, or until this moment."""
+        while time.monotonic() < until:
+            self._wait_for(select.POLLIN, until)
+            with suppress(BlockingIOError):
+                if not self._socket.recv(READ_BYTES):
+                    return
+
+    def close(self) -> None:
+        """Closes the host's end."""
+        self._socket.close()
 
 
 class Engine:
@@ -4357,90 +3697,78 @@ class Engine:
 
     def __init__(self, pythons: Sequence[str]) -> None:
         self.owner = os.getpid()
-        self._lock = threading.RLock()  # a signal handler may run a command in its thread
-        self._pythons = dict.fromkeys(pythons, 0.0)  # and the moment from which to try each
-        self._servers: dict[Inherited, ForkServerHandle] = {}
+        self.lock = threading.RLock()  # a signal handler may run a command in its thread
+        self._pythons: list[str | None] = [*pythons, None]  # None: a fork of this process
+        self._failures = 0  # of fork servers that brought no supervisor
+        self._servers: dict[tuple[int, ...], ForkServerHandle] = {}  # by user and groups
         self._idle: list[Line] = []
-        self._orphans: list[Sequence[int]] = []
-        self.lines: weakref.WeakSet[Line] = weakref.WeakSet()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-    def borrow(self, inherited: Inherited) -> Line:
+    def socketpair(self) -> tuple[socket.socket, socket.socket]:
+        """A pair of sockets, of which the first is the host's. Raises OSError."""
+        with self.lock:
+            ours, theirs = map(_above_standard, socket.socketpair())
+            theirs.setblocking(True)  # those of gevent come non-blocking
+            self._sockets.add(ours)
+        return ours, theirs
+
+    def borrow(self) -> Line:
         """A line to an idle supervisor, or to a new one. Raises LineLost, OSError."""
-        with self._lock:
-            self._reap_orphans()
+        ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
+        with self.lock:
             for line in reversed(list(self._idle)):  # the latest first, so that the others end
-                if line.server.inherited == inherited:
+                if line.ids == ids:
                     self._idle.remove(line)
-                    if not line.has_ended():
+                    if line.is_idle():
                         return line
-            server = self._server(inherited)
-            try:
-                line = server.line()
-            except LineLost:
-                self.replace(server)
-                raise
-            self.lines.add(line)
-            return line
+                    line.close()
+            server = self._servers.get(ids)
+            if server is None or not server.is_usable():
+                server = self._start_server(ids)
+            ours, theirs = self.socketpair()
+        with theirs:
+            server.fork(theirs)
+        return Line(ours, server, ids)
 
-    def _server(self, inherited: Inherited) -> ForkServerHandle:
-        server = self._servers.get(inherited)
-        if server is not None and server.is_usable():
-            return server
-        if server is not None:
-            self.replace(server)
-        # Looked at now: after a setuid(2) of the host an interpreter may be out of reach.
-        now = time.monotonic()
-        tried = (path for path, from_s in self._pythons.items() if now >= from_s)
-        python = next((path for path in tried if os.access(path, os.X_OK)), None)
+    def _start_server(self, ids: tuple[int, ...]) -> ForkServerHandle:
+        """A new fork server. Each interpreter is tried twice before the next, since an accident may
+        have ended the first try. After a setuid(2) of the host one may be out of reach."""
+        self.give_up(self._servers.get(ids))
+        usable = [each for each in self._pythons if each is None or os.access(each, os.X_OK)]
+        python = usable[min(self._failures // 2, len(usable) - 1)]
         try:
-            server = self._servers[inherited] = ForkServerHandle(inherited, python)
+            server = self._servers[ids] = ForkServerHandle(self, python)
             return server
-        except (LineLost, OSError) as problem:
-            shortage = isinstance(problem, OSError) and problem.errno in _SHORTAGES
-            if python is not None and not shortage:
-                self._pythons[python] = math.inf  # it is no interpreter
+        except OSError as problem:
+            if problem.errno not in _SHORTAGES:
+                self._failures += 1
             raise
+
+    def give_up(self, server: ForkServerHandle | None) -> None:
+        """Lets go of a fork server that has ended or brings no supervisors: the next call starts
+        another one."""
+        with self.lock:
+            for ids, each in list(self._servers.items()):
+                if each is server:
+                    del self._servers[ids]
+                    self._failures += not server.has_answered
+                    server.close()
 
     def give_back(self, line: Line) -> None:
         """The supervisor is idle again."""
-        with self._lock:
+        with self.lock:
             if len(self._idle) < IDLE_MOST and self.owner == os.getpid():
                 self._idle.append(line)
-
-    def replace(self, server: ForkServerHandle) -> None:
-        """Gives up a fork server that brings no supervisors: the next call starts another, with
-        the next interpreter if this one has never brought any. One that was only slow is tried
-        again later: the machine may have been busy."""
-        with self._lock:
-            if self._servers.get(server.inherited) is server:
-                del self._servers[server.inherited]
-                if not server.identity and server.python is not None:
-                    slow_until_s = time.monotonic() + SLOW_PYTHON_S
-                    self._pythons[server.python] = slow_until_s if server.is_usable() else math.inf
-            server.close()
-            if server.identity:
-                self._orphans += [server.identity, *server.supervisors]
-
-    def _reap_orphans(self) -> None:
-        """Where the host is process 1, or a subreaper, a fork server that was killed, and its
-        supervisors, are children of the host by now, and reaped by their numbers."""
-        for orphan in list(self._orphans):
-            pid, start = orphan
-            member = _member(pid)
-            if member is None or member.start != start:
-                self._orphans.remove(orphan)
-            elif member.parent == os.getpid():
-                with suppress(OSError):
-                    os.waitpid(pid, os.WNOHANG)
+            else:
+                line.close()
 
     def forget(self) -> None:
-        """In a forked child: gives back the copies of the parent's descriptors."""
-        for line in list(self.lines):
-            line.close(shut_down=False)
-        for server in self._servers.values():
-            server.forget()
+        """In a forked child: gives back the copies of the parent's sockets."""
+        for end in list(self._sockets):
+            end.close()
 
 
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # these may pass
 _engine = Engine(_pythons())
 
 
@@ -4458,13 +3786,17 @@ def _begin_anew() -> None:
     old.forget()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
-
-
 def fork_supervisors_directly() -> None:
     """For a program with one thread that runs one command: no interpreter is started."""
     global _engine
     _engine = Engine(())
+
+
+os.register_at_fork(
+    before=lambda: _engine.lock.acquire(),
+    after_in_parent=lambda: _engine.lock.release(),
+    after_in_child=_begin_anew,
+)
 
 
 # -- One command, as its caller sees it
@@ -4493,7 +3825,7 @@ class Cancel:
         """Asks every call that was given this token to stop."""
         self._requests.append(None)
         for exchange in list(self._exchanges):
-            exchange.tell_cancels()
+            exchange.tell_stops()
 
 
 OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
@@ -4531,290 +3863,268 @@ class Answer(NamedTuple):
     outcome: Outcome
     streams: Sequence[Captured] = ()
     runs_on: bool = False  # the command is a job now
-    record: JobRecord | None = None  # of a job, or of what a command has left behind
-
-
-def _answer(event: Mapping[str, Any]) -> Answer:
-    outcome = Outcome._make(event["outcome"])
-    if event["saved"] is not None:
-        path, reason, capped = event["saved"]
-        outcome = outcome._replace(saved=Saved(os.fsdecode(path) or None, reason, capped))
-    streams = list(map(Captured._make, event["streams"]))
-    record = None if event["record"] is None else JobRecord._make(event["record"])
-    return Answer(outcome, streams, event["event"] == "running", record)
+    record: JobRecord | None = None  # of a job
 
 
 class Exchange:
-    """One command as the host sees it: a request, and its events. The caller's thread waits for
-    the answer, the monitor thread of a job for the end. `cancel` may come from any thread."""
+    """One command as the host sees it: a request, and the messages of its supervisor. The caller's
+    thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
+    thread, may ask for a stop: that of the call, and that of the tool's `close`."""
 
-    _numbers = itertools.count(1)
-
-    def __init__(self, plan: Plan, inherited: Inherited, token: Cancel | None) -> None:
-        self._plan, self._inherited, self._token = plan, inherited, token
-        self._limits = limits = Limits._make(plan.limits)
-        self._waits_s = limits.answer_after_s or limits.limit_s  # the caller, at most
-        self._number = next(self._numbers)
+    def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
+        self._plan, self._tokens = plan, list(tokens)
+        self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         self._begun_s = time.monotonic()
-        self._owner = os.getpid()
         self._line: Line | None = None  # to a supervisor that has the request
-        self._accepted = False  # ... and has said so
-        self._cancels: list[None] = []  # its length is the count: list.append is one step
-        self._sent_cancels = 0  # the count that the supervisor knows of
+        self._requested = False  # the whole request was sent: a stop may follow
+        self._stops_sent = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no answer is expected
         self._last: Answer | None = None
-        self._waiter: int | None = threading.get_ident()  # the thread that waits for events
-        self._end_lock = threading.RLock()  # held by the thread that reads the end of a job
-        self.over = threading.Event()  # no event will come any more
+        self.owner = os.getpid()
+        self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
-    def cancel(self) -> None:
-        """Asks the command to end; once more means KILL now."""
-        self._cancels.append(None)
-        self.tell_cancels()
+    def _stops_wanted(self) -> int:
+        return sum(token.count for token in self._tokens)
 
-    def _wanted_cancels(self) -> int:
-        token = self._token  # another thread may drop it
-        return len(self._cancels) + (token.count if token is not None else 0)
-
-    def tell_cancels(self) -> None:
+    def tell_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
-        line, wanted = self._line, self._wanted_cancels()
-        if line is not None and self._accepted and self._sent_cancels < wanted:
-            self._expect_end_within(0.0)
+        line, wanted = self._line, self._stops_wanted()
+        if line is not None and self._requested and self._stops_sent < wanted:
+            self._stops_sent = wanted
+            self._expect_end_after(0.0)
             with suppress(LineLost):
-                line.send(pack({"cancel": self._number, "count": wanted}), within_s=0.0)
-            self._sent_cancels = wanted
+                line.send(wanted, within_s=0.0)
 
-    def _expect_end_within(self, seconds: float) -> None:
+    def _expect_end_after(self, seconds: float) -> None:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
         begins to end, and the longest that the ending takes. A supervisor that has not answered by
-        then is stopped, or hangs in a file system. Upholds REQ-BASH-002.1."""
-        limits = self._limits  # the output of a shell that exits is waited for instead
-        ending_s = max(limits.grace_s + UNKILLABLE_S, limits.drain_total_s) + HOST_SLACK_S
+        then hangs, below a file system say. Upholds REQ-BASH-002.1."""
+        ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
     def answer(self, on_live: OnLive | None, stdin: str | bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
         thread, the command is ended, and the exception is raised on when nothing of the command is
         left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
-        token = self._token
-        if token is not None:
+        for token in self._tokens:
             token._exchanges.append(self)
-        answer = None
+        answer, fds = None, []
         try:
-            answer = self._begin(stdin) or self.wait(on_live)
+            if stdin is not None:
+                fds = self._input(stdin)
+                if not fds:
+                    why = "no file could be made for the command's input"
+                    return Answer(Outcome("failed", error="spawn_failed", reason=why))
+            answer = self._run(on_live, fds)
             return answer
         except BaseException:
-            with self._end_lock:  # `close` may read the end of a job already
-                if self._line is not None:
-                    self._end_after_exception(self._line)
+            self.leave()
             raise
-        finally:
-            if answer is None or not answer.runs_on:
-                self._leave()
-            if token is not None:
-                token._exchanges.remove(self)
-                self._token = None  # it was for the call
-
-    def _begin(self, stdin: str | bytes | None) -> Answer | None:
-        """Brings the request to a supervisor; the answer where that cannot be."""
-        try:
-            fds = [] if stdin is None else [data_file(stdin)]
-        except OSError as problem:
-            why = "no place for the input: " + _reason(problem)
-            return Answer(Outcome("failed", error="spawn_failed", reason=why))
-        try:
-            return self._find_supervisor(fds)
         finally:
             for fd in fds:
                 os.close(fd)
+            if answer is None or not answer.runs_on:
+                self._finish()
+            else:
+                self.obey(self._tokens[:1])  # the caller's token was for the call
 
-    def _find_supervisor(self, fds: Sequence[int]) -> Answer | None:
-        """A line that ends before the request was accepted means that nothing was run: another
-        one is tried."""
+    @staticmethod
+    def _input(stdin: str | bytes) -> list[int]:
+        """A descriptor of a file that holds the command's input; none where none can be made."""
+        with suppress(OSError):
+            return [data_file(stdin.encode() if isinstance(stdin, str) else stdin)]
+        return []
+
+    def obey(self, tokens: Sequence[Cancel]) -> None:
+        """From now on these tokens alone ask the command to stop."""
+        for token in self._tokens:
+            if token not in tokens:
+                token._exchanges.remove(self)
+        self._tokens = list(tokens)
+
+    def _run(self, on_live: OnLive | None, fds: Sequence[int]) -> Answer:
+        """Brings the request to a supervisor, and waits for the answer. Where the supervisor ends
+        before it has read the request, nothing was run: another one is asked."""
         problem = "no supervisor answered"
         for _ in range(REQUESTS_MOST):
-            if self._wanted_cancels():
+            if self._stops_wanted():
                 return Answer(Outcome("cancelled"))
-            engine = _own_engine()
             try:
-                line = engine.borrow(self._inherited)
+                line = _own_engine().borrow()
             except LineLost:
                 continue
             except (OSError, RuntimeError, subprocess.SubprocessError) as failed:
                 problem = _reason(failed)
                 continue
-            event = self._request(line, fds)
-            if event is not None and event["event"] == "accepted":
-                self._take_acceptance(line, event)
-                return None
-            if line.was_accepted():
-                return self._lost()  # in the last moment: not to be run twice
-            self._drop_line()
-            if event is not None:
-                problem = event["reason"]
-            elif not line.supervisor:  # not one that was idle
-                engine.replace(line.server)
+            try:
+                self._request(line, fds)
+                return self.wait(on_live)
+            except LineLost as lost:
+                if not lost.unread or self._stops_sent:  # a stop may be what was not read
+                    return self._lost(line)
+            except Refused as refused:
+                problem = str(refused)
+            self._line, self._requested = None, False
+            line.close()
+            if not line.supervisor:
+                _own_engine().give_up(line.server)
         reason = "no supervisor could be started: " + problem
         return Answer(Outcome("failed", error="spawn_failed", reason=reason))
 
-    def _request(self, line: Line, fds: Sequence[int]) -> Mapping[str, Any] | None:
-        """Sends the request; returns the first event, or None if none comes in time."""
-        plan = self._plan
-        if line.sent_env is plan.env:
-            plan = plan._replace(env=None)
+    def _request(self, line: Line, fds: Sequence[int]) -> None:
+        """Sends the request, and waits for the first message of a new supervisor. Raises LineLost
+        where the request was not read."""
+        fields = dict(vars(self._plan))
+        if line.sent_env is self._plan.env:
+            fields["env"] = None
         line.sent_env = self._plan.env
-        self._gives_up_s = time.monotonic() + ACCEPT_S
-        event = None
-        self._line = line  # before the send: a signal may strike right after it
-        with suppress(LineLost):
-            line.send(pack({"request": self._number, "plan": tuple(plan)}), fds)
-            while event is None and time.monotonic() < self._gives_up_s:
-                event = line.next(self._gives_up_s - time.monotonic())
-        return event
-
-    def _take_acceptance(self, line: Line, event: Mapping[str, Any]) -> None:
-        self._accepted = True
-        self._gives_up_s = math.inf
-        line.supervisor = event["supervisor"][0]
-        line.server.note_answer(event["server"], event["supervisor"])
-        self._expect_end_within(self._waits_s)
+        self._line, self._gives_up_s = line, math.inf  # an exception may strike during the send
+        try:
+            line.send(fields, fds)
+            if not line.supervisor:
+                hello = line.next(time.monotonic() + ACCEPT_S)
+                if hello is None:
+                    raise LineLost
+                if hello[0] == "refused":
+                    raise Refused(hello[1])
+                line.supervisor = hello[1]
+                line.server.note_answer()
+        except LineLost:
+            raise LineLost(unread=True) from None
+        self._begun_s = time.monotonic()
+        self._requested = True
+        self._expect_end_after(self._waits_s)
+        self.tell_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
-        """The next answer: that the command goes on, or how it ended."""
-        self._waiter = threading.get_ident()
+        """The next answer: that the command goes on, or how it ended. Raises LineLost."""
+        self.waiter = threading.get_ident()
         live = LiveText(on_live) if on_live is not None else None
         while True:
             line = self._line
-            if line is None:  # `close`, in another thread, has given the command up
-                return self._lost()
-            self.tell_cancels()
-            try:
-                event = line.next(min(self._gives_up_s - time.monotonic(), LOOK_AROUND_S))
-            except LineLost:
-                return self._lost()
-            if event is None:
-                left_s = self._gives_up_s - time.monotonic()
-                if left_s <= 0:
+            if line is None:  # `leave`, in another thread, has given the command up
+                raise LineLost
+            message = line.next(self._gives_up_s)
+            if message is None:
+                if time.monotonic() >= self._gives_up_s:
                     return self._give_up(line)
-                if left_s < self._limits.grace_s + UNKILLABLE_S:
-                    line.server.wake()  # late: both may be stopped
-                continue
-            kind = event["event"]
-            if kind == "output" and live is not None:
-                live.take(event["skipped"], event["chunks"])
-            elif kind == "started":
-                self._last = _answer(event)
-            elif kind == "bug":
-                self._leave()  # the fork server ends what the supervisor leaves
-                reason = "bug in bash_tool: " + event["reason"]
-                return Answer(Outcome("failed", error="internal", reason=reason))
-            elif kind in ("running", "ended"):
-                answer = self._take_answer(line, event)
+            elif message[0] == "live":
+                if live is not None:
+                    live.take(message[1], message[2])
+            elif message[0] == "failed":
+                return self._take_failure(line, message[1], message[2])
+            else:
+                answer = self._take_answer(line, message)
                 if live is not None:
                     live.take(0, (), final=True)
                 return answer
 
-    def wait_for_end(self) -> Answer:
-        """The end of a command that runs on. One thread reads the line, the monitor thread of the
-        job or that of `close`: after the end the line serves another command."""
-        with self._end_lock:
-            if not self.over.is_set():
-                self._last = self.wait()
-            last = self._last
-            return self._lost() if last is None or last.runs_on else last
+    def _take_failure(self, line: Line, error: str, reason: str) -> Answer:
+        line.sent_env = None
+        self._end_line(line, reusable=error != "internal")
+        return Answer(Outcome("failed", error=error, reason=reason))
 
-    def _take_answer(self, line: Line, event: Mapping[str, Any]) -> Answer:
-        """Takes the answer. After the last event the line serves another command."""
-        answer = self._last = _answer(event)
+    def _take_answer(self, line: Line, message: tuple[Any, ...]) -> Answer:
+        kind, facts, streams, (path, problem, capped), carried, is_idle = message
+        is_told = "command" in facts and (
+            self._last is not None or facts["status"] not in ("timed_out", "cancelled")
+        )
+        saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
+        outcome = Outcome(
+            **{name: facts[name] for name in _FACTS},
+            notes=tuple(facts["notes"]),
+            kept=kind == "running" and not self._plan.background,
+            pid=facts["pid"] if is_told else None,
+            saved=saved,
+            carried=carried,
+        )
+        captured = [Captured(*stream) for stream in streams]
+        answer = Answer(outcome, captured, kind == "running", job_record(facts))
+        self._last = answer
         if answer.runs_on:
-            if not self._wanted_cancels():
-                self._gives_up_s = math.inf
-            self._waiter = None
-        elif event["reusable"]:
-            self._line = None
-            if answer.outcome.status == "failed":  # perhaps before the environment was taken
-                line.sent_env = None
-            self.over.set()
-            _own_engine().give_back(line)
+            self._gives_up_s = math.inf
+            self.tell_stops()
         else:
-            self._leave()
+            self._end_line(line, is_idle)
         return answer
 
-    def _drop_line(self) -> None:
+    def _end_line(self, line: Line, reusable: bool) -> None:
+        """No message will come any more. A line on which a stop may have been sent serves no second
+        command: the supervisor could take the stop for one of that."""
+        self._line = None
+        if reusable and not self._stops_sent and not self._stops_wanted():
+            _own_engine().give_back(line)
+        else:
+            line.close()
+        self._finish()
+
+    def _finish(self) -> None:
         line, self._line = self._line, None
         if line is not None:
             line.close()
+        self.obey(())
 
-    def _leave(self) -> None:
-        self._drop_line()
-        self.over.set()
-
-    def _lost(self) -> Answer:
+    def _lost(self, line: Line) -> Answer:
         """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
-        server was killed too."""
-        line = self._line
-        reason = SUPERVISOR_KILLED
-        if line is not None and not line.server.is_usable():
-            reason += SERVER_KILLED
-        self._leave()
-        if self._last is None:
-            return Answer(Outcome("failed", error="status_unknown", reason=reason))
-        return Answer(
-            self._last.outcome._replace(  # of a job, whose number and file are known
-                status="failed",
-                error="lost",
-                reason=JOB_LOST,
-                duration_s=time.monotonic() - self._begun_s,
+        server was killed too. Upholds REQ-BASH-007.5."""
+        reason = SUPERVISOR_KILLED + ("" if line.server.is_usable() else SERVER_KILLED)
+        self._finish()
+        return Answer(Outcome("failed", error="status_unknown", reason=reason))
+
+    def wait_for_end(self) -> Answer:
+        """The end of a command that runs on; where its supervisor was killed, that it is lost."""
+        last = self._last
+        assert last is not None
+        try:
+            return self.wait()
+        except LineLost:
+            self._finish()
+            passed_s = time.monotonic() - self._begun_s
+            outcome = last.outcome._replace(
+                status="lost", error="lost", reason=JOB_LOST, kept=False, duration_s=passed_s
             )
-        )
+            return Answer(outcome)
 
     def _give_up(self, line: Line) -> Answer:
-        line.server.end_supervisor(line.supervisor)
-        self._leave()
-        status = "cancelled" if self._sent_cancels else "timed_out"
+        """The supervisor does not answer. When it comes back, it reads the end of the line and ends
+        the command."""
+        self._finish()
         note = NOTE_HANGS.format(pid=line.supervisor)
+        if self._plan.background and self._last is None:
+            return Answer(Outcome("failed", error="spawn_failed", reason=note))
+        status = "cancelled" if self._stops_sent else "timed_out"
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
-    def _end_after_exception(self, line: Line) -> None:
-        """After an exception in the caller: tells the supervisor to end the command, and waits
-        until the supervisor closes the line. What the supervisor says is not read, because bytes
-        that were received when the exception struck may be lost. Before `accepted` the request may
-        be half sent: then this end is closed for writing instead."""
-        self._cancels.append(None)
-        self._expect_end_within(0.0)
-        with suppress(LineLost):
-            line.server.wake()
-            if self._accepted:
-                wanted = self._wanted_cancels()
-                line.send(pack({"cancel": self._number, "count": wanted, "last": True}))
-            else:
-                line.shut_writing()
-            while time.monotonic() < self._gives_up_s:
-                line.skip(LOOK_AROUND_S)
-            self._give_up(line)
+    def is_waited_for(self) -> bool:
+        """True while a message of its supervisor may come, in this process."""
+        return self._line is not None and self.owner == os.getpid()
+
+    def gives_up(self) -> bool:
+        """True once no answer is expected any more."""
+        return time.monotonic() > self._gives_up_s + HOST_SLACK_S
 
     def abandon(self) -> None:
-        """Ends a command that runs on, after an exception in the caller."""
-        self.cancel()
-        self.wait_until_over()
-
-    def wait_until_over(self) -> None:
-        """Waits until no event will come any more, or none can be expected. Returns at once in a
-        signal handler that has interrupted the thread which waits for the events, and in a forked
-        copy of the process."""
-        here = self._owner == os.getpid() and self._waiter != threading.get_ident()
-        if here and self._waiter is None and not self.over.is_set():
-            self.wait_for_end()  # of a job that no monitor thread waits for, yet or at all
-        while here and not self.over.wait(LOOK_AROUND_S):
-            if time.monotonic() > self._gives_up_s + LOOK_AROUND_S:
-                self._leave()
-
-    def files(self) -> list[str]:
-        """The output file of the last event, if any."""
+        """Ends a command that runs on, after an exception in the caller: also a detached one."""
+        if self._line is not None:
+            with suppress(LineLost):
+                self._line.send(self._stops_sent + 1)
+        self.leave()
+        self._finish()
         saved = self._last.outcome.saved if self._last is not None else None
-        return [saved.path] if saved is not None and saved.path is not None else []
+        if saved is not None and saved.path is not None:
+            remove_files(saved.path)
+
+    def leave(self) -> None:
+        """After an exception in the caller: to the supervisor the host has left. Waits until the
+        supervisor closes the line, when nothing of the command is left. What the supervisor says is
+        not read: bytes that were received when the exception struck may be lost."""
+        line = self._line
+        if line is not None:
+            line.leave()
+            ending_s = min(self._plan.grace_s, HOST_LEFT_GRACE_S) + UNKILLABLE_S + HOST_SLACK_S
+            with suppress(LineLost, OSError):
+                line.drain(time.monotonic() + ending_s)
 
 
 # -- Jobs
@@ -4828,57 +4138,36 @@ def _pause_s(since_s: float) -> float:
     return min(max(time.monotonic() - since_s, 0.0005), 0.05)
 
 
-def _remains(known: JobRecord) -> list[Member]:
-    """What lives of a job that has no supervisor any more: the processes of the shell's session
-    and group, and what is below them. A number that belongs to another process by now, or to
-    another boot of the machine, is nothing of the job's. Upholds REQ-BASH-003.14."""
-    if PROC is None or known.boot != _boot() or known.pid < 2:
-        return []
-    first = _member(known.pid)
-    if first is not None and first.start != known.start:
-        return []
-    found: dict[int, Member] = {}
-    for member in _all_members():
-        is_in_session = known.session == member.session != 0
-        if is_in_session or known.pid in (member.pid, member.group, member.session):
-            found.update((below.pid, below) for below in (member, *descendants(member.pid)))
-    left = (member for member in found.values() if not member.dead)
-    return sorted(member for member in left if member.start >= known.start)
+def _open_own(path: str) -> int:
+    """A descriptor, for reading, of a regular file of this user or of root. Raises OSError for
+    what else stands there."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    info = os.fstat(fd)
+    if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
+        return fd
+    os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
-def _end_remains(known: JobRecord, grace_s: float, stops: Callable[[], int]) -> bool:
-    """Ends what a killed supervisor has left; True if nothing of it lives."""
-    begun = time.monotonic()
-    for member in _remains(known):
-        _signal_checked(member.pid, member.start, signal.SIGTERM)
-        _signal_checked(member.pid, member.start, signal.SIGCONT)
-    while True:
-        left = _remains(known)
-        passed_s = time.monotonic() - begun
-        if not left or passed_s > grace_s + UNKILLABLE_S:
-            return not left
-        if passed_s >= grace_s or stops() > 1:
-            for member in left:
-                _signal_checked(member.pid, member.start, signal.SIGKILL)
-        time.sleep(_pause_s(begun))
-
-
-def _may_be_supervised(known: JobRecord | None) -> bool:
-    """False if the supervisor of the job has certainly ended."""
-    if known is None or PROC is None or known.boot != _boot() or not known.supervisor:
-        return True
-    pid, start = known.supervisor
-    return _lives(pid, start)
+def read_record(output: str) -> tuple[JobRecord | None, bool]:
+    """What the record beside an output file says, None where that is no record; and whether the
+    supervisor of the job lives, which holds the lock of the file. Raises OSError."""
+    with open(_open_own(record_of(output)), "rb") as file:
+        supervised = not _lock(file.fileno(), fcntl.LOCK_SH)
+        data = file.read(RECORD_CAP_BYTES)
+    try:
+        return job_record(load_json(data)), supervised
+    except ValueError:
+        return None, supervised
 
 
 class Job:
-    """A command that goes on by itself: started in the background, kept after its timeout, or left
-    behind by a command that ended.
+    """A command that goes on by itself: started in the background, or kept after its timeout.
 
-    All that is known of it stands beside its output file, so every tool on the same folder, in any
-    process, sees the same. `pid` is its process and, but for what was left behind, its process
-    group; `command` the text that was asked for (its first 2,000 characters); `created` seconds
-    since the epoch. Raises OSError where no sound record stands beside `output_file`.
+    What is known of it stands in a record beside its output file, so every tool on the same folder,
+    in any process, sees the same. `pid` is its process and its process group; `command` the text
+    that was asked for (its first 2,000 characters); `created` seconds since the epoch. Raises
+    OSError where no sound record stands beside `output_file`.
     """
 
     def __init__(
@@ -4887,13 +4176,11 @@ class Job:
         self.output_file = output_file
         self._grace_s = grace_s
         if known is None:
-            with closing(Record.open(output_file)) as record:
-                known = record.read()
+            known, _ = read_record(output_file)
         if known is None:
-            raise FileNotFoundError(errno.ENOENT, "the record of the job is damaged", output_file)
+            raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._known = known
         self.pid, self.command, self.created = known.pid, known.command, known.created
-        self._ended_s: float | None = None  # when the end was first seen
         self._monitor_of = 0  # the process in which a thread waits for the end
         self._final: Answer | None = None  # what that thread received
         self._note = ""  # what the next answer of the tool says of it
@@ -4904,13 +4191,16 @@ class Job:
 
     def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
         """What the monitor thread does: receives the end, and tells the threads that wait."""
-        self._monitor_of = os.getpid()
         final = exchange.wait_for_end()
-        self._adopt(final.record)
         streams = final.streams
-        if final.record is None:  # the supervisor was killed: this writes what it could not
-            size = self.total_bytes
+        if final.record is None:  # the supervisor was killed
+            size = self._size()
             streams = [Captured(b"", self._output_from(max(0, size - SNIP_SIZE)), size)]
+            ended = self._known._replace(
+                status="lost", error="lost", duration_s=final.outcome.duration_s, total_bytes=size
+            )
+            final = final._replace(record=ended)
+        self._known = final.record or self._known
         self._note = ended_note(self.pid, self.command, self.output_file, final.outcome, streams)
         self._final = final
         for bell in list(self._bells):
@@ -4919,60 +4209,37 @@ class Job:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
     def _has_ended(self) -> bool:
-        """True once the job has ended and its note is written, or a second after its end if that
-        cannot be."""
+        """True once the job has ended and its note is written."""
         if self._monitor_of == os.getpid():
             return self._final is not None
-        known = self._look()
-        if known.status == "running":
-            return False
-        if self._ended_s is None:
-            self._ended_s = time.monotonic()
-        return known.noted or time.monotonic() > self._ended_s + LOOK_AROUND_S
+        return self._look().status != "running"
 
     def _look(self) -> JobRecord:
-        """What is known by now. Where the supervisor died before it had written all, this writes
-        the rest, and the next reader finds it. Upholds REQ-BASH-003.8 and REQ-BASH-003.9."""
-        if self._known.noted:
-            return self._known
-        try:
-            with closing(Record.open(self.output_file)) as record:
-                self._adopt(self._settled(record))
-        except FileNotFoundError:  # removed: only the processes are left to ask
-            if self._known.status == "running" and not _remains(self._known):
-                self._adopt(self._known._replace(status="lost", error="lost", noted=True))
-        except OSError:  # no descriptor left
-            pass
+        """What is known by now. A job whose record says `running` and is not locked has lost its
+        supervisor; a supervisor that has just ended has written its end before. Upholds
+        REQ-BASH-003.8."""
+        known, looks = self._known, 0
+        while known.status == "running" and not self._final and looks < 2:
+            looks += 1
+            try:
+                found, supervised = read_record(self.output_file)
+            except FileNotFoundError:  # removed: only the supervisor is left to ask
+                found, supervised = None, self._supervisor_lives()
+            except OSError:  # no descriptor left
+                break
+            known = found or known
+            if supervised:
+                break
+            if looks == 2 and known.status == "running":
+                known = known._replace(status="lost", error="lost")
+        if not self._final:
+            self._known = known
         return self._known
 
-    def _settled(self, record: Record) -> JobRecord | None:
-        known = record.read()
-        until = time.monotonic() + LOOK_AROUND_S
-        while not _lock(record.fd):  # a supervisor holds it, or for a moment another reader
-            if _may_be_supervised(known) or time.monotonic() > until:
-                return known
-            time.sleep(0.002)
-        known = record.read()  # what the supervisor wrote before it dropped the lock
-        if known is None:  # damaged since
-            return self._known._replace(status="lost", error="lost", noted=True)
-        if not known.noted:
-            passed_s = max(0.0, time.time() - known.created)
-            lost = Outcome("lost", error="lost", reason="lost", duration_s=passed_s)
-            with suppress(OSError):
-                record.settle(lost._replace(total_bytes=self._size()), "")
-            known = record.read() or known
-            if known.status == "running":  # the folder is read-only, or full
-                known = known._replace(status="lost", error="lost")
-        return known
-
-    def _adopt(self, known: JobRecord | None) -> None:
-        """Takes over what a record says; which process it is does not change any more."""
-        if known is not None:
-            if self.pid:
-                same = ("pid", "start", "boot", "command")
-                known = known._replace(**{name: getattr(self._known, name) for name in same})
-            self._known = known
-            self.pid = known.pid
+    def _supervisor_lives(self) -> bool:
+        """True while the process lives that the record names, by number and start time."""
+        supervisor = list(self._known.supervisor)
+        return identity(supervisor[0]) == supervisor and (PROC is None or supervisor[1] > 0)
 
     @property
     def status(self) -> str:
@@ -4990,7 +4257,7 @@ class Job:
         """The bytes of the output so far; after the end of the shell those that had come by then,
         also where the file holds less."""
         known = self._look()
-        return self._size() if known.status == "running" else known.total_bytes
+        return self._size() if known.status in ("running", "lost") else known.total_bytes
 
     def _size(self) -> int:
         try:
@@ -5000,7 +4267,7 @@ class Job:
 
     @property
     def duration_s(self) -> float:
-        """Seconds that the shell has run; for a leftover, since its command had ended."""
+        """Seconds that the shell has run."""
         known = self._look()
         if known.status == "running":
             return max(0.0, time.time() - known.created)
@@ -5017,8 +4284,8 @@ class Job:
     def wait(
         self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
     ) -> bool | str | None:
-        """True once the job has ended and its note is written, or a second after its end if that
-        cannot be; False if it has not ended within `timeout_s` seconds.
+        """True once the job has ended and its note is written; False if it has not ended within
+        `timeout_s` seconds.
 
         `until`: a text, or a compiled pattern to search for, in the lines of the output, also in
         those that came before; a line counts once its newline has come, or the job has ended.
@@ -5034,9 +4301,8 @@ class Job:
         offset, part = 0, bytearray()
         while True:
             ended = self.status != "running"
-            with suppress(OSError):
-                if os.stat(self.output_file).st_size < offset:  # emptied: from its beginning
-                    offset, part = 0, bytearray()
+            if self._size() < offset:  # emptied: from its beginning
+                offset, part = 0, bytearray()
             data = self._output_from(offset)
             offset += len(data)
             part += data
@@ -5053,10 +4319,9 @@ class Job:
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
-        """The next part of the output, without the completion note, whose place is recorded before
-        it is written."""
+        """The next part of the output, without the completion note, whose place the record has."""
         try:
-            with open(_open_own(self.output_file, os.O_RDONLY), "rb") as file:
+            with open(_open_own(self.output_file), "rb") as file:
                 file.seek(offset)
                 data = file.read(MIB)
         except OSError:
@@ -5069,7 +4334,7 @@ class Job:
         and reading piece by piece yields the same text as reading at once. Raises OSError if the
         file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
-        with open(_open_own(self.output_file, os.O_RDONLY), "rb") as file:
+        with open(_open_own(self.output_file), "rb") as file:
             file.seek(max(0, offset))
             data = file.read()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -5078,64 +4343,32 @@ class Job:
 
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
-        lives, so also for a job that had ended; False if something could not be ended. The
-        supervisor of the job ends it; only where that was killed are processes signalled from
-        here, known by number, start time and boot. Upholds REQ-BASH-003.13, REQ-BASH-003.14."""
+        lives, so also for a job that had ended; False if something could not be ended, and for a
+        lost job. The supervisor of the job ends it. Upholds REQ-BASH-003.13, REQ-BASH-003.14."""
         return self._end(lambda: 1)
 
     def _end(self, stops: Callable[[], int]) -> bool:
         """Does what `kill` does. `stops` returns how many requests to end the job there were by
         now: the second is a KILL."""
-        self._look()
-        begun = time.monotonic()
-        asked, bound_s = 0, self._grace_s + UNKILLABLE_S + HOST_SLACK_S
+        begun, asked = time.monotonic(), 0
         while self._is_supervised():
-            passed_s = time.monotonic() - begun
-            if passed_s > bound_s:
+            if time.monotonic() > begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            wanted = max(stops(), 2 if passed_s >= self._grace_s else 1)
-            if asked < wanted:
-                asked += self._ask_to_stop()
+            if asked < stops():
+                asked += 1
+                if self._supervisor_lives():
+                    _signal(self._known.supervisor[0], STOP_SIGNAL)
             time.sleep(_pause_s(begun))
-        _await_ends([self], 1, LOOK_AROUND_S)  # the event of the end may be on its way
-        known = self._look()
-        if known.status in ("running", "lost"):  # no supervisor has told the end
-            return _end_remains(known, self._grace_s, stops)
-        return not any(_lives(pid, start) for pid, start in self._survivors())
-
-    def _survivors(self) -> Sequence[Sequence[int]]:
-        """Numbers and start times of the processes that the supervisor could not end. They may be
-        recorded after the note, when the shell had ended before; `_look` reads no further."""
-        with suppress(OSError), closing(Record.open(self.output_file)) as record:
-            self._adopt(record.read())
-        return self._known.survivors
+        _await_ends([self], 1, LOOK_AROUND_S)  # the message of the end may be on its way
+        return self._look().status != "lost"
 
     def _is_supervised(self) -> bool:
         """True while a supervisor holds the record's lock, so while something of the job lives."""
         try:
-            with closing(Record.open(self.output_file)) as record:
-                return not _lock(record.fd)
-        except OSError:
-            return False
-
-    def _ask_to_stop(self) -> int:
-        """Writes a byte into the job's stop pipe; 1 if that went. A supervisor that was stopped
-        reads it after SIGCONT."""
-        path = _beside(self.output_file, ".stop")
-        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        if len(self._known.supervisor) == 2:
-            pid, start = self._known.supervisor
-            _signal_checked(pid, start, signal.SIGCONT)
-        try:
-            fd = os.open(path, flags)
-        except OSError:
-            return 0
-        try:
-            return os.write(fd, b"x") if stat.S_ISFIFO(os.fstat(fd).st_mode) else 0
-        except OSError:
-            return 0
-        finally:
-            os.close(fd)
+            known, supervised = read_record(self.output_file)
+            return supervised and known is not None and known.supervisor == self._known.supervisor
+        except OSError:  # the record is gone, or could not be made
+            return self._look().status == "running"
 
 
 def _deadline(timeout_s: float | None) -> float:
@@ -5178,10 +4411,6 @@ class ShownJob:
         self.shown_bytes = shown_bytes
         self._showing = threading.Lock()  # concurrent checks return each line once
 
-    def show_again(self, offset: int) -> None:
-        """The output from byte `offset` on is new again: the answer that showed it was not sent."""
-        self.shown_bytes = min(self.shown_bytes, offset)
-
     def _captured(self, is_running: bool, most: int) -> Captured:
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
         and the counts of it. A file that became shorter is read from its beginning. Raises
@@ -5193,7 +4422,7 @@ class ShownJob:
         while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
             data = self.job._output_from(offset + buffer.total_bytes)
             buffer.add(data)
-        stream = buffer.captured()
+        stream = Captured(*buffer.captured())
         if is_running:
             stream = without_unfinished(stream)
             self.shown_bytes = offset + stream.total_bytes
@@ -5218,18 +4447,12 @@ class ShownJob:
             except OSError as problem:
                 saved = Saved(None, _reason(problem), False)
         return Outcome(
-            known.status,
-            exit_code=known.exit_code,
-            signal=known.signal,
-            error=known.error,
-            reason=known.reason,
-            limit_s=known.limit_s,
+            **{name: getattr(known, name) for name in _FACTS},
             streams=(fit(stream, profile),),
-            total_bytes=stream.total_bytes,
             pid=self.job.pid,
             notes=tuple(known.notes),
             saved=saved,
-        )
+        )._replace(total_bytes=stream.total_bytes)
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
@@ -5299,22 +4522,6 @@ def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
 
 
-def _limits(request: Request, profile: Profile) -> Limits:
-    """The waits of a command in its mode."""
-    timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
-    limits = Limits(timeout_s, profile.grace_s, profile.drain_idle_s, profile.drain_total_s)
-    if request.mode == "background":  # the output of late writers is in the file
-        return limits._replace(
-            answer_after_s=LOOK_S,
-            drain_idle_s=min(LEAVING_S, profile.drain_idle_s),
-            drain_total_s=min(2 * LEAVING_S, profile.drain_total_s),
-        )
-    if profile.on_timeout is OnTimeout.KEEP:
-        kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
-        return limits._replace(answer_after_s=timeout_s, limit_s=max(timeout_s, kept_s))
-    return limits
-
-
 def _fitted(answer: Answer, profile: Profile) -> Outcome:
     """The outcome with the texts of its streams."""
     streams = answer.streams
@@ -5363,16 +4570,44 @@ def _carry_over(written: bytes, starts: list[Start], first: Start) -> None:
 
 
 class Draft(NamedTuple):
-    """An answer without the notes that are told once: `_finish` adds these. Where no answer is
-    given, because the call was withdrawn or an exception came, the caller of `_draft` calls `undo`:
-    that takes back what only the answer would have told."""
+    """An answer without the notes that are told once: `_finish` adds these."""
 
     outcome: Outcome
     job: Job | None = None  # that the answer is about
     starts_job: bool = False  # whose end is to be told
     is_error: bool | None = None  # in the place of what the outcome says
     passed: tuple[str, ...] = ()  # names of variables that came with the call
-    undo: Callable[[], object] | None = None
+
+
+def user_folder() -> str:
+    """The one folder of this user for output files and records: in the first folder for temporary
+    files in which it can be; a new private one where another user holds its name. It is made with
+    the first file. Upholds REQ-BASH-009.2."""
+    bases = temporary_folders()
+    for base in bases:
+        path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
+        try:
+            info = os.lstat(path)
+        except OSError:
+            if os.access(base, os.W_OK | os.X_OK):
+                return path
+            continue
+        is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+        if is_own and not info.st_mode & 0o077 and os.access(path, os.W_OK | os.X_OK):
+            return path
+        if os.access(base, os.W_OK | os.X_OK):
+            return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+    return os.path.join(bases[0], "bash-tool-of-%d" % os.geteuid())
+
+
+def _folder(given: str | None, row: Profile) -> str:
+    """Where the files of a tool stand."""
+    if given is not None:
+        return given
+    if row.own_folder:
+        return user_folder()
+    bases = temporary_folders()
+    return next((base for base in bases if os.access(base, os.W_OK | os.X_OK)), bases[0])
 
 
 class JobTable:
@@ -5383,18 +4618,20 @@ class JobTable:
     def __init__(
         self,
         profile: Profile,
-        state_dir: StateDir,
+        folder: str,
+        lists_folder: bool,
         most: int,
         on_end: Callable[[Job], object] | None,
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self._profile, self._state_dir, self._most = profile, state_dir, most
+        self._profile, self._folder, self._most = profile, folder, most
+        self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
         self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)  # output files of the jobs
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}  # None: about to start
         self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
-        self._untold: dict[str, Job] = {}  # by output file
+        self._untold: dict[int, Job] = {}  # by number
 
     def live(self) -> list[Job]:
         """The jobs that have not ended; forgets the places of the others."""
@@ -5425,17 +4662,14 @@ class JobTable:
         if place in self._live and self._live[place] is None:
             self._live.pop(place, None)
 
-    def add(self, answer: Answer, exchange: Exchange, command: str, place: int) -> Job | None:
-        """Takes in the job of an answer. What a command left behind is a job too, without a place
-        and without a monitor thread."""
+    def add(self, answer: Answer, exchange: Exchange, place: int) -> Job | None:
+        """Takes in the job of an answer, and starts its monitor thread."""
         outcome, record = answer.outcome, answer.record
-        path = outcome.saved.path if outcome.saved is not None else None
-        if record is None and answer.runs_on:  # damaged already: the command is a job still
-            record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)
-        if path is None or record is None or not record.pid:
+        if record is None:
             return None
-        job = Job(path, self._profile.grace_s, record)
-        self._files.append(path)
+        path = outcome.saved.path if outcome.saved is not None else None
+        job = Job(path or "", self._profile.grace_s, record)
+        self._files.append(job.output_file)
         self.live()
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file holds no more
@@ -5445,32 +4679,31 @@ class JobTable:
             self._shown.pop(pid, None)
         if answer.runs_on:
             self._live[place] = job
+            job._monitor_of = os.getpid()
             try:
                 threading.Thread(
                     target=job._monitor, args=(exchange, self.on_end), daemon=True
                 ).start()
-                job._monitor_of = os.getpid()
             except RuntimeError:  # no thread can be started: the job goes on all the same
-                pass
+                job._monitor_of, exchange.waiter = 0, None
         return job
 
     def all(self) -> list[Job]:
-        """The jobs of the state folder, the oldest first. Upholds REQ-BASH-003.11."""
-        if self._state_dir.shared:  # with other users: only what this tool has put there
-            paths = [path for path in list(self._files) if os.path.exists(_beside(path, ".job"))]
-        else:
-            paths = self._state_dir.records()
+        """The jobs of the state folder, or of this tool, the oldest first. Upholds
+        REQ-BASH-003.11."""
+        paths = list(self._files)
+        if self._lists_folder:
+            prefix = self._profile.file_prefix
+            with suppress(OSError):
+                names = [n for n in os.listdir(self._folder) if is_own_name(n, prefix, (".job",))]
+                paths = [os.path.join(self._folder, name[: -len("job")] + "log") for name in names]
         own = {job.output_file: job for job in self.live()}  # their ends come to this tool
         jobs = []
         for path in paths:
-            try:
-                job = Job(path, self._profile.grace_s)
-            except OSError:  # removed to make room, damaged, or another user's
-                continue
-            if job.pid:
-                jobs.append(own.get(path, job))
-            elif job.status != "running":  # the supervisor died while it started the job
-                remove_files(path)
+            with suppress(OSError):  # removed to make room, damaged, or another user's
+                job = own.get(path) or Job(path, self._profile.grace_s)
+                if job.pid:  # else its shell was never spawned
+                    jobs.append(job)
         return sorted(jobs, key=lambda job: job.created)
 
     def _find(self, pid: int) -> ShownJob | None:
@@ -5495,28 +4728,25 @@ class JobTable:
         gone = True
         if inquiry.kill:
             gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
-        shown_bytes = known.shown_bytes
         outcome = known.tell(self._profile)
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
         # The question was answered, whatever the answer is.
-        return Draft(
-            outcome, known.job, is_error=not gone, undo=lambda: known.show_again(shown_bytes)
-        )
+        return Draft(outcome, known.job, is_error=not gone)
 
     def told(self, draft: Draft) -> tuple[str, ...]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
         table, so that each is told once. An answer that tells an end itself counts. Upholds
         REQ-BASH-027.1 and REQ-BASH-027.2."""
         if draft.job is not None and draft.outcome.status != "running":
-            self._untold.pop(draft.job.output_file, None)
+            self._untold.pop(draft.job.pid, None)
         notes = []
-        for path, job in list(self._untold.items()):
-            if job._final is not None and self._untold.pop(path, None) is not None:
+        for pid, job in list(self._untold.items()):
+            if job._final is not None and self._untold.pop(pid, None) is not None:
                 notes.append(job._note)
         if draft.starts_job and draft.job is not None:
-            self._untold[draft.job.output_file] = draft.job
+            self._untold[draft.job.pid] = draft.job
         return tuple(notes)
 
 
@@ -5526,8 +4756,7 @@ class Setup(NamedTuple):
     profile: Profile
     first: Start
     shell: Sequence[bytes]
-    state_dir: StateDir
-    inherited: Inherited
+    folder: str
     carries: bool
 
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
@@ -5549,43 +4778,41 @@ class Setup(NamedTuple):
             cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
             cwd_required=request.cwd is not None,
             env=env,
-            is_carried=self.carries,
             carries=self.carries and is_plain,
-            limits=tuple(_limits(request, profile)),
+            **self._waits(request),
             streams=profile.streams.value,
             background=request.mode == "background",
             watched=watched,
             saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
-            renders=profile.cleaning is render,
             limit_bytes=profile.max_output_bytes,
             head_bytes=head_bytes,
             tail_bytes=tail_bytes,
             limit_lines=profile.max_output_lines if "max_output_lines" in used else 0,
             limit_chars=profile.max_output_chars if "max_output_chars" in used else 0,
-            state_dir=tuple(self.state_dir),
+            folder=os.fsencode(self.folder),
+            file_prefix=profile.file_prefix,
         )
 
-
-def _setup(
-    row: Profile,
-    first: Start,
-    shell: str | Sequence[str],
-    state_dir: str | os.PathLike[str] | None,
-    carry: bool,
-) -> Setup:
-    """What a tool's commands have in common, from what its host gave."""
-    words = [os.fsencode(word) for word in _strings(shell, "shell")]
-    require(words, "shell", "at least the name of a shell", shell)
-    given = None if state_dir is None else _path("state_dir", state_dir)
-    return Setup(
-        profile=row,
-        first=first,
-        shell=words,
-        state_dir=StateDir.choose(given, row.file_prefix, not row.own_folder),
-        inherited=Inherited.of_host(),
-        carries=carry,
-    )
+    def _waits(self, request: Request) -> dict[str, float]:
+        """The waits of a command in its mode, in seconds, by their names in a plan."""
+        profile = self.profile
+        timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
+        idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
+        answer_after_s, limit_s = math.inf, timeout_s
+        if request.mode == "background":  # the output of late writers is in the file
+            answer_after_s = LOOK_S
+            idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
+        elif profile.on_timeout is OnTimeout.KEEP:
+            kept_s = profile.timeouts_s.get("background", BACKGROUND_TIMEOUT_S)
+            answer_after_s, limit_s = timeout_s, max(timeout_s, kept_s)
+        return {
+            "limit_s": limit_s,
+            "answer_after_s": answer_after_s,
+            "grace_s": profile.grace_s,
+            "drain_idle_s": idle_s,
+            "drain_total_s": total_s,
+        }
 
 
 class BashTool:
@@ -5603,16 +4830,16 @@ class BashTool:
     confirm     asked with each command; anything but a true answer refuses it, an exception
                 included
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
-    state_dir   where files go (default: a private temporary folder)
+    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of which
+                only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
-    on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread;
-                leftovers have none
+    on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread
     carry       the directory and the exported variables at the end of a command are the start of
                 the next one
 
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
-    and the resource limits that this process had when the tool was made. Raises ValueError for a
-    mistake in these. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
+    and the resource limits that this process had when its first command began. Raises ValueError
+    for a mistake in these. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
     """
 
     def __init__(
@@ -5637,14 +4864,15 @@ class BashTool:
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
-        self._setup = _setup(row, first, shell, state_dir, carry)
+        words = [os.fsencode(word) for word in _strings(shell, "shell")]
+        require(words, "shell", "at least the name of a shell", shell)
+        given = None if state_dir is None else _path("state_dir", state_dir)
+        self._setup = Setup(row, first, words, _folder(given, row), carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
-        self._attached: dict[Exchange, None] = {}  # what `close` ends; no lock, see JobTable
-        self._closed = False
+        self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
-        self._jobs = JobTable(row, self._setup.state_dir, max_jobs, on_job_end)
-        self._unnamed: list[str] = []  # output files of calls that had no answer
+        self._jobs = JobTable(row, self._setup.folder, given is not None, max_jobs, on_job_end)
         self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
@@ -5727,8 +4955,8 @@ class BashTool:
         return self._answer(request, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
-        """The jobs of the state folder, ended ones included, the oldest first: also those of other
-        tools and of earlier processes. Upholds REQ-BASH-003.11."""
+        """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those of
+        that folder: also of other tools and of earlier processes. Upholds REQ-BASH-003.11."""
         return self._jobs.all()
 
     def job(self, pid: int) -> Job:
@@ -5759,27 +4987,31 @@ class BashTool:
         """Ends every call that is still under way, and every job that is attached to this process;
         leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
         end. Upholds REQ-BASH-015.5."""
-        self._closed = True
         interrupt: BaseException | None = None
-        waiting = list(self._attached)
-        while waiting:
+        is_over = False
+        while not is_over:
             try:
-                self._stop_all()
-                for exchange in waiting:
-                    exchange.wait_until_over()
-                waiting = []
+                self._closing.cancel()
+                for exchange in list(self._closing._exchanges):
+                    self._await_end(exchange)
+                is_over = True
             except BaseException as problem:
                 interrupt = problem
-        for path in self._unnamed:
-            remove_files(path)
-        self._setup.state_dir.remove_if_empty()
         if interrupt is not None:
             raise interrupt
 
-    def _stop_all(self) -> None:
-        """Asks every call to end, once or once more."""
-        for exchange in list(self._attached):
-            exchange.cancel()
+    @staticmethod
+    def _await_end(exchange: Exchange) -> None:
+        """Waits until a command is over, or its supervisor is given up. Not in a signal handler
+        that has interrupted the thread which waits for the command."""
+        if exchange.waiter is None:  # no monitor thread could be started
+            exchange.leave()
+            exchange.obey(())
+        begun_s = time.monotonic()
+        while exchange.is_waited_for() and exchange.waiter != threading.get_ident():
+            if exchange.gives_up():
+                return
+            time.sleep(_pause_s(begun_s))
 
     def _answer(
         self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
@@ -5790,11 +5022,9 @@ class BashTool:
         try:
             return self._finish(draft)
         except BaseException:
-            if draft.undo is not None:
-                draft.undo()
             if draft.starts_job and draft.job is not None:
                 draft.job.kill()
-                self._unnamed.append(draft.job.output_file)
+                remove_files(draft.job.output_file)
             raise
 
     def _draft(
@@ -5806,7 +5036,7 @@ class BashTool:
             return self._jobs.inquire(request, cancel)
         if isinstance(request, Outcome):
             return Draft(request)
-        if self._closed:
+        if self._closing.count:
             return Draft(rejected("closed", "this tool is closed"))
         if isinstance(request, Restart):  # REQ-BASH-028.8
             self._starts = [self._setup.first]
@@ -5816,8 +5046,7 @@ class BashTool:
         return self._run(request, cancel, on_live) if refusal is None else Draft(refusal)
 
     def _finish(self, draft: Draft) -> Result:
-        """The result, with the notes that are told once. In the server nothing comes between this
-        and the sending of the answer."""
+        """The result, with the notes that are told once. Upholds REQ-BASH-027.6."""
         outcome = draft.outcome
         notes = (*self._jobs.told(draft), *outcome.notes)
         if outcome.status != "rejected":
@@ -5834,69 +5063,22 @@ class BashTool:
                 return Draft(refusal)
             starts = self._starts
             plan = self._setup.plan(request, on_live is not None, starts[0])
-            inherited = self._setup.inherited._replace(ids=_own_ids())
-            exchange = Exchange(plan, inherited, cancel)
-            self._attached[exchange] = None
-            if self._closed:  # after the entry: close() sees the entry, or this thread `_closed`
-                exchange.cancel()
+            exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
+            answer = exchange.answer(on_live, request.stdin)
             try:
-                answer = exchange.answer(on_live, request.stdin)
+                if background:  # detached, if it runs on
+                    exchange.obey(())
                 _carry_over(answer.outcome.carried, starts, self._setup.first)
                 outcome = _fitted(answer, self.profile)
                 outcome = outcome._replace(command=request.command, mode=request.mode)
-                job = self._jobs.add(answer, exchange, request.command, place)
+                job = self._jobs.add(answer, exchange, place)
             except BaseException:
                 exchange.abandon()
-                self._unnamed += exchange.files()
                 raise
-            if background:
-                self._attached.pop(exchange, None)
-            return Draft(
-                outcome,
-                job,
-                starts_job=answer.runs_on,
-                passed=tuple(request.env or ()),
-                undo=None if job is None else job._ask_to_stop,
-            )
+            passed = tuple(request.env or ())
+            return Draft(outcome, job, starts_job=answer.runs_on, passed=passed)
         finally:
             self._jobs.leave(place)
-            for exchange in list(self._attached):
-                if exchange.over.is_set():
-                    self._attached.pop(exchange, None)
-
-
-def answer_shell_call(
-    bash: BashTool, call: Mapping[str, Any], cancel: Cancel | None = None
-) -> dict[str, Any]:
-    """The `shell_call_output` of OpenAI's Responses to a `shell_call`, both as mappings: one output
-    for each command, in their order. `timeout_ms` holds for each command; `max_output_length`
-    characters are shown of each, those of standard output first. Notes of the tool, and why a
-    command was not run, stand in standard error. Upholds REQ-BASH-028.9 and REQ-BASH-028.10."""
-    action = call["action"]
-    limit_ms, most = action.get("timeout_ms"), action.get("max_output_length")
-    timeout_s = limit_ms / 1000 if _is_whole(limit_ms, 1, MAX_TIMEOUT_MS) else None
-    room = max(0, int(most)) if _is_integer(most) else sys.maxsize
-    outputs = []
-    for command in action["commands"]:
-        result = bash.run(command, timeout_s=timeout_s, cancel=cancel)
-        errors = ["[%s]\n" % note for note in result.notes]
-        if errors and result.stderr and not result.stderr.endswith("\n"):
-            errors.insert(0, "\n")
-        outcome: dict[str, Any] = {"type": "timeout"}
-        if result.status not in ("timed_out", "running"):
-            code = EXIT_CODES.get(result.status, result.exit_code)
-            outcome = {"type": "exit", "exit_code": code}
-        if result.status in ("rejected", "failed"):
-            errors = [result.text]
-        stdout = result.stdout[:room]
-        stderr = (result.stderr + "".join(errors))[: room - len(stdout)]
-        outputs.append({"stdout": stdout, "stderr": stderr, "outcome": outcome})
-    return {
-        "type": "shell_call_output",
-        "call_id": call["call_id"],
-        "output": outputs,
-        "max_output_length": most,
-    }
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -6128,7 +5310,7 @@ class CallUnderway:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.answer: Draft | dict[str, Any] = {}  # the thread sets it when the call is over
+        self.answer: dict[str, Any] = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
         self._began_s = self.told_s = time.monotonic()
         self._told = 0
@@ -6202,7 +5384,7 @@ class Server:
         while closer.is_alive():
             if self._signals > obeyed:
                 obeyed = self._signals
-                self._tool._stop_all()
+                self._tool._closing.cancel()
             self._turn(0.02)
         self._written_s = time.monotonic()
         while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
@@ -6266,7 +5448,7 @@ class Server:
     def _next_message(self) -> dict[str, Any] | None:
         """What is written next. Of a call that was withdrawn nothing is said any more. All progress
         of a call comes before its answer; else answers come first, then the progress of the call
-        that was silent for longest. Upholds REQ-BASH-027.6."""
+        that was silent for longest."""
         while self._outbox:
             first = self._outbox[0]
             progress = first.progress() if isinstance(first, CallUnderway) else None
@@ -6276,14 +5458,8 @@ class Server:
             if isinstance(first, dict):
                 return first
             del self._calls[first.call.id]
-            answer = first.answer
-            if first.cancel.count:
-                if isinstance(answer, Draft) and answer.undo is not None:
-                    answer.undo()
-            elif isinstance(answer, Draft):
-                return call_message(first.call, self._tool._finish(answer), self._structured)
-            else:
-                return answer
+            if not first.cancel.count:
+                return first.answer
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
             if progress is not None:
@@ -6358,7 +5534,8 @@ class Server:
             self._answer(underway)
 
     def _work(self, underway: CallUnderway) -> None:
-        """What the thread of a call does."""
+        """What the thread of a call does. A call that was withdrawn takes no note with it, and
+        leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
 
         def tell(skipped: int, text: str) -> None:
@@ -6367,11 +5544,16 @@ class Server:
             self._wake_up()
 
         try:
-            underway.answer = self._tool._draft(
+            draft = self._tool._draft(
                 parse_arguments(call.arguments, self._tool.profile),
                 underway.cancel,
                 None if call.token is None else tell,
             )
+            if not underway.cancel.count:
+                result = self._tool._finish(draft)
+                underway.answer = call_message(call, result, self._structured)
+            elif draft.starts_job and draft.job is not None:
+                draft.job.kill()
         except BaseException as bug:
             reason = "bug in bash_tool: %r" % bug
             underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
@@ -6381,20 +5563,6 @@ class Server:
 # ---- 10 Command line ---------------------------------------------------------------------------
 # The tool as a program, for a person, a script, and a client that starts a server of MCP. For a
 # command the program prints what a model would read, and ends with the exit code of the command.
-
-
-def _user_folder() -> str | None:
-    """One private folder per user, in which a later call finds the files of an earlier one. None
-    if it cannot be made, or is not this user's alone."""
-    path = os.path.join(_temporary_folders()[0], "bash-tool-of-%d" % os.getuid())
-    try:
-        with suppress(FileExistsError):
-            _make_private(path)
-        info = os.lstat(path)
-    except OSError:
-        return None
-    is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
-    return path if is_own and not info.st_mode & 0o077 else None
 
 
 def _own_sha256() -> str:
@@ -6409,14 +5577,6 @@ def _write(fd: int, text: str) -> None:
     error takes nothing: the answer goes to standard output."""
     with suppress(OSError if fd == 2 else BrokenPipeError):
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
-
-
-def _hide(command: str) -> None:
-    """Blanks a command in this process's own arguments, as far as the platform allows: `pkill -f`
-    of a word in the command must not end the tool, and `ps` must not show the command."""
-    words = os.fsencode(command)
-    blank = b" " * len(words)
-    _change_own(48, lambda arguments: arguments.replace(b"\0%b\0" % words, b"\0%b\0" % blank))
 
 
 _FLAGS = MappingProxyType(
@@ -6575,8 +5735,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
-    else:
-        _hide(command)
+    take_own_name()  # `ps` must not show the command, and `pkill -f` of a word in it not end the tool
     _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
@@ -6696,7 +5855,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             profile=profile,
             deny=options.deny,
             keep_env=options.keep_env,
-            state_dir=options.state_dir or _user_folder(),
+            state_dir=options.state_dir or user_folder(),
         ) as tool:
             return _use(tool, options)
     except KeyboardInterrupt:  # while the command was read
