@@ -67,7 +67,7 @@ from types import MappingProxyType
 
 TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
 if TYPE_CHECKING:
-    from typing import Any, Container, Mapping, NoReturn, Sequence
+    from typing import Any, Collection, Container, Mapping, NoReturn, Sequence
 
 __version__ = "0.1.0"
 
@@ -121,7 +121,6 @@ IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 STRAYS_EVERY_S = 0.005      # between two looks of a fork server that has something to end
 LIVE_EVERY_S = 0.1          # between two pieces of live output
-CWD_EXIT_CODE = 126         # of a shell that could not enter its directory
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 COMMAND_TIMEOUT_S = 120.0   # seeds 001 and 002; seed 004 names none
@@ -140,7 +139,7 @@ READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
 LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
-RECORD_ROOM = 8 * KIB       # reserved for the end of a job, so that a full disk does not lose it
+RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
 CARRIED_BYTES = 8 * MIB     # as bash writes variables, four for a byte at most; execve takes 2 MiB
@@ -208,6 +207,10 @@ NOWHERE = "nowhere (no file could be written: {reason})"
 JOB_STARTED = "<pid>{pid}</pid>\n<output_file>{path}</output_file>"
 JOB_REMINDER = "<reminder>To stop: kill -9 -{pid}</reminder>"
 JOB_NOTE = "\n\n[background process {how}]\n"
+TOO_LARGE = (
+    "the shell could not be started: the environment is too large for execve "
+    "(the command itself is not limited)"
+)
 TOO_MANY_JOBS = (
     "too many background jobs ({count} of at most {most}); "
     "stop one with kill -9 -PID to make room: {named}"
@@ -390,7 +393,7 @@ REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 # this section. So what stands here imports little.
 
 _WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
-_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 4, 15, 36, 37
+_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
 OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
 STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
@@ -606,6 +609,14 @@ def create_output_file(path: str, prefix: str) -> tuple[int, str]:
     return fd, os.path.join(path, name)
 
 
+def make_scratch(folder: bytes) -> bytes:
+    """A new empty folder in the state folder. Raises OSError."""
+    os.close(open_folder(os.fsdecode(folder)))
+    path = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
+    os.mkdir(path, 0o700)
+    return path
+
+
 def is_own_name(name: str, prefix: str, suffixes: Sequence[str] = _SUFFIXES) -> bool:
     """True for the name of an output file or a record of the tools that share a folder, which may
     hold other files too."""
@@ -660,21 +671,19 @@ def _remove_finished(folder: int, stem: str) -> bool:
 
 class Record:
     """The record of a job: one JSON text in a file beside the output, written in place by the
-    supervisor alone, which holds the file's lock as long as it lives. The file has room for the
-    end from the beginning, so that a full disk does not lose it."""
+    supervisor alone, which holds the file's lock as long as it lives. From the beginning the file
+    has room for the end, so that a full disk does not lose it."""
 
-    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
+    def __init__(self, output: str) -> None:
         self._fd = _create(record_of(output), os.O_RDWR)
         _lock(self._fd)
-        self.write(facts, RECORD_ROOM)
 
-    def write(self, facts: Mapping[str, Any], room: int = 0) -> None:
-        """Writes down what is known by now. Raises OSError."""
+    def write(self, facts: Mapping[str, Any]) -> None:
+        """Writes down what is known by now; blanks hold the room. Raises OSError."""
         import json  # here, because most supervisors run no job
 
         text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
-        before = os.fstat(self._fd).st_size
-        os.pwrite(self._fd, text + b" " * max(room, before - len(text)), 0)
+        os.pwrite(self._fd, text.ljust(RECORD_ROOM), 0)
 
     def close(self) -> None:
         """Gives back the descriptor, and the lock with it."""
@@ -682,13 +691,6 @@ class Record:
 
 
 # -- Processes
-
-
-class Process:
-    """A live process below this one."""
-
-    def __init__(self, pid: int, group: int) -> None:
-        self.pid, self.group = pid, group
 
 
 def _stat(pid: int) -> list[bytes]:
@@ -718,17 +720,17 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def descendants(spared: Container[int] = ()) -> list[Process]:
-    """The live processes below this one, parents first. `spared`: children of this process that
+def descendants(spared: Container[int] = ()) -> dict[int, int]:
+    """The live processes below this one: their groups by their numbers. `spared`: children of this process that
     are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
-    found: dict[int, Process] = {}
+    found: dict[int, int] = {}
     for pid in waiting:  # the list grows meanwhile
         fields = _stat(pid) if pid not in found else []
         if fields and fields[0] not in (b"Z", b"X"):
-            found[pid] = Process(pid, int(fields[2]))
+            found[pid] = int(fields[2])
             waiting += _children(pid)
-    return list(found.values())
+    return found
 
 
 def _signal(pid: int, number: int) -> None:
@@ -747,8 +749,8 @@ def _kill_below(spared: Container[int] = ()) -> None:
             break
         for pid in pids:
             _signal(pid, signal.SIGKILL)
-    for process in descendants(spared):
-        _signal(process.pid, signal.SIGKILL)
+    for pid in descendants(spared):
+        _signal(pid, signal.SIGKILL)
 
 
 def _reap() -> tuple[dict[int, int], bool]:
@@ -768,51 +770,67 @@ def _reap() -> tuple[dict[int, int], bool]:
 def _command_line(pid: int) -> str:
     try:
         line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
-        name = _read_file("%s/%d/comm" % (PROC, pid))
     except OSError:
         return ""
     text = line.decode("utf-8", "replace")
-    if "BASH_EXECUTION_STRING" in text:
-        return "a subshell of the command"
-    return "a supervisor of bash_tool" if name == OWN_NAME + b"\n" else text
+    return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-def named(processes: Sequence[Process], form: str = "pid %d %s") -> str:
+def named(processes: Collection[int], form: str = "pid %d %s") -> str:
     """The processes as a note lists them. Upholds REQ-BASH-011.2."""
-    names = [
-        form % (process.pid, quoted(_command_line(process.pid)))
-        for process in processes[:LEFTOVERS_NAMED]
-    ]
-    more = len(processes) - len(names)
-    return ", ".join(names) + (" and %d more" % more if more else "")
+    pids = sorted(processes)[:LEFTOVERS_NAMED]
+    more = len(processes) - len(pids)
+    names = ", ".join(form % (pid, quoted(_command_line(pid))) for pid in pids)
+    return names + (" and %d more" % more if more else "")
 
 
-# -- Messages between the host and a supervisor: a length and a marshalled value
+# -- Messages between the host and a supervisor
+
+
+class Channel:
+    """One end of the socket between the host and a supervisor. A message is a length and a
+    marshalled value: both ends run the same interpreter. No call waits for the other end."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)  # the end may have been passed in either state
+        self.socket = end
+        self.fds: list[int] = []  # descriptors that came with a message
+        self.unsent = bytearray()  # what the other end has not made room for
+        self._received = bytearray()
+
+    def send(self, message: Any, fds: Sequence[int] = ()) -> None:
+        """Sends the message, or as much as goes without waiting. Raises OSError at the end."""
+        self.unsent += pack(message)
+        if fds:
+            del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what goes without waiting. Raises OSError at the end."""
+        with suppress(BlockingIOError):
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
+
+    def receive(self) -> list[Any] | None:
+        """The messages that are complete by now; None at the end. Raises OSError, and where nothing
+        has come BlockingIOError."""
+        data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
+        self.fds += fds
+        self._received += data
+        messages = []
+        while len(self._received) >= 4:
+            end = 4 + int.from_bytes(self._received[:4], sys.byteorder)
+            if len(self._received) < end:
+                break
+            messages.append(marshal.loads(self._received[4:end]))
+            del self._received[:end]
+        return messages if data else None
 
 
 def pack(message: Any) -> bytes:
-    """The message as it travels. Both ends run the same interpreter, so `marshal` fits."""
+    """The message as it travels."""
     data = marshal.dumps(message)
     return struct.pack("=I", len(data)) + data
-
-
-class Inbox:
-    """Takes apart a stream of messages."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> list[Any]:
-        """The messages that are complete by now."""
-        self._data += data
-        messages = []
-        while len(self._data) >= 4:
-            end = 4 + int.from_bytes(self._data[:4], sys.byteorder)
-            if len(self._data) < end:
-                break
-            messages.append(marshal.loads(self._data[4:end]))
-            del self._data[:end]
-        return messages
 
 
 class Plan:
@@ -849,58 +867,48 @@ class Plan:
         vars(self).update(fields)
 
 
-class HostLine:
-    """A supervisor's end of the socket to the host. It never blocks: what the host does not read
-    waits here, and live output, the only thing without a bound of its own, is dropped from its
-    oldest end. Upholds REQ-BASH-016.2."""
+class HostLine(Channel):
+    """A supervisor's end. What the host does not read waits here, and live output, the only thing
+    without a bound of its own, is dropped from its oldest end. Upholds REQ-BASH-016.2."""
 
-    def __init__(self, line: socket.socket) -> None:
-        line.setblocking(False)  # the host may have passed it in either state
-        self.socket = line
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__(end)
         self.closed = False
-        self.unsent = bytearray()  # what the host has not made room for
-        self.fds: list[int] = []  # that came with a request
         self.request: Plan | None = None  # the next one
         self.stops = 0  # how often the host has asked to end the command
-        self._inbox = Inbox()
         self._live: deque[tuple[int, bytes]] = deque()
         self._live_bytes = self._skipped = 0
         self._live_sent_s = 0.0
 
-    def receive(self) -> None:
-        """Takes in what the host has sent: a request, or how often a stop was asked for. `closed`
-        is set at the end of the line."""
+    def take(self) -> None:
+        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
+        has waited. `closed` is set at the end of the line."""
         try:
-            data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
-            self.fds += fds
+            messages = self.receive()
+            self.flush()
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if not data:
+            messages = None
+        if messages is None:
             self.closed = True
-        for message in self._inbox.feed(data):
+        for message in messages or ():
             if isinstance(message, int):
                 self.stops = max(self.stops, message)
             else:
                 self.request = Plan(**message)
 
-    def send(self, message: tuple[Any, ...]) -> None:
-        """Sends the message, after the live output that came before."""
-        self._pack_live()
-        self.unsent += pack(message)
-        self.flush()
-
-    def flush(self) -> None:
-        """Sends what goes without waiting."""
-        try:
-            while self.unsent:
-                del self.unsent[: self.socket.send(self.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:  # so also after the end of the line
-            self.closed = True
-            self.unsent.clear()
+    def tell(self, *message: Any) -> None:
+        """Sends the message, after the live output that came before. After the end of the line it
+        is dropped."""
+        if self._live:
+            self.unsent += pack(("live", self._skipped, list(self._live)))
+            self._live.clear()
+            self._live_bytes = self._skipped = 0
+        with suppress(OSError):
+            if message:
+                self.send(message)
+            self.flush()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
         """Takes live output, which is sent about ten times a second."""
@@ -911,7 +919,7 @@ class HostLine:
             self._live_bytes -= dropped
             self._skipped += dropped
 
-    def send_live(self, now: float) -> float:
+    def tell_live(self, now: float) -> float:
         """Sends live output if it is time; returns the moment at which it is. While the host reads
         nothing there is no such moment."""
         if self.unsent or not self._live:
@@ -920,15 +928,8 @@ class HostLine:
         if now < due_s:
             return due_s
         self._live_sent_s = now
-        self._pack_live()
-        self.flush()
+        self.tell()
         return math.inf
-
-    def _pack_live(self) -> None:
-        if self._live:
-            self.unsent += pack(("live", self._skipped, list(self._live)))
-            self._live.clear()
-            self._live_bytes = self._skipped = 0
 
 
 # -- One command: its output, its shell, its life
@@ -1127,9 +1128,9 @@ _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # the shell enters the directory. `cd` must leave OLDPWD as it was.
 _ENTER = (
     "builtin set -- \"${OLDPWD-}\"; "
-    "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit %d; OLDPWD=$1; "
+    "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit; OLDPWD=$1; "
     "[[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; "
-) % CWD_EXIT_CODE
+)
 # Where the directory and the variables that the command ends with are carried over, a trap on EXIT
 # writes them behind the text of the command, into the file that held the text, so that a value
 # passes through no process and no file with a name. Descriptor 20, above those of a supervisor, is
@@ -1170,28 +1171,21 @@ class SpawnError(Exception):
 
 
 def _program(plan: Plan) -> bytes:
-    """The file of the shell, looked for along a path. As with execvp(3) a file that cannot be
-    executed counts if no other is found: it tells the reason. Raises SpawnError."""
+    """The file of the shell, looked for along a path. Raises SpawnError."""
     name = plan.shell[0]
-    folders = [b""] if b"/" in name else plan.path.split(b":")
-    paths = [os.path.join(plan.cwd, folder, name) for folder in folders]
-    for path in paths:
+    for folder in [b""] if b"/" in name else plan.path.split(b":"):
+        path = os.path.join(plan.cwd, folder, name)
         if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
-    for path in paths:
-        if os.access(path, os.F_OK):
             return path
     raise SpawnError("shell_not_found", "the shell %s was not found" % shown(os.fsdecode(name)))
 
 
 def _spawn_error(problem: Exception, shell: bytes) -> SpawnError:
     """What the spawn lacked. Upholds REQ-BASH-007.4."""
-    name, reason = shown(os.fsdecode(shell)), shown(_reason(problem))
     if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
-        name = ""
-        reason = "the environment is too large for execve (the command itself is not limited)"
-    words = "the shell %s could not be started: %s" % (name, reason)
-    return SpawnError("spawn_failed", words.replace("  ", " ") if not name else words)
+        return SpawnError("spawn_failed", TOO_LARGE)
+    words = shown(os.fsdecode(shell)), shown(_reason(problem))
+    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % words)
 
 
 class Shell:
@@ -1258,10 +1252,6 @@ class Shell:
         assert self._text_fd is not None
         return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
 
-    def could_not_enter(self) -> bool:
-        """True where the shell behind a prefix has read its directory and could not enter it."""
-        return self._has_prefix and self.returncode == CWD_EXIT_CODE and not self.has_read_text()
-
     def written(self) -> bytes:
         """What the shell has written behind its text."""
         if self.carries and self._text_fd is not None:
@@ -1286,9 +1276,9 @@ class Shell:
         processes = descendants()
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = self.signal_group(number)
-            for process in processes:
-                if process.group != self.pid or not reached:
-                    _signal(process.pid, number)
+            for pid, group in processes.items():
+                if group != self.pid or not reached:
+                    _signal(pid, number)
 
     def kill(self) -> None:
         """One pass of KILL over everything of the command."""
@@ -1323,8 +1313,7 @@ class Command:
         self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
         self._stops_seen = 0  # of those that the supervisor counts
         self.grace_s = plan.grace_s
-        self.left: list[Process] = []  # what goes on after the report
-        self._lived_at_exit: set[int] = set()
+        self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
         self.notes: list[str] = []
         self.scratch = b""  # in the place of the plan's directory
         self.failure = ("", "")  # a stable id and a sentence
@@ -1343,7 +1332,7 @@ class Command:
             _kill_below()
             self.output.discard()
             error, reason = problem.args
-            self.supervisor.line.send(("failed", error, reason))
+            self.supervisor.line.tell("failed", error, reason)
         finally:
             self.release()
 
@@ -1364,8 +1353,7 @@ class Command:
             finally:
                 for writer in writers:
                     os.close(writer)
-            if self.record is not None:
-                self.record.write(self.facts())
+            self.write_record()
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan.shell[0]) from None
 
@@ -1379,30 +1367,17 @@ class Command:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            self.shell.close()
             cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
             if plan.cwd_required or len(plan.shell) > 1:
                 raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
-            self.scratch = self._make_scratch(cwd, reason)
-            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-            self.shell.spawn(program, self.scratch, source, writers)
-
-    def _make_scratch(self, cwd: str, reason: str) -> bytes:
-        problem = OSError()
-        for folder, name in (
-            (os.fsdecode(self.plan.folder), "scratch-"),
-            ("/dev/shm", "bash-tool-scratch-"),
-        ):
             try:
-                os.close(open_folder(folder))
-                path = os.path.join(folder, name + os.urandom(6).hex())
-                os.mkdir(path, 0o700)
-                os.chmod(path, 0o700)
-                return os.fsencode(path)
-            except OSError as failed:
-                problem = failed
-        text = NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(problem))
-        raise SpawnError("cwd_missing", text)
+                self.scratch = make_scratch(plan.folder)
+            except OSError as why:
+                text = NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(why))
+                raise SpawnError("cwd_missing", text) from None
+            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+            self.shell.close()
+            self.shell.spawn(program, self.scratch, source, writers)
 
     def begin_job(self) -> None:
         """Makes the output file and the record of a job. Raises SpawnError."""
@@ -1410,7 +1385,8 @@ class Command:
         try:
             if self.output.problem:
                 raise OSError(errno.EIO, self.output.problem)
-            self.record = Record(self.output.path, self.facts())
+            self.record = Record(self.output.path)
+            self.write_record()
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason) from None
@@ -1511,15 +1487,11 @@ class Command:
         Upholds REQ-BASH-011.2."""
         if not (self.alone and not self.output.pipes):
             self.attached = False
-            self.left = self._leftovers()
+            self.left = descendants()
             if not self.stops and not self.is_job:
                 self._name_leftovers()
         self._clear_scratch()
-        if self.shell.could_not_enter():
-            cwd = printable(os.fsdecode(self.plan.cwd))
-            why = "behind the prefix of the shell"
-            self.failure = ("cwd_missing", NO_CWD.format(cwd=cwd, reason=why))
-        elif not self.shell.has_read_text():
+        if not self.shell.has_read_text():
             code, name = status_of(self.shell.returncode or 0)
             how = name or "exit code %d" % code
             shell = shown(os.fsdecode(self.plan.shell[0]))
@@ -1536,13 +1508,6 @@ class Command:
         if self.supervisor.line.closed:
             self.supervisor.hang_up()  # the host waits for that
 
-    def _leftovers(self) -> list[Process]:
-        """The processes that lived when the shell ended and still live, so not the short commands
-        of a loop; if there are none, all that live now, as of a daemon that has just begun."""
-        live = sorted(descendants(), key=lambda process: process.pid)
-        older = [process for process in live if process.pid in self._lived_at_exit]
-        return older or live
-
     def _name_leftovers(self) -> None:
         """Names what a foreground command has left behind, and where its output goes on."""
         path = ""
@@ -1554,7 +1519,7 @@ class Command:
             if path:
                 self.notes.append(NOTE_HELD.format(path=path))
             return
-        groups = sorted({process.group for process in self.left})[:20]
+        groups = sorted(set(self.left.values()))[:20]
         self.notes.append(
             NOTE_LEFTOVER.format(
                 named=named(self.left),
@@ -1583,56 +1548,61 @@ class Command:
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
-        if self.record is not None:
-            with suppress(OSError):
-                self.record.write(self.facts())
+        with suppress(OSError):
+            self.write_record()
 
     def facts(self) -> dict[str, Any]:
-        """How the command ended, or stands: what the record of a job says, and what the host is
-        told. Upholds REQ-BASH-007.2, 007.7 and 002.6."""
-        status, (error, reason) = self.stopped or "exited", self.failure
-        code: int | None = None
-        name: str | None = None
-        if self.shell.returncode is None and not self.stopped:
-            status = "running"
-        elif error and not self.stopped:
-            status = "failed"
-        elif not self.stopped:
-            code, name = status_of(self.shell.returncode or 0)
-        limit_s, passed_s = self.plan.limit_s, time.monotonic() - self.started_s
-        facts: dict[str, Any] = {
+        """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
+        and 002.6."""
+        plan, returncode = self.plan, self.shell.returncode
+        error, reason = self.failure
+        status = "failed" if error else "running" if returncode is None else "exited"
+        code, name = status_of(returncode or 0) if status == "exited" else (None, None)
+        if self.stopped:
+            status, code, name = self.stopped, None, None
+        # A background command that is ended within its first look was never told as a job.
+        is_told = self.is_job and (self.answered or not self.stopped)
+        passed_s = time.monotonic() - self.started_s
+        return {
             "status": status,
             "exit_code": code,
             "signal": name,
             "error": error or ("cwd_missing" if self.scratch else None),
             "reason": reason,
-            "limit_s": limit_s if self.stopped else min(limit_s, self.plan.answer_after_s),
+            "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
             "notes": self.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": passed_s if self.duration_s is None else self.duration_s,
-            "pid": self.shell.pid,
+            "pid": self.shell.pid if is_told else None,
         }
-        if self.is_job:
-            text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
-            facts.update(
-                command=text[:COMMAND_RECORDED],
-                created=self.created,
-                supervisor=self.supervisor.identity,
-                at=self.note_at,
-            )
-        return facts
+
+    def job_facts(self) -> dict[str, Any]:
+        """What the record of a job says beside the facts."""
+        text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
+        return {
+            "pid": self.shell.pid,
+            "command": text[:COMMAND_RECORDED],
+            "created": self.created,
+            "supervisor": self.supervisor.identity,
+            "at": self.note_at,
+        }
+
+    def write_record(self) -> None:
+        """Writes down what is known by now. Raises OSError."""
+        if self.record is not None:
+            self.record.write({**self.facts(), **self.job_facts()})
 
     def tell(self, kind: str) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
-        self.supervisor.line.send(
-            (
-                kind,
-                self.facts(),
-                [buffer.captured() for buffer in self.output.buffers],
-                (os.fsencode(self.output.path), self.output.problem, self.output.capped),
-                self.shell.written() if kind == "ended" else b"",
-                self.alone and not self.output.pipes,  # ready for the next command
-            )
+        output = self.output
+        self.supervisor.line.tell(
+            kind,
+            self.facts(),
+            self.job_facts() if self.is_job else None,
+            [buffer.captured() for buffer in output.buffers],
+            (os.fsencode(output.path), output.problem, output.capped),
+            self.shell.written() if kind == "ended" else b"",
+            self.alone and not output.pipes,  # ready for the next command
         )
 
     # -- stay
@@ -1677,8 +1647,6 @@ class Command:
             self.output.read_all()  # what the shell wrote
             self.exited_s = time.monotonic()
             self.duration_s = self.exited_s - self.started_s
-            if not self.alone:
-                self._lived_at_exit = {process.pid for process in descendants()}
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
             self.alone = False  # the group is all that is known then
 
@@ -1708,18 +1676,10 @@ def _prctl(option: int, value: int | bytes) -> bool:
         return False
 
 
-def _become_subreaper() -> bool:
-    """True if orphans of this process's descendants become its children from now on."""
-    if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
-        return False
-    is_set = array.array("i", [0])
-    return _prctl(_PR_GET_CHILD_SUBREAPER, is_set.buffer_info()[0]) and is_set[0] == 1
-
-
 def _look_for_tree() -> None:
     """Sets SEES_TREE in a process that has just begun."""
     global SEES_TREE
-    SEES_TREE = _become_subreaper() and HAS_CHILDREN_FILES
+    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES
 
 
 def _do_nothing(*_: object) -> None:
@@ -1770,7 +1730,7 @@ class Supervisor:
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
-        self.line.send(("hello", *self.identity))
+        self.line.tell("hello", *self.identity)
         while True:
             self._wait_for_request()
             if self.line.request is None:
@@ -1812,7 +1772,7 @@ class Supervisor:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = time.monotonic()
-        until = min(until, self.line.send_live(now))
+        until = min(until, self.line.tell_live(now))
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
         if events != self._events and not self.line.closed:
             self._events = events
@@ -1822,8 +1782,7 @@ class Supervisor:
             key.data(key.fd)
 
     def _hear(self, _: int) -> None:
-        self.line.receive()
-        self.line.flush()
+        self.line.take()
         if self.line.closed:
             self.selector.unregister(self.line.socket)
 
@@ -1877,7 +1836,8 @@ class ForkServer:
         try:
             pid = os.fork()
         except OSError as problem:
-            HostLine(line).send(("refused", _reason(problem)))
+            reason = "no supervisor could be started: " + _reason(problem)
+            HostLine(line).tell("failed", "spawn_failed", reason)
         else:
             if pid == 0:
                 self._supervise(HostLine(line))
@@ -1896,7 +1856,7 @@ class ForkServer:
             Supervisor(line).serve()
             code = 0
         except BaseException as bug:
-            line.send(("failed", "internal", "bug in bash_tool: %r" % bug))
+            line.tell("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
             os._exit(code)  # after a bug the fork server ends what the supervisor leaves
 
@@ -1912,39 +1872,22 @@ class ForkServer:
             self._strays_s = (self._strays_s or time.monotonic()) if has_strays else None
 
 
-def _memory_of_own(field: int) -> tuple[int, int]:
-    """Where this process's own arguments (field 48 of /proc/self/stat) or environment (50) stand in
-    its memory: the address and the length (proc_pid_stat(5)). Raises OSError, ValueError."""
-    fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
-    begin, end = int(fields[field - 3]), int(fields[field - 2])
-    return begin, end - begin
-
-
 def _overwrite_own(field: int, data: bytes) -> None:
-    """Overwrites what /proc shows of this process's arguments or environment, as far as the
-    platform allows: the data, then NULs."""
+    """Overwrites what /proc shows of this process's arguments (field 48) or environment (50), as
+    far as the platform allows, by the data and NULs: the fields of /proc/self/stat hold the
+    addresses in the memory of this process (proc_pid_stat(5))."""
     with suppress(ImportError, OSError, ValueError, IndexError):
         import ctypes
 
-        begin, length = _memory_of_own(field)
-        if begin:
-            ctypes.memmove(begin, data[:length].ljust(length, b"\0"), length)
+        fields = _read_file("/proc/self/stat").rpartition(b") ")[2].split()
+        begin, end = int(fields[field - 3]), int(fields[field - 2])
+        ctypes.memmove(begin, data[: end - begin].ljust(end - begin, b"\0"), end - begin)
 
 
 def take_own_name() -> None:
     """Gives this process a name and arguments that no `pkill` of a language or a path meets."""
     _prctl(_PR_SET_NAME, OWN_NAME)
     _overwrite_own(48, OWN_NAME)
-
-
-def _clear_environment() -> None:
-    """Empties this process's environment, also of what C code has set (readline: LINES), of which
-    os.environ does not know."""
-    os.environ.clear()
-    with suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
-        ctypes.CDLL(None).clearenv()
 
 
 def serve_forks(control: int) -> NoReturn:
@@ -1956,7 +1899,7 @@ def serve_forks(control: int) -> NoReturn:
         os.chdir("/")
         _handle_signals()
         take_own_name()
-        _clear_environment()
+        os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
@@ -2023,7 +1966,7 @@ class Request(NamedTuple):
     timeout_s: float | None = None  # in the place of the mode's
     cwd: str | None = None  # in the place of the tool's
     env: Mapping[str, str] | None = None  # beside the tool's
-    stdin: str | bytes | None = None
+    stdin: bytes | None = None
 
 
 class Inquiry(NamedTuple):
@@ -2102,7 +2045,7 @@ class Outcome(NamedTuple):
     streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
     saved: Saved | None = None
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     duration_s: float = 0.0
     pid: int | None = None  # of a job
     command: str = ""
@@ -2151,29 +2094,8 @@ class JobRecord(NamedTuple):
     created: float  # on the wall clock
     pid: int  # 0: the shell was not spawned yet
     supervisor: Sequence[int]  # number and start time of the process that runs the job
-    status: str
-    exit_code: int | None
-    signal: str | None
-    error: str | None
-    reason: str
-    limit_s: float  # for `timed_out`
-    notes: Sequence[str]
-    total_bytes: int  # of the output, at the end of the shell
-    duration_s: float  # from the spawn to the end of the shell
     at: int  # the place of the completion note in the output file; -1: none yet
-
-
-# What a supervisor says of each command, and a record of a job: fields of an Outcome.
-_FACTS = (
-    "status",
-    "exit_code",
-    "signal",
-    "error",
-    "reason",
-    "limit_s",
-    "total_bytes",
-    "duration_s",
-)
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -2756,7 +2678,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         output_file=saved.path if saved else None,
         duration_s=outcome.duration_s,
         error=outcome.error,
-        notes=outcome.notes,
+        notes=tuple(outcome.notes),
         details=profile.format.details(outcome),
     )
 
@@ -3411,13 +3333,16 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     return Start(rest[0][:-1], env, written)
 
 
-_RECORD_TYPES: Mapping[str, Any] = MappingProxyType(
+_JOB_TYPES: Mapping[str, Any] = MappingProxyType(
+    {"pid": int, "command": str, "created": (int, float), "supervisor": list, "at": int}
+)
+_OUTCOME_TYPES: Mapping[str, Any] = MappingProxyType(
     {
-        **dict.fromkeys(("command", "status", "reason"), str),
+        **dict.fromkeys(("status", "reason"), str),
         **dict.fromkeys(("signal", "error"), (str, type(None))),
-        **dict.fromkeys(("created", "limit_s", "duration_s"), (int, float)),
-        **dict.fromkeys(("pid", "total_bytes", "at"), int),
-        **dict.fromkeys(("supervisor", "notes"), list),
+        **dict.fromkeys(("limit_s", "duration_s"), (int, float)),
+        "total_bytes": int,
+        "notes": list,
         "exit_code": (int, type(None)),
     }
 )
@@ -3426,15 +3351,19 @@ _RECORD_TYPES: Mapping[str, Any] = MappingProxyType(
 def job_record(said: object) -> JobRecord | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
-    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
+    types = {**_JOB_TYPES, **_OUTCOME_TYPES}
+    if not isinstance(said, dict) or not said.keys() >= types.keys():
         return None
-    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
+    right = all(isinstance(said[name], wanted) for name, wanted in types.items())
+    if not right or len(said["supervisor"]) != 2:
         return None
-    numbers, notes = said["supervisor"], said["notes"]
-    right = len(numbers) == 2 and all(_is_whole(number, 0, 2**63) for number in numbers)
-    if not right or not all(isinstance(note, str) for note in notes):
+    numbers, texts = (said["pid"], *said["supervisor"]), said["notes"]
+    if not all(_is_whole(n, 0, 2**62) for n in numbers) or not all(
+        isinstance(t, str) for t in texts
+    ):
         return None
-    return JobRecord(**{name: said[name] for name in JobRecord._fields})
+    outcome = Outcome(**{name: said[name] for name in _OUTCOME_TYPES}, pid=said["pid"])
+    return JobRecord(**{name: said[name] for name in _JOB_TYPES}, outcome=outcome)
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
@@ -3466,44 +3395,33 @@ while len(code) < left:
     code += os.read(control, left - len(code)) or os._exit(1)
 exec(marshal.loads(code), {"__name__": "bash_tool", "fork_server_control": control})
 """
-_LIBRARY_VARIABLES = (
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "DYLD_FALLBACK_LIBRARY_PATH",
-    "DYLD_FRAMEWORK_PATH",
-)
+_CODE = sys._getframe().f_code  # of this file, as it was loaded
 
 
-def _supervisor_code(code: CodeType, end: int) -> CodeType:
-    """The code of this file, as it was loaded, without the functions and classes below line `end`:
-    a fork server does not get there."""
+def _supervisor_code() -> CodeType:
+    """The code of this file without the functions and classes that stand below `serve_forks`: a
+    fork server does not get there."""
+    end = serve_forks.__code__.co_firstlineno
     constants = tuple(
         None if isinstance(constant, CodeType) and constant.co_firstlineno > end else constant
-        for constant in code.co_consts
+        for constant in _CODE.co_consts
     )
-    return code.replace(co_consts=constants)
+    return _CODE.replace(co_consts=constants)
 
 
-_CODE = _supervisor_code(sys._getframe().f_code, serve_forks.__code__.co_firstlineno)
-
-
-def _pythons() -> list[str]:
-    """The interpreters that a fork server may run in. A program that embeds Python, or is frozen,
-    is none of them: it would start itself."""
-    if getattr(sys, "frozen", False) or "__compiled__" in globals():
-        return []
-    found = (sys.executable, getattr(sys, "_base_executable", None))
-    return [
-        path
-        for path in dict.fromkeys(found)
-        if path and os.path.basename(path).startswith("python")
-    ]
+def _python() -> str | None:
+    """The interpreter that a fork server may run in. A program that embeds Python, or is frozen, is
+    none: it would start itself."""
+    python = sys.executable
+    is_frozen = getattr(sys, "frozen", False) or "__compiled__" in globals()
+    is_named = os.path.basename(python or "").startswith("python")
+    return python if is_named and not is_frozen else None
 
 
 def _start_python(python: str, control: int) -> subprocess.Popen[bytes]:
     """Starts a fork server. Its name as argv[0] keeps `pkill python` off; an interpreter that is
     named so looks for its library in the wrong place, unless PYTHONHOME says where it is."""
-    env = {name: os.environ[name] for name in _LIBRARY_VARIABLES if name in os.environ}
+    env = {k: v for k, v in os.environ.items() if k.startswith(("LD_LIBRARY_", "DYLD_"))}
     env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
     name = os.fsdecode(OWN_NAME)
     return subprocess.Popen(
@@ -3545,59 +3463,16 @@ def _above_standard(end: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
+class NotSent(Exception):
+    """What a request needs is not there: `args` hold the exception that says what."""
+
+
 class LineLost(Exception):
     """The other end of a line is closed. `unread`: before it had read all that was sent to it."""
 
     def __init__(self, unread: bool = False) -> None:
         super().__init__()
         self.unread = unread
-
-
-class Refused(Exception):
-    """Why a fork server could fork no supervisor."""
-
-
-class ForkServerHandle:
-    """A fork server, as the host sees it."""
-
-    def __init__(self, engine: Engine, python: str | None) -> None:
-        """Starts it: with an interpreter, or as a fork of this process. Raises OSError."""
-        self.has_answered = False
-        self._popen: subprocess.Popen[bytes] | None = None
-        self._control, theirs = engine.socketpair()
-        with theirs:
-            if python is None:
-                _fork_directly(theirs.fileno())
-            else:
-                self._popen = _start_python(python, theirs.fileno())
-                with suppress(OSError):  # it has ended: no supervisor will come
-                    self._control.sendall(pack(_CODE))
-
-    def is_usable(self) -> bool:
-        """False once the fork server has ended."""
-        return not _has_ended(self._control)
-
-    def fork(self, line: socket.socket) -> None:
-        """Asks for a supervisor at this end of a line. The fork server sends no reply on its own
-        socket: what comes from the supervisor is the reply. Raises LineLost."""
-        try:
-            socket.send_fds(self._control, [b"\0"], [line.fileno()])
-        except OSError:
-            raise LineLost from None
-
-    def note_answer(self) -> None:
-        """A supervisor has answered: the first process of the start has ended by then."""
-        self.has_answered = True
-        if self._popen is not None:
-            self._popen.wait()
-            self._popen = None
-
-    def close(self) -> None:
-        """Closes the control socket: the fork server ends with its last supervisor."""
-        self._control.close()
-        if self._popen is not None:
-            self._popen.kill()
-            self._popen.wait()
 
 
 def _has_ended(end: socket.socket) -> bool:
@@ -3610,26 +3485,19 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
-class Line:
+class Line(Channel):
     """The host's end of the socket to one supervisor."""
 
-    def __init__(self, end: socket.socket, server: ForkServerHandle, ids: tuple[int, ...]) -> None:
-        end.setblocking(False)
-        self._socket = end
-        self.server, self.ids = server, ids
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__(end)
         self.supervisor = 0  # the number of the process, once its first message has come
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
-        self._inbox = Inbox()
         self._messages: deque[Any] = deque()
-
-    def is_idle(self) -> bool:
-        """True while the supervisor waits for a request."""
-        return not _has_ended(self._socket)
 
     def _wait_for(self, events: int, until: float) -> None:
         """Waits until the socket is ready. `select.poll` needs no descriptor, and is looked up now:
         gevent replaces it, also after this module was imported."""
-        fd = self._socket.fileno()
+        fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
         poller = select.poll()
@@ -3637,130 +3505,145 @@ class Line:
         wait_s = max(0.0, until - time.monotonic())
         poller.poll(1000 * wait_s if wait_s < 1e6 else None)
 
-    def send(self, message: Any, fds: Sequence[int] = (), within_s: float = ACCEPT_S) -> None:
-        """Sends all of it. Raises LineLost, also if that takes too long."""
-        view, until = memoryview(pack(message)), time.monotonic() + within_s
-        while view:
-            try:
-                if fds:
-                    view = view[socket.send_fds(self._socket, [view], fds) :]
-                    fds = ()
-                else:
-                    view = view[self._socket.send(view) :]
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise LineLost from None
+    def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
+        """Sends the whole request. Raises LineLost where it was not read in time."""
+        until = time.monotonic() + ACCEPT_S
+        try:
+            self.send(request, fds)
+            while self.unsent and time.monotonic() < until:
                 self._wait_for(select.POLLOUT, until)
-            except OSError:
-                raise LineLost from None
+                self.flush()
+        except OSError:
+            raise LineLost(unread=True) from None
+        if self.unsent:
+            raise LineLost(unread=True)
+
+    def tell_stops(self, count: int) -> None:
+        """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
+        with suppress(OSError):
+            self.socket.send(pack(count))
 
     def next(self, until: float) -> tuple[Any, ...] | None:
         """The next message; None if none comes until this moment. Raises LineLost at the end. Linux
-        resets a connection whose other end was closed before all was read there."""
+        resets a connection whose other end was closed before all was read there; a new supervisor
+        that has said nothing has read nothing."""
         while not self._messages:
             self._wait_for(select.POLLIN, until)
             try:
-                data = self._socket.recv(READ_BYTES)
+                messages = self.receive()
             except BlockingIOError:
                 if time.monotonic() >= until:
                     return None
                 continue
             except OSError as problem:
                 raise LineLost(unread=problem.errno == errno.ECONNRESET) from None
-            if not data:
-                raise LineLost
-            self._messages.extend(self._inbox.feed(data))
+            if messages is None:
+                raise LineLost(unread=not self.supervisor)
+            self._messages.extend(messages)
         message: tuple[Any, ...] = self._messages.popleft()
         return message
 
-    def leave(self) -> None:
-        """Shuts the line for writing: to the supervisor that is the end of the host."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
-
-    def drain(self, until: float) -> None:
-        """Drops what comes until the supervisor closes the line, or until this moment."""
-        while time.monotonic() < until:
-            self._wait_for(select.POLLIN, until)
-            with suppress(BlockingIOError):
-                if not self._socket.recv(READ_BYTES):
+    def leave(self, until: float) -> None:
+        """Shuts the line for writing: to the supervisor that is the end of the host. Drops what
+        comes until the supervisor closes the line, or until this moment."""
+        with suppress(LineLost, OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+            while time.monotonic() < until:
+                self._wait_for(select.POLLIN, until)
+                if not self.socket.recv(READ_BYTES):
                     return
-
-    def close(self) -> None:
-        """Closes the host's end."""
-        self._socket.close()
 
 
 class Engine:
-    """The fork servers and the idle supervisors of this process. A forked child has none of them:
-    it begins with an engine of its own."""
+    """The fork server and the idle supervisors of this process, for its present user and groups. A
+    forked child has none of them: it begins with an engine of its own."""
 
-    def __init__(self, pythons: Sequence[str]) -> None:
+    def __init__(self, python: str | None) -> None:
         self.owner = os.getpid()
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self._pythons: list[str | None] = [*pythons, None]  # None: a fork of this process
+        self._python = python  # None: the fork server is a fork of this process
         self._failures = 0  # of fork servers that brought no supervisor
-        self._servers: dict[tuple[int, ...], ForkServerHandle] = {}  # by user and groups
+        self._ids: tuple[int, ...] = ()
+        self._control: socket.socket | None = None  # the host's end of the fork server's socket
+        self._popen: subprocess.Popen[bytes] | None = None  # the first process of the start
+        self._has_answered = False  # a supervisor of this fork server has
         self._idle: list[Line] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-    def socketpair(self) -> tuple[socket.socket, socket.socket]:
-        """A pair of sockets, of which the first is the host's. Raises OSError."""
-        with self.lock:
-            ours, theirs = map(_above_standard, socket.socketpair())
-            theirs.setblocking(True)  # those of gevent come non-blocking
-            self._sockets.add(ours)
+    def _socketpair(self) -> tuple[socket.socket, socket.socket]:
+        ours, theirs = map(_above_standard, socket.socketpair())
+        theirs.setblocking(True)  # those of gevent come non-blocking
+        self._sockets.add(ours)
         return ours, theirs
 
     def borrow(self) -> Line:
         """A line to an idle supervisor, or to a new one. Raises LineLost, OSError."""
-        ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
         with self.lock:
-            for line in reversed(list(self._idle)):  # the latest first, so that the others end
-                if line.ids == ids:
-                    self._idle.remove(line)
-                    if line.is_idle():
-                        return line
-                    line.close()
-            server = self._servers.get(ids)
-            if server is None or not server.is_usable():
-                server = self._start_server(ids)
-            ours, theirs = self.socketpair()
+            ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
+            if ids != self._ids:
+                self.give_up()
+                self._ids, self._idle = ids, []
+            while self._idle:
+                line = self._idle.pop()  # the latest first, so that the others end
+                if not _has_ended(line.socket):
+                    return line
+            if not self.has_server():
+                self.give_up()
+                self._start_server()
+            assert self._control is not None
+            ours, theirs = self._socketpair()
+            with theirs:  # what comes from the supervisor is the fork server's reply
+                try:
+                    socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
+                except OSError:
+                    raise LineLost(unread=True) from None
+            return Line(ours)
+
+    def has_server(self) -> bool:
+        """False once the fork server has ended."""
+        return self._control is not None and not _has_ended(self._control)
+
+    def _start_server(self) -> None:
+        """Starts a fork server: with an interpreter, or after two failures of that as a fork of
+        this process. An accident may have ended the first try. After a setuid(2) of the host the
+        interpreter may be out of reach. Raises OSError."""
+        python = self._python
+        if python is not None and (self._failures > 1 or not os.access(python, os.X_OK)):
+            python = None
+        self._has_answered = False
+        self._control, theirs = self._socketpair()
         with theirs:
-            server.fork(theirs)
-        return Line(ours, server, ids)
+            if python is None:
+                _fork_directly(theirs.fileno())
+                return
+            self._popen = _start_python(python, theirs.fileno())
+        with suppress(OSError):  # it has ended: no supervisor will come
+            self._control.sendall(pack(_supervisor_code()))
 
-    def _start_server(self, ids: tuple[int, ...]) -> ForkServerHandle:
-        """A new fork server. Each interpreter is tried twice before the next, since an accident may
-        have ended the first try. After a setuid(2) of the host one may be out of reach."""
-        self.give_up(self._servers.get(ids))
-        usable = [each for each in self._pythons if each is None or os.access(each, os.X_OK)]
-        python = usable[min(self._failures // 2, len(usable) - 1)]
-        try:
-            server = self._servers[ids] = ForkServerHandle(self, python)
-            return server
-        except OSError as problem:
-            if problem.errno not in _SHORTAGES:
-                self._failures += 1
-            raise
+    def note_answer(self) -> None:
+        """A supervisor has answered: the first process of the start has ended by then."""
+        self._has_answered = True
+        if self._popen is not None:
+            self._popen.wait()
 
-    def give_up(self, server: ForkServerHandle | None) -> None:
+    def give_up(self) -> None:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
-        another one."""
+        another one. The fork server ends with its last supervisor."""
         with self.lock:
-            for ids, each in list(self._servers.items()):
-                if each is server:
-                    del self._servers[ids]
-                    self._failures += not server.has_answered
-                    server.close()
+            control, self._control = self._control, None
+            if control is not None:
+                control.close()
+                self._failures += not self._has_answered
+            if self._popen is not None:
+                self._popen.kill()
+                self._popen.wait()
+                self._popen = None
 
     def give_back(self, line: Line) -> None:
         """The supervisor is idle again."""
         with self.lock:
             if len(self._idle) < IDLE_MOST and self.owner == os.getpid():
                 self._idle.append(line)
-            else:
-                line.close()
 
     def forget(self) -> None:
         """In a forked child: gives back the copies of the parent's sockets."""
@@ -3768,8 +3651,7 @@ class Engine:
             end.close()
 
 
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # these may pass
-_engine = Engine(_pythons())
+_engine = Engine(_python())
 
 
 def _own_engine() -> Engine:
@@ -3782,14 +3664,14 @@ def _own_engine() -> Engine:
 
 def _begin_anew() -> None:
     global _engine
-    old, _engine = _engine, Engine(_pythons())
+    old, _engine = _engine, Engine(_python())
     old.forget()
 
 
 def fork_supervisors_directly() -> None:
     """For a program with one thread that runs one command: no interpreter is started."""
     global _engine
-    _engine = Engine(())
+    _engine = Engine(None)
 
 
 os.register_at_fork(
@@ -3875,12 +3757,12 @@ class Exchange:
         self._plan, self._tokens = plan, list(tokens)
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         self._begun_s = time.monotonic()
-        self._line: Line | None = None  # to a supervisor that has the request
-        self._requested = False  # the whole request was sent: a stop may follow
+        self._line: Line | None = None  # to a supervisor that has the request, or a part of it
+        self._is_sent = False  # the whole request was sent: a stop may follow
         self._stops_sent = 0  # the count that the supervisor knows of
-        self._gives_up_s = math.inf  # the moment after which no answer is expected
-        self._last: Answer | None = None
-        self.owner = os.getpid()
+        self._gives_up_s = math.inf  # the moment after which no message is expected
+        self._last: Answer | None = None  # that the command is a job
+        self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
     def _stops_wanted(self) -> int:
@@ -3890,11 +3772,10 @@ class Exchange:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
         line, wanted = self._line, self._stops_wanted()
-        if line is not None and self._requested and self._stops_sent < wanted:
+        if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
             self._expect_end_after(0.0)
-            with suppress(LineLost):
-                line.send(wanted, within_s=0.0)
+            line.tell_stops(wanted)
 
     def _expect_end_after(self, seconds: float) -> None:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
@@ -3903,38 +3784,24 @@ class Exchange:
         ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
 
-    def answer(self, on_live: OnLive | None, stdin: str | bytes | None) -> Answer:
+    def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
         thread, the command is ended, and the exception is raised on when nothing of the command is
         left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
         for token in self._tokens:
             token._exchanges.append(self)
-        answer, fds = None, []
+        answer = None
         try:
-            if stdin is not None:
-                fds = self._input(stdin)
-                if not fds:
-                    why = "no file could be made for the command's input"
-                    return Answer(Outcome("failed", error="spawn_failed", reason=why))
-            answer = self._run(on_live, fds)
+            answer = self._run(on_live, stdin)
             return answer
         except BaseException:
             self.leave()
             raise
         finally:
-            for fd in fds:
-                os.close(fd)
             if answer is None or not answer.runs_on:
                 self._finish()
             else:
                 self.obey(self._tokens[:1])  # the caller's token was for the call
-
-    @staticmethod
-    def _input(stdin: str | bytes) -> list[int]:
-        """A descriptor of a file that holds the command's input; none where none can be made."""
-        with suppress(OSError):
-            return [data_file(stdin.encode() if isinstance(stdin, str) else stdin)]
-        return []
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
         """From now on these tokens alone ask the command to stop."""
@@ -3943,7 +3810,7 @@ class Exchange:
                 token._exchanges.remove(self)
         self._tokens = list(tokens)
 
-    def _run(self, on_live: OnLive | None, fds: Sequence[int]) -> Answer:
+    def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """Brings the request to a supervisor, and waits for the answer. Where the supervisor ends
         before it has read the request, nothing was run: another one is asked."""
         problem = "no supervisor answered"
@@ -3951,180 +3818,170 @@ class Exchange:
             if self._stops_wanted():
                 return Answer(Outcome("cancelled"))
             try:
-                line = _own_engine().borrow()
-            except LineLost:
-                continue
-            except (OSError, RuntimeError, subprocess.SubprocessError) as failed:
-                problem = _reason(failed)
-                continue
-            try:
-                self._request(line, fds)
+                self._request(stdin)
                 return self.wait(on_live)
             except LineLost as lost:
-                if not lost.unread or self._stops_sent:  # a stop may be what was not read
-                    return self._lost(line)
-            except Refused as refused:
-                problem = str(refused)
-            self._line, self._requested = None, False
-            line.close()
-            if not line.supervisor:
-                _own_engine().give_up(line.server)
+                if not lost.unread or self._stops_sent:  # else a stop may be what was not read
+                    return self._lost()
+            except NotSent as failed:
+                problem = _reason(failed.args[0])
+            if self._line is not None and not self._line.supervisor:
+                _own_engine().give_up()
+            self._line, self._is_sent = None, False
         reason = "no supervisor could be started: " + problem
         return Answer(Outcome("failed", error="spawn_failed", reason=reason))
 
-    def _request(self, line: Line, fds: Sequence[int]) -> None:
-        """Sends the request, and waits for the first message of a new supervisor. Raises LineLost
-        where the request was not read."""
+    def _request(self, stdin: bytes | None) -> None:
+        """Sends the request. Raises LineLost where it was not read, NotSent where there is no
+        supervisor, or no place for the input."""
         fields = dict(vars(self._plan))
-        if line.sent_env is self._plan.env:
-            fields["env"] = None
-        line.sent_env = self._plan.env
-        self._line, self._gives_up_s = line, math.inf  # an exception may strike during the send
+        fds: list[int] = []
         try:
-            line.send(fields, fds)
-            if not line.supervisor:
-                hello = line.next(time.monotonic() + ACCEPT_S)
-                if hello is None:
-                    raise LineLost
-                if hello[0] == "refused":
-                    raise Refused(hello[1])
-                line.supervisor = hello[1]
-                line.server.note_answer()
-        except LineLost:
-            raise LineLost(unread=True) from None
-        self._begun_s = time.monotonic()
-        self._requested = True
-        self._expect_end_after(self._waits_s)
+            fds += [] if stdin is None else [data_file(stdin)]
+            line = self._line = _own_engine().borrow()
+            if line.sent_env is self._plan.env:
+                fields["env"] = None
+            line.sent_env = self._plan.env
+            line.ask(fields, fds)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
+            raise NotSent(problem) from None
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._is_sent, self._gives_up_s = True, math.inf
+        if line.supervisor:
+            self._expect_end_after(self._waits_s)
+        else:
+            self._gives_up_s = time.monotonic() + ACCEPT_S
         self.tell_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
         self.waiter = threading.get_ident()
         live = LiveText(on_live) if on_live is not None else None
-        while True:
+        while self._line is not None:
             line = self._line
-            if line is None:  # `leave`, in another thread, has given the command up
-                raise LineLost
             message = line.next(self._gives_up_s)
-            if message is None:
-                if time.monotonic() >= self._gives_up_s:
-                    return self._give_up(line)
-            elif message[0] == "live":
+            kind, *parts = message or ("late",)
+            if kind == "hello":
+                line.supervisor, self._gives_up_s = parts[0], math.inf
+                _own_engine().note_answer()
+                self._expect_end_after(self._waits_s)
+            elif kind == "live":
                 if live is not None:
-                    live.take(message[1], message[2])
-            elif message[0] == "failed":
-                return self._take_failure(line, message[1], message[2])
-            else:
-                answer = self._take_answer(line, message)
+                    live.take(*parts)
+            elif kind == "failed":
+                error, reason = parts
+                line.sent_env = None
+                self._end_line(line, error != "internal")
+                return Answer(Outcome("failed", error=error, reason=reason))
+            elif kind != "late":
+                answer = self._take_answer(line, kind, *parts)
                 if live is not None:
                     live.take(0, (), final=True)
                 return answer
+            elif time.monotonic() >= self._gives_up_s:
+                return self._give_up(line)
+        raise LineLost  # the command was given up in another thread
 
-    def _take_failure(self, line: Line, error: str, reason: str) -> Answer:
-        line.sent_env = None
-        self._end_line(line, reusable=error != "internal")
-        return Answer(Outcome("failed", error=error, reason=reason))
-
-    def _take_answer(self, line: Line, message: tuple[Any, ...]) -> Answer:
-        kind, facts, streams, (path, problem, capped), carried, is_idle = message
-        is_told = "command" in facts and (
-            self._last is not None or facts["status"] not in ("timed_out", "cancelled")
-        )
-        saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
+    def _take_answer(
+        self,
+        line: Line,
+        kind: str,
+        facts: dict[str, Any],
+        job: dict[str, Any] | None,
+        streams: Sequence[tuple[bytes, bytes, int, int]],
+        file: tuple[bytes, str, bool],
+        carried: bytes,
+        is_idle: bool,
+    ) -> Answer:
+        runs_on = kind == "running"
+        path = os.fsdecode(file[0]) or None
         outcome = Outcome(
-            **{name: facts[name] for name in _FACTS},
-            notes=tuple(facts["notes"]),
-            kept=kind == "running" and not self._plan.background,
-            pid=facts["pid"] if is_told else None,
-            saved=saved,
+            **facts,
+            kept=runs_on and not self._plan.background,
+            saved=Saved(path, file[1], file[2]) if path or file[1] else None,
             carried=carried,
         )
-        captured = [Captured(*stream) for stream in streams]
-        answer = Answer(outcome, captured, kind == "running", job_record(facts))
-        self._last = answer
-        if answer.runs_on:
-            self._gives_up_s = math.inf
+        record = None if job is None else JobRecord(**job, outcome=outcome)
+        answer = Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
+        if runs_on:
+            self._last, self._gives_up_s = answer, math.inf
             self.tell_stops()
         else:
             self._end_line(line, is_idle)
         return answer
 
-    def _end_line(self, line: Line, reusable: bool) -> None:
+    def _end_line(self, line: Line, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
-        self._line = None
-        if reusable and not self._stops_sent and not self._stops_wanted():
+        if is_idle and not self._stops_wanted():
+            self._line = None
             _own_engine().give_back(line)
-        else:
-            line.close()
         self._finish()
 
     def _finish(self) -> None:
         line, self._line = self._line, None
         if line is not None:
-            line.close()
+            line.socket.close()
         self.obey(())
 
-    def _lost(self, line: Line) -> Answer:
+    def _lost(self) -> Answer:
         """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
         server was killed too. Upholds REQ-BASH-007.5."""
-        reason = SUPERVISOR_KILLED + ("" if line.server.is_usable() else SERVER_KILLED)
+        reason = SUPERVISOR_KILLED + ("" if _own_engine().has_server() else SERVER_KILLED)
         self._finish()
         return Answer(Outcome("failed", error="status_unknown", reason=reason))
 
     def wait_for_end(self) -> Answer:
-        """The end of a command that runs on; where its supervisor was killed, that it is lost."""
-        last = self._last
-        assert last is not None
+        """The end of a command that runs on; where its supervisor was killed, that it is lost.
+        Upholds REQ-BASH-003.8."""
+        assert self._last is not None and self._last.record is not None
         try:
             return self.wait()
         except LineLost:
             self._finish()
             passed_s = time.monotonic() - self._begun_s
-            outcome = last.outcome._replace(
+            lost = self._last.outcome._replace(
                 status="lost", error="lost", reason=JOB_LOST, kept=False, duration_s=passed_s
             )
-            return Answer(outcome)
+            return Answer(lost, record=self._last.record._replace(outcome=lost))
 
     def _give_up(self, line: Line) -> Answer:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
-        the command."""
+        the command. Raises LineLost for a supervisor that has never answered."""
+        if not line.supervisor:
+            raise LineLost(unread=True)
         self._finish()
         note = NOTE_HANGS.format(pid=line.supervisor)
-        if self._plan.background and self._last is None:
+        if self._plan.background:
             return Answer(Outcome("failed", error="spawn_failed", reason=note))
         status = "cancelled" if self._stops_sent else "timed_out"
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
-    def is_waited_for(self) -> bool:
-        """True while a message of its supervisor may come, in this process."""
-        return self._line is not None and self.owner == os.getpid()
-
-    def gives_up(self) -> bool:
-        """True once no answer is expected any more."""
-        return time.monotonic() > self._gives_up_s + HOST_SLACK_S
-
-    def abandon(self) -> None:
-        """Ends a command that runs on, after an exception in the caller: also a detached one."""
-        if self._line is not None:
-            with suppress(LineLost):
-                self._line.send(self._stops_sent + 1)
-        self.leave()
-        self._finish()
-        saved = self._last.outcome.saved if self._last is not None else None
-        if saved is not None and saved.path is not None:
-            remove_files(saved.path)
+    def await_end(self) -> None:
+        """Waits until the command is over, or is given up. Returns at once in a forked copy of the
+        process, and in a signal handler that has interrupted the thread which waits for the
+        command."""
+        if self.waiter is None:  # no monitor thread could be started
+            self.leave()
+            self._finish()
+        begun_s = time.monotonic()
+        here = self._owner == os.getpid() and self.waiter != threading.get_ident()
+        while here and self._tokens and time.monotonic() < self._gives_up_s + HOST_SLACK_S:
+            time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller: to the supervisor the host has left. Waits until the
-        supervisor closes the line, when nothing of the command is left. What the supervisor says is
-        not read: bytes that were received when the exception struck may be lost."""
+        """After an exception in the caller: asks for a stop, which also a detached command obeys,
+        and tells the supervisor that the host has left; waits until the supervisor closes the line,
+        when nothing of the command is left. What the supervisor says is not read: bytes that were
+        received when the exception struck may be lost."""
         line = self._line
         if line is not None:
-            line.leave()
-            ending_s = min(self._plan.grace_s, HOST_LEFT_GRACE_S) + UNKILLABLE_S + HOST_SLACK_S
-            with suppress(LineLost, OSError):
-                line.drain(time.monotonic() + ending_s)
+            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
+            if self._is_sent:
+                line.tell_stops(self._stops_sent + 1)
+            line.leave(time.monotonic() + ending_s)
 
 
 # -- Jobs
@@ -4184,27 +4041,18 @@ class Job:
         self._monitor_of = 0  # the process in which a thread waits for the end
         self._final: Answer | None = None  # what that thread received
         self._note = ""  # what the next answer of the tool says of it
-        self._bells: list[threading.Event] = []  # of the threads that wait for the end
 
     def __repr__(self) -> str:
         return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
 
     def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
-        """What the monitor thread does: receives the end, and tells the threads that wait."""
+        """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
-        streams = final.streams
-        if final.record is None:  # the supervisor was killed
-            size = self._size()
-            streams = [Captured(b"", self._output_from(max(0, size - SNIP_SIZE)), size)]
-            ended = self._known._replace(
-                status="lost", error="lost", duration_s=final.outcome.duration_s, total_bytes=size
-            )
-            final = final._replace(record=ended)
         self._known = final.record or self._known
-        self._note = ended_note(self.pid, self.command, self.output_file, final.outcome, streams)
+        self._note = ended_note(
+            self.pid, self.command, self.output_file, final.outcome, final.streams
+        )
         self._final = final
-        for bell in list(self._bells):
-            bell.set()
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
@@ -4212,15 +4060,16 @@ class Job:
         """True once the job has ended and its note is written."""
         if self._monitor_of == os.getpid():
             return self._final is not None
-        return self._look().status != "running"
+        return self.status != "running"
 
-    def _look(self) -> JobRecord:
+    def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
         supervisor; a supervisor that has just ended has written its end before. Upholds
         REQ-BASH-003.8."""
-        known, looks = self._known, 0
-        while known.status == "running" and not self._final and looks < 2:
-            looks += 1
+        for looks in (1, 2):
+            known = self._known
+            if self._final is not None or known.outcome.status != "running":
+                break
             try:
                 found, supervised = read_record(self.output_file)
             except FileNotFoundError:  # removed: only the supervisor is left to ask
@@ -4228,13 +4077,13 @@ class Job:
             except OSError:  # no descriptor left
                 break
             known = found or known
+            if looks == 2 and not supervised and known.outcome.status == "running":
+                known = known._replace(outcome=known.outcome._replace(status="lost", error="lost"))
+            if self._final is None:
+                self._known = known
             if supervised:
                 break
-            if looks == 2 and known.status == "running":
-                known = known._replace(status="lost", error="lost")
-        if not self._final:
-            self._known = known
-        return self._known
+        return self._known.outcome
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time."""
@@ -4270,7 +4119,7 @@ class Job:
         """Seconds that the shell has run."""
         known = self._look()
         if known.status == "running":
-            return max(0.0, time.time() - known.created)
+            return max(0.0, time.time() - self.created)
         return known.duration_s
 
     @overload
@@ -4326,7 +4175,8 @@ class Job:
                 data = file.read(MIB)
         except OSError:
             return b""
-        at = self._look().at if data else -1
+        self._look()
+        at = self._known.at
         return data[: max(0, at - offset)] if at >= 0 else data
 
     def read(self, offset: int = 0) -> tuple[str, int]:
@@ -4359,8 +4209,8 @@ class Job:
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
             time.sleep(_pause_s(begun))
-        _await_ends([self], 1, LOOK_AROUND_S)  # the message of the end may be on its way
-        return self._look().status != "lost"
+        self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
+        return self.status != "lost"
 
     def _is_supervised(self) -> bool:
         """True while a supervisor holds the record's lock, so while something of the job lives."""
@@ -4368,7 +4218,7 @@ class Job:
             known, supervised = read_record(self.output_file)
             return supervised and known is not None and known.supervisor == self._known.supervisor
         except OSError:  # the record is gone, or could not be made
-            return self._look().status == "running"
+            return self.status == "running"
 
 
 def _deadline(timeout_s: float | None) -> float:
@@ -4381,26 +4231,16 @@ def _deadline(timeout_s: float | None) -> float:
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
-    """Those of the jobs that have ended, as soon as `enough` have, or the time is over. The monitor
-    thread of a job sets the event; of a job of another process the record is looked at, 20 times a
-    second at most: a file is all that this process shares with it."""
-    bell = threading.Event()
+    """Those of the jobs that have ended, as soon as `enough` have, or the time is over. They are
+    looked at 20 times a second at most: with another process a file is all that is shared."""
     begun = time.monotonic()
     deadline = _deadline(timeout_s)
-    for job in jobs:
-        job._bells.append(bell)
-    try:
-        while True:
-            bell.clear()
-            ended = [job for job in jobs if job._has_ended()]
-            left_s = deadline - time.monotonic()
-            if len(ended) >= enough or left_s <= 0:
-                return ended
-            rings = all(job._monitor_of == os.getpid() for job in jobs)
-            bell.wait(min(left_s, LOOK_AROUND_S if rings else _pause_s(begun)))
-    finally:
-        for job in jobs:
-            job._bells.remove(bell)
+    while True:
+        ended = [job for job in jobs if job._has_ended()]
+        left_s = deadline - time.monotonic()
+        if len(ended) >= enough or left_s <= 0:
+            return ended
+        time.sleep(min(left_s, _pause_s(begun)))
 
 
 class ShownJob:
@@ -4446,13 +4286,13 @@ class ShownJob:
                 stream = self._captured(known.status == "running", profile.rolling_bytes)
             except OSError as problem:
                 saved = Saved(None, _reason(problem), False)
-        return Outcome(
-            **{name: getattr(known, name) for name in _FACTS},
+        return known._replace(
             streams=(fit(stream, profile),),
+            total_bytes=stream.total_bytes,
             pid=self.job.pid,
-            notes=tuple(known.notes),
             saved=saved,
-        )._replace(total_bytes=stream.total_bytes)
+            kept=False,
+        )
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
@@ -4627,7 +4467,6 @@ class JobTable:
         self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
-        self._files: deque[str] = deque(maxlen=FOLDER_CAP_FILES)  # output files of the jobs
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}  # None: about to start
         self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
@@ -4669,13 +4508,12 @@ class JobTable:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
         job = Job(path or "", self._profile.grace_s, record)
-        self._files.append(job.output_file)
         self.live()
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file holds no more
         self._shown[job.pid] = ShownJob(job, shown_bytes)
         ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
-        for pid in ended[:-MAX_JOBS]:
+        for pid in ended[:-FOLDER_CAP_FILES]:
             self._shown.pop(pid, None)
         if answer.runs_on:
             self._live[place] = job
@@ -4691,20 +4529,18 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
-        paths = list(self._files)
+        jobs = {
+            shown_job.job.output_file: shown_job.job for shown_job in list(self._shown.values())
+        }
         if self._lists_folder:
-            prefix = self._profile.file_prefix
+            own, jobs, prefix = jobs, {}, self._profile.file_prefix
             with suppress(OSError):
-                names = [n for n in os.listdir(self._folder) if is_own_name(n, prefix, (".job",))]
-                paths = [os.path.join(self._folder, name[: -len("job")] + "log") for name in names]
-        own = {job.output_file: job for job in self.live()}  # their ends come to this tool
-        jobs = []
-        for path in paths:
-            with suppress(OSError):  # removed to make room, damaged, or another user's
-                job = own.get(path) or Job(path, self._profile.grace_s)
-                if job.pid:  # else its shell was never spawned
-                    jobs.append(job)
-        return sorted(jobs, key=lambda job: job.created)
+                for name in os.listdir(self._folder):
+                    if is_own_name(name, prefix, (".job",)):
+                        path = os.path.join(self._folder, name[: -len("job")] + "log")
+                        with suppress(OSError):  # removed to make room, damaged, or another user's
+                            jobs[path] = own.get(path) or Job(path, self._profile.grace_s)
+        return sorted((job for job in jobs.values() if job.pid), key=lambda job: job.created)
 
     def _find(self, pid: int) -> ShownJob | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
@@ -4951,7 +4787,8 @@ class BashTool:
             cwd = _path("cwd", cwd, self.cwd)
         request = parse_command(command, mode, timeout_s, self.profile)
         if isinstance(request, Request):
-            request = request._replace(cwd=cwd, env=env, stdin=stdin)
+            data = stdin.encode() if isinstance(stdin, str) else stdin
+            request = request._replace(cwd=cwd, env=env, stdin=data)
         return self._answer(request, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
@@ -4993,25 +4830,12 @@ class BashTool:
             try:
                 self._closing.cancel()
                 for exchange in list(self._closing._exchanges):
-                    self._await_end(exchange)
+                    exchange.await_end()
                 is_over = True
             except BaseException as problem:
                 interrupt = problem
         if interrupt is not None:
             raise interrupt
-
-    @staticmethod
-    def _await_end(exchange: Exchange) -> None:
-        """Waits until a command is over, or its supervisor is given up. Not in a signal handler
-        that has interrupted the thread which waits for the command."""
-        if exchange.waiter is None:  # no monitor thread could be started
-            exchange.leave()
-            exchange.obey(())
-        begun_s = time.monotonic()
-        while exchange.is_waited_for() and exchange.waiter != threading.get_ident():
-            if exchange.gives_up():
-                return
-            time.sleep(_pause_s(begun_s))
 
     def _answer(
         self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
@@ -5073,7 +4897,7 @@ class BashTool:
                 outcome = outcome._replace(command=request.command, mode=request.mode)
                 job = self._jobs.add(answer, exchange, place)
             except BaseException:
-                exchange.abandon()
+                exchange.leave()
                 raise
             passed = tuple(request.env or ())
             return Draft(outcome, job, starts_job=answer.runs_on, passed=passed)
