@@ -1369,10 +1369,7 @@ def test_what_an_early_failure_leaves_is_named():
         assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
 
 
-@clause(
-    "003.4",
-    saboteur=("            os.setsid()\n            _set_subreaper()", "            _set_subreaper()"),
-)
+@clause("003.4", saboteur=("            os.setsid()\n            _set_subreaper()", "            _set_subreaper()"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -2309,13 +2306,7 @@ def test_kill_reaches_what_emptied_its_environment():
 
 
 @needs_proc
-@pytest.mark.parametrize(
-    "act",
-    [
-        "rm -rf state",
-        "rm state/*.log",
-    ],
-)
+@pytest.mark.parametrize("act", ["rm -rf state", "rm state/*.log"])
 @pytest.mark.parametrize("then", ["exit 3", "sleep 1.2; exit 3"])
 def test_a_job_that_ruins_its_own_files(act, then):
     """A job that removes its files: the answer comes, its end is known while there is a record, and it can be
@@ -9861,7 +9852,8 @@ def test_t32_no_descriptor_no_process(tmp_path):
     """)
     assert answers == "hi\nhi\nTrue\n"
     if os.getuid() == 0:
-        assert in_host("""
+        assert (
+            in_host("""
             import os, resource, bash_tool
             os.setgid(65534)
             os.setuid(65534)
@@ -9870,7 +9862,9 @@ def test_t32_no_descriptor_no_process(tmp_path):
             resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
             assert tool.run("echo hi").text == "hi\\n"      # the limits are those of the first command
             print(bash_tool.BashTool("/").run("echo hi").text)
-        """) == "hi\n\n"
+        """)
+            == "hi\n\n"
+        )
 
 
 @fault("t35", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"))
@@ -11861,8 +11855,6 @@ def test_exit_statuses_to_the_letter():
     ]
 
 
-
-
 # ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
 
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -12158,8 +12150,8 @@ H9 | 019.2 | test_req_bash_019_2_calls_do_not_meet
 # The faults that process supervision has to stand, by the numbers of the collection of kernel facts, and their tests.
 FAULTS = r"""
 T01 | test_t01_nothing_is_signalled_after_the_reap
-T02 | test_t01_nothing_is_signalled_after_the_reap, test_req_bash_003_14_a_later_owner_is_spared; forcing the kernel to reuse
-    a number adds nothing to these: no number is used after the reap
+T02 | test_t01_nothing_is_signalled_after_the_reap, test_req_bash_003_14_a_later_owner_is_spared; forcing the
+    kernel to reuse a number adds nothing to these: no number is used after the reap
 T03 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
 T04 | test_t04_zombies_are_not_waited_for
 T05 | test_t05_a_group_that_cannot_be_signalled
@@ -19372,11 +19364,7 @@ def a_lost_supervisor_is_told(q):
     q.number("job")
     os.kill(q.number("supervisor"), signal.SIGKILL)
     q.dead("job", "daemon")
-    q.that(
-        "[background process" not in path.read_text(),
-        "no completion note of a lost job",
-        path.read_text(),
-    )
+    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
     reply = q.run("kill -9 $PPID; sleep 600", mode="background")
     q.that(
         "was killed" in reply.text if reply.is_error else "<pid>" in reply.text,
