@@ -7,7 +7,7 @@
     make saboteurs             each property once under its saboteur, where it must fail
     make mutation              the pure sections with one small change at a time, which a test must notice
     BASH_TOOL_EXAMPLE=AXic…    runs a property with one example that failed; the suite prints the whole line
-    BASH_TOOL_WITHOUT=pidfd    (or another word of ABSENT_FEATURES) runs the suite without that feature of the platform
+    BASH_TOOL_WITHOUT=proc     (or another word of ABSENT_FEATURES) runs the suite without that feature of the platform
 
 A saboteur stands at its test, `@clause("003.9", saboteur=(old, new))` or `@fault("t07", …)`. The module
 under test runs in three kinds of process: to patch it in this one changes nothing of a supervisor. `variant_module`
@@ -50,7 +50,6 @@ Contents, each begun by a line `# ---- …`:
     Fault injections: T01 to T52 of the collection of kernel facts, as far as no clause says them
     Soak
     The pure functions, to the letter: what no clause says alone
-    The decision table, exhaustively
     SPEC.md is the oracle
     SPEC.md for some levels of conformance: make spec-for LEVELS=core,server
     The file itself
@@ -192,17 +191,10 @@ def written(source, prefix, folder=None):
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
 ABSENT_FEATURES = {
-    "pidfd": [('HAS_PIDFD = hasattr(os, "pidfd_open")', "HAS_PIDFD = False")],
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
     "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
     "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
     "memfd": [('HAS_MEMFD = hasattr(os, "memfd_create")', "HAS_MEMFD = False")],
-    "files": [
-        (
-            "def data_file(data: str | bytes) -> int:\n",
-            "def data_file(data: str | bytes) -> int:\n    raise OSError(errno.ENOSPC, 'no room')\n",
-        )
-    ],
     "python": [("def _pythons() -> list[str]:\n", "def _pythons() -> list[str]:\n    return []\n")],
 }
 
@@ -225,11 +217,10 @@ def load_tool(path=TOOL, name="bash_tool"):
 bash_tool = load_tool()
 BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
 
-needs_files = pytest.mark.skipif(WITHOUT == "files", reason="SPEC.md, Fallbacks: `stdin=` needs a file")
 ROOT = os.getuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_proc = pytest.mark.skipif(
-    WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
+    WITHOUT in ("proc", "children", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
 )
 
 TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
@@ -353,6 +344,13 @@ def lives_in(path):
     """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
     written = Path(path).read_text() if Path(path).exists() else ""
     return written.endswith("\n") and alive(int(written))
+
+
+def stop_named(text):
+    """Sends KILL to the process groups that the note on what a command left names."""
+    for target in re.search(r"to stop: kill -9 ([-\d ]+)", text)[1].split():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(-int(target), signal.SIGKILL)
 
 
 def number_in(path, within_s=10.0):
@@ -1371,13 +1369,7 @@ def test_what_an_early_failure_leaves_is_named():
         assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
 
 
-@clause(
-    "003.4",
-    saboteur=(
-        "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}",
-        "signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGXCPU}",
-    ),
-)
+@clause("003.4", saboteur=("            os.setsid()\n            _set_subreaper()", "            _set_subreaper()"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -1392,10 +1384,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
             shown += Path("/proc/%d/environ" % supervisor).read_bytes()
             assert {os.readlink("/proc/%d/fd/%d" % (supervisor, fd)) for fd in range(3)} == {"/dev/null"}
         assert b"0.125" not in shown and b"python" not in Path("/proc/%d/comm" % supervisor).read_bytes()
-        for number in sorted(signal.valid_signals() - {signal.SIGKILL}):  # STOP too: its fork server wakes it
-            os.kill(supervisor, number)
-        assert not eventually(lambda: not alive(supervisor), 0.5) and job.status == "running"
-        assert job.read()[0] == "0\n"  # of the signals 1 to 31 none is ignored
+        assert eventually(lambda: job.read()[0] == "0\n")  # of the signals 1 to 31 none is ignored
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
@@ -1470,60 +1459,34 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
 @clause("003.8", saboteur=('lost = Outcome("lost", error="lost", reason="lost",', 'lost = Outcome("exited", 0,'))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
-    command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; sleep 600")
-    with BashTool() as tool:
-        job = background(tool, command)
+    command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
+
+    def is_lost(job):
         daemon = number_in("daemon")
+        assert eventually(lambda: job.read()[0] == "up\n")
         os.kill(supervisor_of(job), signal.SIGKILL)
         assert job.wait(5) and (job.status, job.exit_code) == ("lost", None)
-        assert Path(job.output_file).read_text() == "\n\n[background process error: lost]\n"
         assert eventually(lambda: not alive(job.pid) and not alive(daemon))
-        assert job.kill() and len(notes_in(job.output_file)) == 1
-    os.unlink("me")
+        assert job.kill() is False and bash_tool.Job(job.output_file).status == "lost"
+        assert Path(job.output_file).read_text() == "up\n"  # no reader writes a note
+        os.unlink("me")
+        os.unlink("daemon")
+
+    with BashTool() as tool:
+        is_lost(background(tool, command))
     dying_host(
         """
         import os, sys
         from bash_tool import BashTool
-
-        def parent_of(pid):
-            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
-
-        job = BashTool(state_dir="state").run(sys.argv[1], mode="background")
-        with open("server", "w") as file:
-            file.write("%d\\n" % parent_of(parent_of(job.pid)))
+        BashTool(state_dir="state").run(sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
     """,
         command,
     )
-    assert eventually(lambda: not alive(number_in("server")))  # the fork server ends with its host
-    job = BashTool(state_dir="state", profile=tiny(grace=0.5)).job(number_in("me"))
-    os.kill(supervisor_of(job), signal.SIGKILL)
-    assert job.wait(5) and job.status == "lost" and not eventually(lambda: not alive(job.pid), 0.5)
-    assert job.kill() and not alive(job.pid) and len(notes_in(job.output_file)) == 1
-    with contextlib.suppress(ProcessLookupError):  # in a session of its own, below no process of the job's
-        os.kill(number_in("daemon"), signal.SIGKILL)
+    is_lost(BashTool(state_dir="state").job(number_in("me")))  # the fork server lives as long as its last supervisor
 
 
 DIE = "os.kill(os.getpid(), 9)\n"
-STEPS_OF_THE_END = {
-    "before": ("        if not known.note:\n", "        " + DIE + "        if not known.note:\n"),
-    "recorded": ("        if known.at < 0:\n", "        " + DIE + "        if known.at < 0:\n"),
-    "placed": ("        there = os.pread", "        " + DIE + "        there = os.pread"),
-    "half": (
-        "        _write_all(fd, text[len(there) :] if",
-        "        os.write(fd, text[len(there) : len(there) + 20])\n        "
-        + DIE
-        + "        _write_all(fd, text[len(there) :] if",
-    ),
-    "appended": (
-        "else text)\n        self.add(noted=True)\n",
-        "else text)\n        " + DIE + "        self.add(noted=True)\n",
-    ),
-    "half a line": (
-        "            self.add(**end, note=known.note)\n",
-        "            os.pwrite(self.fd, b'\\n{\"status\": \"exi', len(self._data().rstrip()))\n            " + DIE,
-    ),
-}
 
 
 READERS = {
@@ -1536,55 +1499,51 @@ READERS = {
 }
 
 
-@clause("003.9", saboteur=("if text.startswith(there) else", "if text.endswith(there) else"))
+@clause(
+    "003.9",
+    saboteur=("_write_all(fd, text[len(there) :] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
+)
 @needs_proc
-def test_req_bash_003_9_exactly_one_note():
-    modules = {step: variant_module(place) for step, place in STEPS_OF_THE_END.items()}
-
-    def ends(step, known, killed_readers, readers):
+@fewest
+@given(
+    st.lists(st.tuples(known_commands(pause_s=0.5), st.floats(0.0, 0.8)), min_size=3, max_size=6),
+    st.lists(st.tuples(st.sampled_from(list(READERS)), st.floats(0.0, 0.8)), min_size=2, max_size=6),
+    st.lists(st.sampled_from(list(READERS)), min_size=1, max_size=8),
+)
+def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
+    def ends(case):
+        known, host_s = case
         folder = tempfile.mkdtemp()
         program = """
-            import os, sys
+            import os, sys, threading
             from bash_tool import BashTool
             result = BashTool(state_dir=sys.argv[1]).run(sys.argv[2], mode="background")
             assert result.status == "running", result
+            threading.Event().wait(float(sys.argv[3]))
             os.kill(os.getpid(), 9)
         """
-        dying_host(program, folder, known.text, module=modules[step])
+        dying_host(program, folder, known.text, "%.3f" % host_s)
         (path,) = Path(folder).glob("*.log")
-        assert eventually(lambda: not supervised(str(path)))
-        for killed in killed_readers:  # where it has nothing to write it ends by itself
-            reader = forked(lambda: str(modules[killed].Job(str(path)).status) and 0)
-            assert reader.wait(60) in (0, -signal.SIGKILL)
-        begin = threading.Barrier(len(readers))
+        for name, reader_s in killed_readers:  # at whatever moment, before the end of the job or after it
+            reader = forked(lambda: READERS[name](bash_tool.Job(str(path))) and 0)
+            time.sleep(reader_s / 4)
+            reader.kill()
+            reader.wait(60)
 
-        def read(reader):
-            begin.wait()
-            READERS[reader](bash_tool.Job(str(path)))
-            return bash_tool.Job(str(path)).status
+        def read(name):
+            READERS[name](bash_tool.Job(str(path)))
+            return bash_tool.Job(str(path)).wait(20) and bash_tool.Job(str(path)).status
 
-        lost = step in ("before", "half a line")
-        assert set(at_once(read, readers)) == {"lost" if lost else "exited"}
+        assert set(at_once(read, readers)) == {"exited"}
         how = "failed: signal: %d (%s)" % (known.code - 128, known.signal)
         how = how if known.signal else "failed: exit status: %d" % known.code if known.code else "completed"
-        assert path.read_text() == known.merged + "\n\n[background process %s]\n" % ("error: lost" if lost else how)
-        assert bash_tool.Job(str(path)).exit_code == (None if lost else known.code)
+        assert path.read_text() == known.merged + "\n\n[background process %s]\n" % how
+        assert bash_tool.Job(str(path)).exit_code == known.code
 
-    @fewest
-    @given(
-        st.permutations(list(STEPS_OF_THE_END)),
-        st.lists(known_commands(pause_s=0.5), min_size=len(STEPS_OF_THE_END), max_size=len(STEPS_OF_THE_END)),
-        st.lists(st.lists(st.sampled_from(list(STEPS_OF_THE_END)), max_size=2), min_size=6, max_size=6),
-        st.lists(st.sampled_from(list(READERS)), min_size=1, max_size=8),
-    )
-    def at_whatever_moment(steps, commands, killed_readers, readers):
-        at_once(lambda case: ends(*case, readers), list(zip(steps, commands, killed_readers)))
-
-    at_whatever_moment()
+    at_once(ends, commands)
 
 
 @clause("003.10", saboteur=('how + ("; still running: " + still if still else "")', "how"))
-@needs_files
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
     with BashTool(
@@ -1630,8 +1589,11 @@ def test_req_bash_003_11_lists_what_anybody_started():
         assert [(line["pid"], line["status"]) for line in listed] == [(job.pid, job.status) for job in tool.jobs()]
         for pid in pids[:3]:
             assert jobs[pid].kill()
-    with BashTool() as tool:
-        assert tool.jobs() == []
+    with BashTool() as tool, BashTool() as other:  # of the folder of the user: each its own
+        job = background(tool, lasting("sleep 600"))
+        assert [one.pid for one in tool.jobs()] == [job.pid] and other.jobs() == []
+        (line,) = cli("--jobs", "--json").stdout.splitlines()
+        assert json.loads(line)["pid"] == job.pid and job.kill()
 
 
 @clause("003.12", saboteur=("len(data) - len(decoder.getstate()[0])", "len(data)"))
@@ -1713,35 +1675,34 @@ def test_req_bash_003_13_kill_means_gone():
 @clause("003.14", saboteur=("    if first is not None and first.start != known.start:\n", "    if False:\n"))
 @needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared():
-    def lost(tool, **changes):
-        """A job whose supervisor was killed, whose processes are gone, and whose record names the stranger."""
-        job = background(tool, lasting("sleep 600"))
-        os.kill(supervisor_of(job), signal.SIGKILL)
-        assert eventually(lambda: not alive(job.pid) and not supervised(job.output_file))
-        assert job.wait(20)  # its monitor has written the end down: two writers at once would spoil the record
-        with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
-            record.add(pid=stranger.pid, **changes)
-        return bash_tool.Job(job.output_file, 0.3)
-
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        stranger = subprocess.Popen(lasting("sleep 600").split(), start_new_session=True)
-        born = bash_tool._member(stranger.pid).start
-        try:
-            for changes in ({"start": 1}, {"start": born, "boot": "another"}):
-                job = lost(tool, **changes)
-                assert job.pid == stranger.pid and job.kill() and job.status == "lost"
-                job = background(tool, "sleep 0.4")  # of one that has ended there is nothing to signal
-                assert job.wait(10)
-                with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
-                    record.add(pid=stranger.pid, **changes)
-                assert bash_tool.Job(job.output_file, 0.3).kill()
-            time.sleep(0.1)  # a signal would have arrived; there is nothing to poll for
-            assert stranger.poll() is None
-            job = lost(tool, start=born, boot=bash_tool._boot())  # its own number does hit
-            assert job.kill() and stranger.wait(5) == -signal.SIGTERM
-        finally:
-            stranger.kill()
-            stranger.wait()
+    heard = "trap 'echo $1 >> heard' %s; echo > up; while :; do sleep 0.05; done" % "TERM CONT HUP INT URG"
+    stranger = subprocess.Popen(["bash", "-c", heard], start_new_session=True)
+    try:
+        assert eventually(lambda: os.path.exists("up"))
+        born = birth(stranger.pid)
+        with BashTool(profile=tiny(grace=0.3)) as tool:
+            for supervisor in ([stranger.pid, born + 1], [stranger.pid, born]):
+                job = background(tool, lasting("sleep 600"))
+                os.kill(supervisor_of(job), signal.SIGKILL)
+                assert job.wait(20) and eventually(lambda: not alive(job.pid))
+                record = Path(record_beside(job.output_file))
+                kept = json.loads(record.read_text())
+                record.write_text(json.dumps({**kept, "pid": stranger.pid, "supervisor": supervisor}))
+                assert bash_tool.Job(job.output_file).kill() is False  # nobody holds the lock
+                if supervisor[1] != born:  # a lock that is held does not make a stranger the supervisor
+                    with open(record) as file:
+                        fcntl.flock(file, fcntl.LOCK_EX)
+                        assert bash_tool.Job(job.output_file).kill() is False
+            job = background(tool, "sleep 0.4")  # of one that has ended there is nothing to signal
+            assert job.wait(10)
+            record = Path(record_beside(job.output_file))
+            record.write_text(json.dumps({**json.loads(record.read_text()), "pid": stranger.pid}))
+            assert bash_tool.Job(job.output_file).kill()
+        time.sleep(0.2)  # a signal would have arrived; there is nothing to poll for
+        assert stranger.poll() is None and not os.path.exists("heard")
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 @clause("003.15", saboteur=("            self.begin_job(pid=first.pid, ", "            dict(pid=first.pid, "))
@@ -1749,7 +1710,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
 @fewest
 @given(leaving())
 @example(Known("setsid %s >/dev/null 2>&1 & echo $! > left-0; echo now" % NAP, merged="now\n", leaves=("left-0",)))
-def test_req_bash_003_15_a_leftover_becomes_a_job(known):
+def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     folder = Path(tempfile.mkdtemp())
     server = "(until [ -e go ]; do sleep 0.05; done; echo late; exec %s) & echo $! > server\n" % NAP
     program = """
@@ -1757,19 +1718,22 @@ def test_req_bash_003_15_a_leftover_becomes_a_job(known):
         from bash_tool import BashTool
         tool = BashTool(state_dir="state")
         result = tool.run(sys.argv[1])
-        print([job.pid for job in tool.jobs()], result.exit_code, result.output_file, flush=True)
+        assert tool.jobs() == []
+        print(result.exit_code, result.notes[0], flush=True)
         os.kill(os.getpid(), 9)
     """
     os.chdir(folder)
     printed = dying_host(program, server + known.text)
     pids = [number_in(folder / file) for file in ("server", *known.leaves)]
-    assert printed == "[%d] %d %s\n" % (min(pids), known.code, os.path.abspath(printed.split()[-1]))
-    (job,) = BashTool(state_dir="state", profile=tiny(grace=0.5)).jobs()
-    assert (job.pid, job.status, job.output_file) == (min(pids), "running", printed.split()[-1])
+    code, note = printed.rstrip("\n").split(" ", 1)
+    path = Path(note.rpartition("; output goes on to ")[2])
+    assert int(code) == known.code and note.startswith("still running: ")
+    assert BashTool(state_dir="state").jobs() == [] and not list(Path("state").glob("*.job"))
     Path("go").touch()
-    assert eventually(lambda: job.read()[0] == known.merged + "late\n", 20) and all(map(alive, pids))
-    assert job.exit_code is None and job.kill() and not any(map(alive, pids)) and job.exit_code is None
-    assert notes_in(job.output_file) == ["\n\n[background process error: exit status unknown]\n"]
+    assert eventually(lambda: path.read_text() == known.merged + "late\n", 20) and all(map(alive, pids))
+    stop_named(note)
+    assert eventually(lambda: not any(map(alive, pids)))
+    assert path.read_text() == known.merged + "late\n"  # no completion note
     with BashTool(max_jobs=1) as tool:  # leftovers do not count
         assert "still running" in tool.run(NAP + " >/dev/null &").text
         assert tool.run("echo fine", mode="background").status == "exited"
@@ -1833,6 +1797,13 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         job = tool.job(tool.run(NAP).pid)
         assert job.wait(10) and job.status == "timed_out"
         assert notes_in(job.output_file) == ["\n\n[background process failed: timed out after 1s]\n"]
+    with BashTool(profile=keeping, state_dir="/proc/none") as tool:  # no record: a job of this tool all the same
+        result = tool.run("sleep 1.5; exit 6")
+        assert (result.status, result.error) == ("running", None)
+        job = tool.job(result.pid)
+        assert [one.pid for one in tool.jobs()] == [job.pid] and job.wait(20) and job.exit_code == 6
+        job = tool.job(tool.run(NAP).pid)
+        assert job.kill() and not alive(job.pid)
 
 
 @clause(
@@ -2046,7 +2017,6 @@ MOMENTS_OF_A_START = {  # in the host, or in the supervisor of which the host he
         "            while event is None and time.monotonic() < self._gives_up_s:\n",
         "            " + DIE + "            while event is None and time.monotonic() < self._gives_up_s:\n",
     ),
-    "accepted": ("        line.server.note_answer(", "        " + DIE + "        line.server.note_answer("),
     "before the answer": (
         "        answer = self._last = _answer(event)\n",
         "        " + DIE + "        answer = self._last = _answer(event)\n",
@@ -2127,7 +2097,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
         try:
             assert tool.jobs()[0].status == tool.jobs()[0].status == "running"
             os.kill(supervisor_of(job), signal.SIGKILL)
-            assert eventually(lambda: job.status == "lost") and eventually(lambda: not alive(job.pid)) and job.kill()
+            assert eventually(lambda: job.status == "lost") and eventually(lambda: not alive(job.pid))
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -2166,7 +2136,6 @@ def test_jobs_of_a_server_across_processes():
     assert tool.run("exec 3<>/dev/tcp/127.0.0.1/%d" % port).exit_code != 0
 
 
-@needs_files
 @needs_proc
 def test_many_jobs_at_once():
     """Fifteen jobs started at once by threads: all listed, one note each, all gone, and the host as before."""
@@ -2204,7 +2173,6 @@ def test_a_cancel_in_the_first_moment():
         )
 
 
-@needs_files
 def test_a_job_in_a_directory_that_is_gone(tmp_path):
     """Background commands know the same faults as others: a missing directory, a missing shell, a full folder."""
     os.mkdir("gone")
@@ -2221,58 +2189,19 @@ def test_a_job_in_a_directory_that_is_gone(tmp_path):
     assert (result.status, result.error) == ("failed", "spawn_failed") and "file" in result.text
 
 
-@given(st.data())
-@draws(60)
-def test_a_damaged_record_is_not_believed(data):
-    """A record is believed whole or not at all: what names a process or is shown has the right form, or hides the
-    job."""
-    fields = {"command": "x", "created": 1.5, "pid": 77, "start": 5, "boot": "b", "supervisor": [3, 4]}
-    lines = [json.dumps({name: value}).encode() for name, value in fields.items()]
-    good = bash_tool.job_record(b"\n".join(lines))
-    assert good == bash_tool.JobRecord(**fields)
-    wrong = st.one_of(
-        st.none(),
-        st.integers(-3, 3),
-        st.booleans(),
-        st.text(max_size=3),
-        st.lists(st.integers()),
-        st.just({}),
-        st.just([["a", 1]]),
-        st.just("\ud800"),
-    )
-    for _ in range(data.draw(st.integers(1, 3))):
-        n = data.draw(st.integers(0, len(lines) - 1))
-        lines[n] = data.draw(
-            st.one_of(
-                st.binary(max_size=20),
-                st.just(b"[" * 100000),
-                st.dictionaries(st.sampled_from(bash_tool.JobRecord._fields), wrong, max_size=4).map(
-                    lambda facts: json.dumps(facts).encode()
-                ),
-            )
-        )
-    known = bash_tool.job_record(b"\n".join(lines))
-    if known is not None:
-        assert type(known.pid) is int and type(known.start) is int and type(known.command) is str
-        assert known.pid == 0 or known.pid > 1 and known.start >= 0
-        assert isinstance(known.created, (int, float)) and known.created >= 0
-        assert list(known.supervisor) == [] or len(known.supervisor) == 2 and known.supervisor[0] > 0
-        assert known.status in ("running", "exited", "timed_out", "cancelled", "failed", "lost")
-        (known.command + known.reason + known.note).encode()  # what is shown can be written
-
-
 @needs_proc
-@pytest.mark.parametrize("act", ["pid=5, created='x'", "pid='abc'", "survivors=5", "boot=7"])
-def test_one_bad_record_spoils_no_other(act):
-    """A record that is nonsense hides itself at most; nobody is signalled for it."""
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        bad, good = background(tool, lasting("sleep 600")), background(tool, lasting("sleep 601"))
-        with contextlib.closing(bash_tool.Record.open(bad.output_file)) as record:
-            record.add(**eval("dict(%s)" % act))
-        assert [job.pid for job in tool.jobs()] == [good.pid] and good.kill() and not alive(good.pid)
+@pytest.mark.parametrize("wrong", [{"pid": "abc"}, {"supervisor": 7}, {"notes": "n"}, {"command": None}, None])
+def test_one_bad_record_spoils_no_other(wrong):
+    """A record that is no JSON object, or has a field that is not of its type, hides its own job alone."""
+    with BashTool(profile=tiny(grace=0.3), state_dir="state") as tool:
+        bad, good = background(tool, "sleep 0.5; exit 3"), background(tool, lasting("sleep 601"))
+        assert bad.wait(20)
+        record = Path(record_beside(bad.output_file))
+        record.write_text("[[" if wrong is None else json.dumps({**json.loads(record.read_text()), **wrong}))
+        assert [job.pid for job in BashTool(state_dir="state").jobs()] == [good.pid]
         with pytest.raises(OSError):
             bash_tool.Job(bad.output_file)
-        assert alive(bad.pid) and bad.kill() and not alive(bad.pid)  # what was known of it before still holds
+        assert good.kill() and not alive(good.pid)
 
 
 @needs_proc
@@ -2289,10 +2218,9 @@ def test_jobs_of_a_host_without_streams(closed):
         tool = BashTool(state_dir=state)
         job = tool.job(tool.run("echo hello; sleep 0.6; echo bye", mode="background").pid)
         fine = job.wait(10) and job.read()[0] == "hello\\nbye\\n\\n\\n[background process completed]\\n"
-        job = tool.run("(sleep 0.7; echo late; sleep 600) & echo now")
-        (job,) = [job for job in tool.jobs() if job.status == "running"]
-        time.sleep(0.5)
-        fine = fine and job.read()[0] == "now\\nlate\\n" and job.kill()
+        (note,) = tool.run("(sleep 0.7; echo late; sleep 600) & echo now").notes[-1:]
+        time.sleep(1)
+        fine = fine and open(note.rpartition(" goes on to ")[2]).read() == "now\\nlate\\n"
         os._exit(0 if fine else 1)
     """),
         *closed,
@@ -2300,11 +2228,10 @@ def test_jobs_of_a_host_without_streams(closed):
 
 
 @needs_proc
-@pytest.mark.parametrize("how", ["slow", "stopped", "killed"])
+@pytest.mark.parametrize("how", ["slow", "killed"])
 def test_a_supervisor_that_does_not_get_to_its_command(how):
-    """Before its command began: a supervisor that was stopped is woken; of one that is cancelled or killed nothing is
-    left."""
-    act = {"slow": "time.sleep(2)", "stopped": "os.kill(os.getpid(), signal.SIGSTOP)", "killed": DIE.strip()}[how]
+    """Of a supervisor that is cancelled or killed before its command began nothing is left."""
+    act = {"slow": "time.sleep(2)", "killed": DIE.strip()}[how]
     place = "            self.shell.spawn(self.cwd, source, self.output)\n"
     module = variant((place, "            %s\n%s" % (act, place)))
     printed = in_host(
@@ -2321,10 +2248,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
         env=dict(os.environ, PYTHONPATH=str(module)),
     )
     status, error, pid, text, jobs = json.loads(printed)
-    if how == "stopped":
-        assert (status, error, jobs) == ("running", None, 1) and pid == number_in("me"), text
-        assert BashTool(state_dir="state").job(pid).kill()
-    elif how == "killed":
+    if how == "killed":
         assert (status, error, pid, jobs) == ("failed", "status_unknown", None, 0), text
         # The kernel may close the line of a killed supervisor before the record, whose lock then lasts a moment longer.
         assert eventually(lambda: BashTool(state_dir="state").jobs() == [] == os.listdir("state"))
@@ -2348,8 +2272,8 @@ def test_the_supervisor_killed_in_the_first_moment():
             assert result.error == "status_unknown" and "supervisor of the command was killed" in result.text
         assert eventually(lambda: not alive(pid))
         for job in tool.jobs():  # none, if its number was not yet recorded
-            assert (job.pid, job.status) == (pid, "lost") and job.kill()
-            assert notes_in(job.output_file) == ["\n\n[background process error: lost]\n"]
+            assert (job.pid, job.status) == (pid, "lost") and job.kill() is False
+            assert notes_in(job.output_file) == []
 
 
 @needs_proc
@@ -2382,18 +2306,10 @@ def test_kill_reaches_what_emptied_its_environment():
 
 
 @needs_proc
-@pytest.mark.parametrize(
-    "act",
-    [
-        "rm -rf state",
-        "rm state/*.log; mkfifo $(ls state/*.job | sed s/job/log/)",
-        "mkdir $(ls state/*.job | sed s/job/log/)x; rm state/*.log; mv state/*.logx $(ls state/*.job | sed s/job/log/)",
-        "ln -sf /etc/passwd state/*.log",
-    ],
-)
+@pytest.mark.parametrize("act", ["rm -rf state", "rm state/*.log"])
 @pytest.mark.parametrize("then", ["exit 3", "sleep 1.2; exit 3"])
 def test_a_job_that_ruins_its_own_files(act, then):
-    """Whatever a job does to its files, the answer comes, its end is known while there is a record, and it can be
+    """A job that removes its files: the answer comes, its end is known while there is a record, and it can be
     ended."""
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         begun = time.monotonic()
@@ -2405,7 +2321,6 @@ def test_a_job_that_ruins_its_own_files(act, then):
         else:
             job = tool.job(result.pid)
             assert job.wait(10) and (job.status, job.exit_code) == ("exited", 3)
-    assert "background" not in Path("/etc/passwd").read_text()
 
 
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
@@ -2416,7 +2331,7 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     ) as tool:
         result = tool.run(lasting("sleep 600 & exit 3"), mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
-        unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
+        unseen = WITHOUT in ("proc", "children", "subreaper")  # the processes outside the group
         assert unseen or re.search(lasting(r'failed: exit status: 3; still running: \d+ "sleep 600"\]'), result.text)
         result = tool.run(lasting("sleep 600 & sleep 0.8; exit 4"))
         assert (result.status, result.exit_code) == ("exited", 4)
@@ -2812,7 +2727,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         for (
             pid
         ) in pids:  # without these nothing is named, and only what holds the output is noticed: SPEC.md, Fallbacks
-            assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "subreaper")
+            assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "children", "subreaper")
         return pids
 
     pids = [pid for pids in at_once(run, commands) for pid in pids]
@@ -3390,7 +3305,7 @@ HOSTS_THAT_REAP = {
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
     with BashTool(profile=PROFILES[profile]) as tool:
-        for kill in ("kill -9 $PPID", "kill -9 $PPID; exit 0", lasting("kill -STOP $PPID; kill -9 $PPID; sleep 600")):
+        for kill in ("kill -9 $PPID", "kill -9 $PPID; exit 0", lasting("kill -9 $PPID; sleep 600")):
             start = lasting("echo out; (setsid sleep 600 >/dev/null 2>&1 & echo $! > other); echo $$ > shell; ")
             result = tool.run(start + kill)
             assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None), result
@@ -3926,6 +3841,30 @@ def test_req_bash_009_6_the_folder_is_capped():
         assert not {"output-%012x.log" % 1000, "output-%012x.job" % 1000} & names
 
 
+def test_six_tools_use_one_folder_with_one_cap(tmp_path):
+    """Library tools without a folder of their own, the command line and a server write into the folder of the user, and
+    its caps hold for all of them."""
+    folder = tmp_path / ("bash-tool-of-%d" % os.getuid())
+    for _ in range(5):
+        with BashTool() as tool:
+            assert Path(tool.run("seq 100000").output_file).parent == folder
+    assert cli("seq 100000").returncode == 0
+    with Client() as client:
+        assert str(folder) + "/output-" in client.call("seq 100000")["content"][0]["text"]
+    assert [path.name for path in tmp_path.glob("bash-tool-*")] == [folder.name] and len(list(folder.iterdir())) == 7
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for n in range(3):
+        path = folder / ("output-00000000000%d.log" % n)
+        path.touch(0o600)
+        os.truncate(path, 400 * 1024**2)  # sparse
+        os.utime(path, (n, n))
+    with open(folder / "output-000000000000.log") as live, BashTool() as tool:  # another process still writes it
+        fcntl.flock(live, fcntl.LOCK_EX)
+        tool.run("seq 100000")
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= bash_tool.FOLDER_CAP_BYTES
+    assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
+
+
 @clause("009.7", saboteur=("        for path in self._unnamed:\n", "        for path in ():\n"))
 def test_req_bash_009_7_close_keeps_what_was_named():
     seen = []
@@ -4101,7 +4040,6 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
 
 @clause("011.2", saboteur=("named=_named(self.remaining),\n", "named=\"processes\",\n"))
 @needs_proc
-@needs_files
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
 def test_req_bash_011_2_names_the_leftover(code, count):
@@ -4131,7 +4069,7 @@ def test_a_loop_is_named_by_its_shell():
         (note,) = result.notes
         assert re.findall(r"pid (\d+) \"([^\"]*)\"", note)[0] == (result.stdout.strip(), "a subshell of the command")
         assert re.findall(r"pid (\d+)", note) == [result.stdout.strip()]
-        assert tool.jobs()[0].kill()
+        stop_named(result.text)
 
 
 @clause(
@@ -4689,23 +4627,24 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
             except expected:
                 pid = open("child").read().strip()
                 print(os.path.exists("/proc/" + pid) and open("/proc/%s/stat" % pid).read().split()[2] not in "ZX")
-        strike(signal.SIGINT, 0.2, 0.2)     # three against a command that is deaf to TERM
-        start = time.monotonic()
-        try:
-            tool.run("trap '' TERM; echo $$ > child; while :; do sleep 1; done")
-        except KeyboardInterrupt:
-            took = time.monotonic() - start
-        try:
-            time.sleep(1)       # the second leaves, and the supervisor ends the command; the third may come after that
-        except KeyboardInterrupt:
-            pass
-        pid, end = open("child").read().strip(), time.monotonic() + 5
-        while os.path.exists("/proc/" + pid) and time.monotonic() < end:
-            time.sleep(0.01)
-        print(os.path.exists("/proc/" + pid), took < 10)
+        for pauses_s in ((), (0.2, 0.2)):   # one, and three, against a command that is deaf to TERM
+            strike(signal.SIGINT, *pauses_s)
+            start = time.monotonic()
+            try:
+                tool.run("trap '' TERM; echo $$ > child; while :; do sleep 1; done")
+            except KeyboardInterrupt:
+                took = time.monotonic() - start
+            try:
+                time.sleep(1)       # the second leaves, and the supervisor ends the command; the third may come later
+            except KeyboardInterrupt:
+                pass
+            pid, end = open("child").read().strip(), time.monotonic() + 5
+            while os.path.exists("/proc/" + pid) and time.monotonic() < end:
+                time.sleep(0.01)
+            print(os.path.exists("/proc/" + pid), took < 10)    # KILL after 0.5 s, not after the grace of 15 s
     """)
         )
-        == "False\nFalse\nFalse True\n"
+        == "False\nFalse\nFalse True\nFalse True\n"
     )
 
     @fewest
@@ -4784,7 +4723,7 @@ def lose_the_first(event, monkeypatch):
     "bytes_that_an_exception-2",
     saboteur=("        if self.reported and self.supervisor.is_last:\n", "        if False:\n"),
 )
-@pytest.mark.parametrize("event", ["accepted", "ended"])
+@pytest.mark.parametrize("event", ["ended"])
 def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
     """An exception may strike when the bytes of an event were received and not yet kept: then too the command is ended,
     and what is left of a command that had ended lives on."""
@@ -4812,8 +4751,7 @@ def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
     "a_background_call",
     saboteur=("        if not (self.answered or self.supervisor.has_caller()):\n", "        if False:\n"),
 )
-@needs_files
-@pytest.mark.parametrize("event", ["accepted", "started"])
+@pytest.mark.parametrize("event", ["started"])
 def test_a_background_call_that_is_struck_leaves_no_record(monkeypatch, event, nothing_is_left):
     """An exception that strikes a background call before its answer leaves no job and no file."""
     with BashTool(profile=tiny(grace=0.3), state_dir="s") as tool:
@@ -4826,7 +4764,6 @@ def test_a_background_call_that_is_struck_leaves_no_record(monkeypatch, event, n
 
 @fault("an_exception_behind-1", saboteur=("                exchange.abandon()\n", "                pass\n"))
 @fault("an_exception_behind-2", saboteur=("                draft.job.kill()\n", "                pass\n"))
-@needs_files
 @pytest.mark.parametrize("place", ["the table of jobs", "the text of the answer"])
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, place, nothing_is_left):
@@ -4852,7 +4789,6 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, place, nothing_is_
     "a_kept_job_without_a_thread",
     saboteur=("            self.wait_for_end()  # of a job", "            pass  # of a job"),
 )
-@needs_files
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
     thread."""
@@ -4878,7 +4814,6 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
         "        if True:\n            if not self.over",
     ),
 )
-@needs_files
 @pytest.mark.parametrize("when", ["while close waits", "after close"])
 def test_a_monitor_that_comes_late(when, monkeypatch):
     """One thread alone reads the end of a job: a monitor thread that starts while close() reads it, or later, hears of the
@@ -5338,7 +5273,7 @@ DYING_HOST = lasting("""
     run(0, "echo $$ > p0; trap '' TERM; sleep 600; sleep 600")
     run(1, "setsid sh -c 'trap \\"\\" TERM; echo $$ > p1; while :; do sleep 0.1; done' & sleep 600")
     run(2, "(setsid sh -c 'echo $$ > p2; exec sleep 600' &); env -i sh -c 'echo $$ > p3; exec sleep 600'")
-    run(3, "(env -i setsid sh -c 'echo $$ > p4; exec sleep 600' >/dev/null 2>&1 &); kill -STOP $PPID; sleep 600")
+    run(3, "(env -i setsid sh -c 'echo $$ > p4; exec sleep 600' >/dev/null 2>&1 &); sleep 600")
     run(4, "echo $$ > p5\\n" + sys.argv[2])
     while not all(os.path.exists("p%d" % n) and open("p%d" % n).read().endswith("\\n") for n in range(6)):
         time.sleep(0.01)
@@ -5895,7 +5830,6 @@ def test_req_bash_021_10_milliseconds(value):
 
 
 @needs_proc
-@needs_files
 def test_another_tools_job_at_its_limit_and_a_number_given_again():
     """A tool that asks about a job of another tool reads its limit; a number is that of the latest job which has
     it."""
@@ -5911,8 +5845,8 @@ def test_another_tools_job_at_its_limit_and_a_number_given_again():
         old = tool.run("echo old; sleep 0.5; exit 7").pid
         assert tool.job(old).wait(10)
         new = other.run(lasting("echo new; sleep 600"), mode="background")
-        with contextlib.closing(bash_tool.Record.open(new.output_file)) as record:
-            record.add(pid=old)  # as if the kernel had given it again
+        record = Path(record_beside(new.output_file))  # as if the kernel had given it again
+        record.write_text(json.dumps({**json.loads(record.read_text()), "pid": old}))
         try:
             text, note, _ = tool.call({"check_pid": old}).text.partition("[background process %d failed" % old)
             assert "still running" in text and "new" in text and "old" not in text and note
@@ -6235,7 +6169,6 @@ def test_odd_rows():
             )
 
 
-@needs_files
 @needs_proc
 def test_a_cancelled_start_shows_the_commands_own_output():
     """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
@@ -6262,12 +6195,11 @@ def test_a_host_that_dies_as_its_command_ends():
         module=variant_module((place, "        " + DIE + place)),
     )
     assert not eventually(lambda: not alive(number_in("server")), 1.0)
-    (job,) = BashTool(state_dir="state", profile=tiny(grace=0.3)).jobs()
-    assert job.pid == number_in("server") and job.read()[0] == "now\n" and job.kill()
+    assert BashTool(state_dir="state").jobs() == []
+    os.kill(number_in("server"), signal.SIGKILL)
 
 
 @needs_proc
-@needs_files
 def test_what_a_check_must_not_do():
     """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a
     second stop."""
@@ -6306,11 +6238,11 @@ def test_what_a_check_must_not_do():
                 assert answer.status == "rejected" and len(answer.text) < 300
         result = tool.run(lasting("sleep 1.2; setsid sleep 600 & echo done"))
         assert eventually(lambda: tool.job(result.pid).status == "exited") if result.pid else True
-        result = tool.run(lasting("echo before; (sleep 1; echo after; sleep 600) & echo x"))
-        (leftover,) = [job for job in tool.jobs() if job.status == "running" and "after" in job.command]
-        assert eventually(lambda: "after" in leftover.read()[0])
-        assert "(1 lines):\nafter\n" in tool.call({"check_pid": leftover.pid}).text
-        assert "\noutput:\nbefore\nx\nafter\n\nFull output" in tool.call({"kill_pid": leftover.pid}).text
+        result = tool.run(lasting("sleep 600 & echo $!"))
+        for verb in ("check_pid", "kill_pid"):  # what a foreground command left is no job
+            answer = tool.call({verb: int(result.stdout)})
+            assert (answer.status, answer.error) == ("rejected", "no_such_job") and alive(int(result.stdout))
+        stop_named(result.text)
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
     with BashTool(profile=dataclasses.replace(keeping(), grace_s=30.0)) as tool:
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
@@ -6334,7 +6266,6 @@ def test_what_a_failed_call_still_says():
     assert done.returncode == 124 and b"exit code: none (timed out after 1s)" in done.stdout
 
 
-@needs_files
 @needs_proc
 @pytest.mark.parametrize("name", PROFILES)
 def test_what_every_profile_promises(name, monkeypatch):
@@ -6384,8 +6315,9 @@ def test_what_every_profile_promises(name, monkeypatch):
             lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /'), note
         )
         assert note in result.text or note in json.loads(result.text)["notes"]
-        (job,) = [job for job in tool.jobs() if job.status == "running"]
-        assert job.command.startswith(lasting("sleep 600 >&2")) and job.kill() and not alive(job.pid)
+        assert not [job for job in tool.jobs() if job.status == "running"]
+        stop_named(note)
+        assert eventually(lambda: not alive(int(re.search(r"pid (\d+)", note)[1])))
         pieces = []
         result = tool.run(
             "for c in 342 202 254; do printf \\\\$c; printf \\\\$c >&2; sleep 0.15; done", on_output=pieces.append
@@ -6685,7 +6617,6 @@ def test_req_bash_025_8_a_withdrawn_call():
 
 
 @clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
-@needs_files
 @pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
@@ -6966,7 +6897,6 @@ def test_req_bash_025_15_a_client_that_stops_reading():
 
 @clause("025.16", saboteur=("        stdout=subprocess.DEVNULL,\n", ""))
 @needs_proc
-@needs_files
 def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
     with Client() as client:
         wire = {os.readlink("/proc/%d/fd/%d" % (client.process.pid, fd)) for fd in (0, 1)}
@@ -7231,7 +7161,6 @@ def test_req_bash_025_21_the_log(level, told):
         assert client.ask("ping")["result"] == {}  # and nothing comes twice
 
 
-@needs_files
 @fault("a_program_that_serves", saboteur=("            self._on_job_end(job)\n", "            pass\n"))
 def test_a_program_that_serves_hears_of_its_jobs():
     """The function that a program gave its tool is called for a job, beside the log of the server."""
@@ -7266,48 +7195,24 @@ def test_what_is_said_of_a_job():
     """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
 
     def record_of(job):
-        with contextlib.closing(bash_tool.Record.open(job.output_file)) as record:
-            return record.read()
+        return json.loads(Path(record_beside(job.output_file)).read_text())
 
     with BashTool(profile=tiny(grace=0.3)) as tool:
         before = time.time()
         job = background(tool, lasting("sleep 600 # what"))
         known = record_of(job)
-        assert before - 1 <= known.created <= time.time() + 1 and known.boot == bash_tool._boot()
-        assert (known.command, known.pid, known.start) == (
-            lasting("sleep 600 # what"),
-            job.pid,
-            bash_tool._member(job.pid).start,
-        )
-        assert known.supervisor == [supervisor_of(job), bash_tool._member(supervisor_of(job)).start]
+        assert before - 1 <= known["created"] <= time.time() + 1
+        assert (known["command"], known["pid"], known["status"]) == (lasting("sleep 600 # what"), job.pid, "running")
+        assert known["supervisor"] == [supervisor_of(job), birth(supervisor_of(job))]
+        assert known["at"] == -1 and job.kill() and record_of(job)["at"] == 0
         (note,) = tool.run(
             lasting("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done")
         ).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
-        (leftover,) = [one for one in tool.jobs() if one.pid != job.pid]
-        assert leftover.kill()
-        tool.run(
-            lasting("env -i setsid sleep 600.5 & echo $! > one; env -i setsid sleep 600.5 & echo $! > two; sleep 0.3")
-        )
-        both = number_in("one"), number_in("two")  # the leftovers of one command are one job
-        (left,) = [one for one in tool.jobs() if one.status == "running" and one.pid != job.pid]
-        assert left.pid == min(both) and all(map(alive, both)) and left.kill() and not any(map(alive, both))
+        stop_named(note)
         other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 0.8"))
         assert other.wait(10) and other.status == "exited"
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
-        job = background(tool, lasting("printf 'ab\\n\\303\\251\\n'; sleep 600"))
-        assert eventually(lambda: os.path.getsize(job.output_file) == 6)
-        captured = [bash_tool.ShownJob(job, n)._captured(True, most) for n, most in ((0, 3), (3, 9))]
-        assert captured == [
-            bash_tool.Captured(b"", "é\n".encode(), 6, 2),
-            bash_tool.Captured(b"", "é\n".encode(), 3, 1),
-        ]
-        assert job.kill() and (record_of(job).at, record_of(job).noted) == (6, True)
-        job = background(tool, lasting("sleep 600"))
-        os.unlink(job.output_file[:-4] + ".job")
-        assert job.status == "running" and alive(job.pid)  # the processes are left to ask
-        os.killpg(job.pid, signal.SIGKILL)
-        assert eventually(lambda: job.status != "running")
         failed = BashTool(shell="no-such-shell")
         assert (
             failed.run("x", mode="background").text
@@ -7318,38 +7223,20 @@ def test_what_is_said_of_a_job():
     with BashTool("gone", profile=keeping(0.5)) as tool:
         os.rmdir("gone")
         result = tool.run(lasting("sleep 600"))
-        assert result.notes and tuple(record_of(tool.job(result.pid)).notes) == result.notes[:1]
+        assert result.notes and tuple(record_of(tool.job(result.pid))["notes"]) == result.notes[:1]
 
 
-def test_files_that_are_not_to_be_had(monkeypatch):
-    """What could not be saved or recorded says why; a record that may only be read is read; what cannot be noted counts
-    as noted."""
-    nowhere = bash_tool.StateDir.choose("/proc/none", "output-", False)
-    assert bash_tool.Spool(nowhere).spill() == bash_tool.Saved(None, "No such file or directory", False)
-    scratch = nowhere.scratch()  # in memory, where no disk can be written to
-    assert os.path.dirname(scratch) == "/dev/shm" and stat.S_IMODE(os.stat(scratch).st_mode) == 0o700
-    os.rmdir(scratch)
-    with BashTool(profile=keeping(0.5), state_dir="/proc/none") as tool:
-        notes = tool.run(lasting("sleep 600")).notes
-        assert [
-            note
-            for note in notes
-            if note.startswith("ended at its timeout, because it could not be recorded as a job (")
-        ]
-    output = os.path.abspath("output-0123456789ab.log")
-    with contextlib.closing(bash_tool.Record.create(output, {"pid": 77})) as record:
-        record.settle(bash_tool.Outcome("exited", 0), "")  # its output is no file
-        assert record.read().noted and record.read().at == -1 and record.read().exit_code == 0
-        really = bash_tool._open_own
-
-        def for_reading_alone(path, flags):
-            if flags & os.O_ACCMODE != os.O_RDONLY:
-                raise PermissionError(13, "Permission denied", path)
-            return really(path, flags)
-
-        monkeypatch.setattr(bash_tool, "_open_own", for_reading_alone)
-        with contextlib.closing(bash_tool.Record.open(output)) as other:
-            assert other.read() == record.read() and other.output == output
+def test_files_that_are_not_to_be_had():
+    """What could not be saved says why, and a command whose directory is gone runs in memory where no disk can be
+    written to."""
+    with BashTool(state_dir="/proc/none") as tool:
+        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]")
+    os.mkdir("gone")
+    with BashTool("gone", state_dir="/proc/none") as tool:
+        os.rmdir("gone")
+        result = tool.run("pwd; stat -c %a .")
+        folder, mode = result.stdout.split()
+        assert folder.startswith("/dev/shm/bash-tool-scratch-") and mode == "700" and not os.path.exists(folder)
 
 
 def test_the_shell_is_looked_for_along_the_path():
@@ -7419,10 +7306,9 @@ def test_the_clock_of_a_run_starts_with_its_shell():
     "place",
     [
         "            self.shell.spawn(self.cwd, source, self.output)\n",
-        "        action, until = next_action(",
         "                Run(self, run_id, plan).run(source, needs_scratch=False)\n",
     ],
-    ids=["before the spawn", "in the loop", "before the run"],
+    ids=["before the spawn", "before the run"],
 )
 def test_a_bug_is_told_as_one(place):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
@@ -7436,7 +7322,7 @@ def test_a_bug_is_told_as_one(place):
 @needs_proc
 def test_what_a_fork_of_the_host_does_not_hold():
     """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
-    server."""
+    server when the last job has ended."""
     in_host(
         lasting("""
         import os, threading, time
@@ -7463,7 +7349,9 @@ def test_what_a_fork_of_the_host_does_not_hold():
     server = number_in("server")
     try:
         assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
-        assert alive(number_in("job")) and eventually(lambda: not alive(server))
+        assert alive(number_in("job")) and alive(server)
+        os.killpg(number_in("job"), signal.SIGKILL)
+        assert eventually(lambda: not alive(server))
     finally:
         os.kill(number_in("child"), signal.SIGKILL)
 
@@ -7679,7 +7567,6 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
 
-@needs_files
 def test_input_that_is_no_text_costs_no_descriptor():
     with BashTool() as tool:
         tool.run("true")
@@ -7691,7 +7578,6 @@ def test_input_that_is_no_text_costs_no_descriptor():
 
 
 @clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
-@needs_files
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -7715,7 +7601,6 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
             assert Path("copy").read_bytes() == sent
 
 
-@needs_files
 @pytest.mark.parametrize("shell", first_of(["bash", "env bash"], "bash"))
 def test_a_large_standard_input(shell):
     """64 MiB arrive (16 outside `make thorough`), with no second copy in the host, in no argument and no file with a name; a
@@ -7739,8 +7624,6 @@ def test_a_large_standard_input(shell):
         begun = time.monotonic()
         result = tool.run("echo no; sleep 600 >/dev/null & ", stdin=data)
         told.append([result.stdout, time.monotonic() - begun])
-        for job in tool.jobs():
-            job.kill()
         result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
                           stdin=(os.urandom(16).hex() + chr(10)) * 100000)
         print(json.dumps([*told, result.stdout]))
@@ -7833,9 +7716,6 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
                 assert tool.call({"kill_pid": job.pid}).status == "exited"
             assert tool.wait(timeout_s=20) == [] and told_in(tool.run("true").text) == []
         assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
-        assert "still running" in modes.run("sleep 0.6 >/dev/null 2>&1 &").text  # leftovers are not told
-        assert eventually(lambda: all(job.status != "running" for job in modes.jobs()))
-        assert told_in(modes.run("true").text) == []
 
 
 HOW_STARTED = {  # each way to have a job, as the arguments of a call
@@ -7963,7 +7843,7 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
         results = [
             tool.run("exit 1", mode="background"),  # it was over before the answer
             tool.run("sleep 0.4 >/dev/null 2>&1 &"),
-        ]  # leftovers
+        ]  # what that leaves is no job
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
@@ -8100,8 +7980,8 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
 
 
 @needs_proc
-def test_a_withdrawn_call_leaves_no_job_and_takes_no_output():
-    """The answers wait behind a text that the client does not read; then they are withdrawn (4.13)."""
+def test_a_withdrawn_call_leaves_no_job():
+    """The answer waits behind a text that the client does not read; then it is withdrawn (4.13)."""
 
     def withdraw(client, number):
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
@@ -8116,21 +7996,6 @@ def test_a_withdrawn_call_leaves_no_job_and_takes_no_output():
         assert client.receive()["id"] == long
         assert eventually(lambda: not alive(pid))
         assert client.call("true")["content"][0]["text"] == "[no output]"  # no end of a job that no answer has named
-    with Client(profile="jobs", timeouts={"default": 0.3, "grace_s": 0.5}) as client:
-        text = client.call(
-            lasting("echo first; until [ -e go ]; do sleep 0.05; done; echo second; echo x > said; sleep 600")
-        )
-        pid = int(re.search(r"\(pid (\d+)\)", text["content"][0]["text"]).group(1))
-        Path("go").touch()
-        assert eventually(lambda: Path("said").exists())
-        long = client.begin("head -c 45000 /dev/zero | tr '\\0' x; head -c 45000 /dev/zero | tr '\\0' y >&2")
-        assert select.select([client.process.stdout], [], [], 20)[0]
-        number = client.request("tools/call", name="bash", arguments={"check_pid": pid})
-        time.sleep(0.5)
-        withdraw(client, number)
-        assert client.receive()["id"] == long
-        again = client.ask("tools/call", name="bash", arguments={"check_pid": pid})["result"]
-        assert "second" in again["content"][0]["text"]
 
 
 SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
@@ -8330,7 +8195,6 @@ def shown_state(path):
 
 
 @clause("028.1", saboteur=("else found[1].translate(_ESCAPED)", "else found[1]"))
-@needs_files
 @given(
     st.lists(st.tuples(st.sampled_from(BEFORE), acts(), st.sampled_from(AFTER)), min_size=1, max_size=6),
     st.dictionaries(
@@ -8360,7 +8224,6 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
             assert one == other, commands[: n + 1]
 
 
-@needs_files
 def test_a_long_state_with_all_bytes():
     """A variable of all bytes, 200 variables, and a directory of a long name; from 8 MiB on nothing is carried."""
     every = bytes(range(1, 256))
@@ -8375,7 +8238,6 @@ def test_a_long_state_with_all_bytes():
 
 
 @clause("028.2", saboteur=("or rest[1]:\n        return None", "or rest[1]:\n        return Start(b\"/\", first)"))
-@needs_files
 @given(st.sampled_from(["limit", "cancel", "end"]), st.data())
 @few
 def test_req_bash_028_2_is_left_as_it_was(way, data):
@@ -8409,7 +8271,6 @@ def test_no_state_through_a_program_that_copies_its_input():
         assert (result.text, tool.run("echo $PWD ${T_A_-unset}").text) == ("hi\n", "/ unset\n")
 
 
-@needs_files
 def test_state_behind_a_prefix_that_drops_descriptors():
     """As sudo does: standard input alone is handed on."""
     closing = "import os, sys; os.closerange(3, 99); os.execvp(sys.argv[1], sys.argv[1:])"
@@ -8426,7 +8287,6 @@ def test_state_behind_a_prefix_that_drops_descriptors():
         "    for name in ():\n        env.pop(name, None)",
     ),
 )
-@needs_files
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise\n")
     (tmp_path / "usr").mkdir()
@@ -8464,7 +8324,6 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     assert one_said == other_said, (one, other)
 
 
-@needs_files
 def test_programs_get_no_descriptor_of_the_state():
     with BashTool(carry=True) as tool:
         for data in (None, "data"):
@@ -8476,7 +8335,6 @@ def test_programs_get_no_descriptor_of_the_state():
 
 
 @clause("028.5", saboteur=("if written != starts[0].written:", "if written and plan.cwd == starts[0].cwd:"))
-@needs_files
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -8498,7 +8356,6 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
 
 
 @clause("028.6", saboteur=("carries=self.carries and is_plain", "carries=self.carries"))
-@needs_files
 @given(
     st.sampled_from(
         [{"mode": "background"}, {"cwd": "/etc"}, {"env": {"T_B_": "own"}}, {"cwd": "/etc", "env": {"PATH": "/bin"}}]
@@ -8548,7 +8405,6 @@ def test_req_bash_028_7_says_what_persists():
 
 
 @clause("028.8", saboteur=("self._starts = [self._setup.first]\n", "self._starts[0] = self._setup.first\n"))
-@needs_files
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
@@ -8571,7 +8427,6 @@ def test_req_bash_028_8_restart(row):
 
 @fault("what_saves_the_state-1", saboteur=("BASH_XTRACEFD BASH_EXECUTION_STRING ", "BASH_XTRACEFD "))
 @fault("what_saves_the_state-2", saboteur=("[[ ! $BASH_EXECUTION_STRING ]] && ", ""))
-@needs_files
 def test_what_saves_the_state_leaves_no_trace_in_it():
     """The trap that saves the state sets no variable of the user, and writes into no file but its own."""
     Path("data").write_bytes(b"head\0tail")
@@ -8599,47 +8454,7 @@ def test_req_bash_028_9_the_tools_of_vendors():
             tool.definition("anthropic-native")
 
 
-@clause("028.10", saboteur=('"".join(errors))[: room - len(stdout)]', '"".join(errors))[:room]'))
-@given(
-    st.lists(known_commands(signals=[]), max_size=3),
-    st.sampled_from([None, 0, 5000, -1, True, 1.5, "9"]),
-    st.none() | st.integers(-1, 30),
-)
-@few
-def test_req_bash_028_10_a_shell_call(commands, timeout_ms, most):
-    action = {"commands": [known.text for known in commands], "timeout_ms": timeout_ms, "max_output_length": most}
-    with BashTool(profile="streams", deny="mkfs") as tool:
-        item = bash_tool.answer_shell_call(
-            tool, {"type": "shell_call", "call_id": "c", "action": action, "status": None}
-        )
-        output = item.pop("output")
-        assert item == {"type": "shell_call_output", "call_id": "c", "max_output_length": most}
-        for known, one in zip(commands, output):
-            stdout, stderr = known.stdout, known.stderr
-            if most is not None:
-                stdout = stdout[: max(0, most)]
-                stderr = stderr[: max(0, most) - len(stdout)]
-            outcome = {"type": "exit", "exit_code": known.code}
-            assert one == {"stdout": stdout, "stderr": stderr, "outcome": outcome}
-        assert len(output) == len(commands)
-        cancel = Cancel()
-        action = {
-            "commands": ["echo out; echo err >&2; sleep 9", "mkfs", "sleep 9 >/dev/null 2>&1 & echo $!"],
-            "timeout_ms": 300,
-        }
-        late, denied, left = bash_tool.answer_shell_call(tool, {"call_id": "d", "action": action}, cancel)["output"]
-        assert late == {"stdout": "out\n", "stderr": "err\n", "outcome": {"type": "timeout"}}
-        assert denied["outcome"] == {"type": "exit", "exit_code": 125} and "contains 'mkfs'" in denied["stderr"]
-        assert left["outcome"]["exit_code"] == 0 and "[still running: pid %s" % left["stdout"].strip() in left["stderr"]
-        os.kill(int(left["stdout"]), signal.SIGKILL)
-        cancel.cancel()
-        action["commands"] = ["echo no", "echo no"]
-        for one in bash_tool.answer_shell_call(tool, {"call_id": "e", "action": action}, cancel)["output"]:
-            assert one["outcome"] == {"type": "exit", "exit_code": 130} and one["stdout"] == ""
-
-
 @clause("028.11", saboteur=("place % self.plan.cwd", "place % os.fsencode(self.scratch)"))
-@needs_files
 def test_req_bash_028_11_the_directory_is_gone():
     with BashTool(carry=True) as tool:
         tool.run("mkdir a; cd a; export T_A_=1; rmdir ../a")
@@ -8663,7 +8478,6 @@ def test_req_bash_028_11_the_directory_is_gone():
 @fault(
     "a_command_of_a_tool_that_carries", saboteur=("is_carried=self.carries,", "is_carried=self.carries and is_plain,")
 )
-@needs_files
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
     os.makedirs("place/below")
@@ -8679,6 +8493,28 @@ def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_
     with BashTool(carry=True, profile=tiny(default=20), shell=("env", "bash")) as tool:
         tool.run("cd link/below")
         assert tool.run(see, env={"T_A_": "1"}, stdin="data").stdout == below
+
+
+@pytest.mark.parametrize("shell", ["bash", ("env", "bash")], ids=["bash", "env bash"])
+def test_pwd_is_the_path_as_it_was_given(shell):
+    """A directory that was given through a symbolic link is shown so by PWD (4.8)."""
+    os.makedirs("place/below")
+    os.symlink("place", "link")
+    here = os.getcwd()
+    with BashTool("link", shell=shell) as tool:
+        assert tool.run("echo $PWD; pwd; pwd -P").text == "%s/link\n%s/link\n%s/place\n" % (here, here, here)
+        assert tool.run("pwd", cwd="below").text == here + "/link/below\n"
+
+
+def test_behind_a_prefix_the_shell_enters_the_directory_or_nothing_is_run():
+    """A prefix that goes elsewhere moves no command; where the directory is gone, none is run in a scratch folder."""
+    os.mkdir("place")
+    with BashTool("place", shell=("env", "-C", "/", "bash"), state_dir="state") as tool:
+        assert tool.run("echo $PWD; cat", stdin="data").text == os.path.abspath("place") + "\ndata"
+        os.rmdir("place")
+        result = tool.run("touch made")
+        assert (result.status, result.error, result.exit_code) == ("failed", "cwd_missing", None), result
+        assert not list(Path().rglob("made")) and not list(Path().rglob("scratch-*"))
 
 
 def test_spec_says_how_state_is_carried():
@@ -8774,17 +8610,15 @@ class Puppet:
     """A job that does what it is told through a FIFO, and what the model says of it."""
 
     def __init__(self, fifo, kind, trap, child, owner=None):
-        """`kind`: detached, attached (to the tool `owner`) or leftover."""
+        """`kind`: detached, or attached (to the tool `owner`)."""
         self.fifo, self.kind, self.trap, self.child, self.owner, self.started_by = fifo, kind, trap, child, owner, owner
         self.status, self.exit_code, self.note = "running", None, ""
         self.said, self.pieces, self.offset, self.told = b"up\n", [], 0, 0
-        self.live, self.dead, self.lingers, self.hosted = {}, {}, False, True
+        self.live, self.dead, self.lingers = {}, {}, False
         self.path = self.pid = self.group = None
         os.mkfifo(fifo)
         self.command = "%sexec 3<>%s; echo up; child=0; %secho $BASHPID $child > %s.pid; " % (trap, fifo, child, fifo)
         self.command += 'while read -r line <&3; do eval "$line"; done'
-        if kind == "leftover":
-            self.command = "( %s ) &" % self.command
 
     def meet(self, path):
         """Finds out who it is, once it says so."""
@@ -8812,10 +8646,8 @@ class Puppet:
 
     def end(self, code, status="exited", how=""):
         """Its shell has ended, or who ran it: what is known of it does not change any more."""
-        if self.status != "running" or self.kind == "leftover" and status == "exited" and self.live:
-            return self  # all that a command left is one job
-        if self.kind == "leftover" and status == "exited":
-            code, how = None, "error: exit status unknown"
+        if self.status != "running":
+            return self
         how = how or (
             "failed: signal: %d (%s)" % (code - 128, signal.Signals(code - 128).name)
             if code > 128
@@ -8830,10 +8662,11 @@ class Puppet:
         return self
 
     def lose(self):
-        """Its supervisor was killed: the fork server ends what that leaves, leftovers too, while there is one."""
-        if self.hosted:
-            self.die()
-        return self.end(None, "lost", "error: lost")
+        """Its supervisor was killed: the fork server ends what that leaves, and nobody writes a note."""
+        self.die()
+        if self.status == "running":
+            self.status, self.exit_code = "lost", None
+        return self
 
     def be_killed(self, code=None, **how):
         """By the tool, with TERM, the grace and KILL: of it and of what it started nothing lives."""
@@ -8875,19 +8708,6 @@ def lives(puppet):
     return bool(puppet.live)
 
 
-def over(puppet):
-    return not puppet.live
-
-
-def detached(puppet):
-    return puppet.kind != "attached"
-
-
-def findable(puppet):
-    """Whether all of it is found without its supervisor: what left its session is not, once its host has died too."""
-    return puppet.hosted or puppet.child != ESCAPED
-
-
 PUPPETS = {"trap": st.sampled_from(sorted(TRAPS)), "child": st.sampled_from([NO_CHILD, IN_GROUP, ESCAPED])}
 WHICH = st.integers(0, 11)
 
@@ -8902,13 +8722,7 @@ class JobsMachine(RuleBasedStateMachine):
         assert eventually(lambda: tasks() == 1)
         self.before = len(descriptors()), tasks(), children()
         self.folder = tempfile.mkdtemp(dir=os.getcwd())
-        self.state, self.puppets, self.count, self.spoilt, self.sound = (
-            self.folder + "/state",
-            [],
-            itertools.count(),
-            None,
-            True,
-        )
+        self.state, self.puppets, self.count, self.sound = self.folder + "/state", [], itertools.count(), True
         os.mkfifo(self.folder + "/stranger")
         self.stranger = subprocess.Popen(  # it writes down each signal that it gets
             [
@@ -8930,9 +8744,6 @@ class JobsMachine(RuleBasedStateMachine):
         return Hearing(self.folder, state_dir=self.state, profile=dataclasses.replace(profile, grace_s=0.3), max_jobs=2)
 
     def puppet(self, kind, trap, child, owner=None):
-        child = (
-            ESCAPED if kind == "leftover" and child == IN_GROUP else child
-        )  # the holder of the output would be the job
         return Puppet("%s/%d" % (self.folder, next(self.count)), kind, trap, child, owner)
 
     def some(self, which, *conditions):
@@ -8963,14 +8774,12 @@ class JobsMachine(RuleBasedStateMachine):
 
     # ---- jobs begin
 
-    @initialize(kind=st.sampled_from(["kept", "left"]), n=st.integers(0, 1), **PUPPETS)
-    def begins(self, kind, n, trap, child):
+    @initialize(n=st.integers(0, 1), **PUPPETS)
+    def begins(self, n, trap, child):
         """Something is there from the start: it is jobs that this is about."""
         self.sound = False
         self.start_in_background(trap=trap, child=child, limited=False)
-        self.leave_behind(n=n, trap="", child=child) if kind == "left" else self.keep_after_its_timeout(
-            n=n, trap="", child=child
-        )
+        self.keep_after_its_timeout(n=n, trap="", child=child)
         self.as_the_model_says()
 
     @step(limited=st.sampled_from([False, False, False, True]), **PUPPETS)
@@ -9012,28 +8821,14 @@ class JobsMachine(RuleBasedStateMachine):
         puppet.told = result.total_bytes if n else 0
         assert result.pid == puppet.pid == puppet.group and result.stdout in ("", "up", "up\n")
 
-    @step(n=st.integers(0, 1), **PUPPETS)
-    def leave_behind(self, n, trap, child):
-        puppet = self.puppet("leftover", trap, child)
-        result = self.tools[n].call({"command": puppet.command})
-        assert (result.status, result.exit_code, result.is_error) == ("exited", 0, False), result
-        (note,) = result.notes
-        self.puppets.append(puppet.meet(re.search("output goes on to (.*)$", note).group(1)))
-        puppet.told = result.total_bytes if n else 0
-        assert re.match(r'still running: pid %d "' % puppet.pid, note) and "-%d" % puppet.group in note, note
-
-    @step(kind=st.sampled_from(["detached", "attached", "leftover"]), **PUPPETS)
+    @step(kind=st.sampled_from(["detached", "attached"]), **PUPPETS)
     def an_agent_dies(self, kind, trap, child):
         puppet = self.puppet(kind, trap, child)
         mode, timeout_s = "background" if kind == "detached" else "default", 0.1 if kind == "attached" else 20
         path = dying_host(
             DYING_AGENT, json.dumps([self.state, puppet.fifo + ".pid", puppet.command, mode, timeout_s])
         ).strip()
-        if kind == "leftover":  # a short output names no file of its own: the job does
-            pid = int(Path(puppet.fifo + ".pid").read_text().split()[0])
-            path = BashTool(state_dir=self.state).job(pid).output_file
         self.puppets.append(puppet.meet(path))
-        puppet.hosted = False
         if kind == "attached":  # its supervisor ends it, and says so
             puppet.be_killed(status="cancelled", how="failed: cancelled")
             puppet.exit_code = None
@@ -9067,10 +8862,6 @@ class JobsMachine(RuleBasedStateMachine):
     def speak(self, which, cut, between):
         """A character or two and the end of a line, in two pieces; a check in between shows no half of a character."""
         puppet = self.some(which, stands)
-        if puppet.status == "lost":  # nothing reads it any more
-            puppet.obey("echo x; echo y")
-            puppet.die("shell")
-            return
         for piece in (SPOKEN[:cut], SPOKEN[cut:]):
             puppet.obey("printf '%s'" % "".join("\\%03o" % byte for byte in piece))
             puppet.said += piece
@@ -9161,7 +8952,7 @@ class JobsMachine(RuleBasedStateMachine):
     def kill_from_a_shell(self, which):
         puppet = self.some(which, stands)
         assert self.tools[0].run("kill -9 -%d" % puppet.group).stdout == ""
-        puppet.die("shell", *(["child"] if puppet.kind != "leftover" else []))  # with a job's shell goes the rest
+        puppet.die("shell", "child")  # with a job's shell goes the rest
         puppet.end(137)
 
     @precondition(lambda self: self.takes())
@@ -9171,9 +8962,9 @@ class JobsMachine(RuleBasedStateMachine):
         puppet = (self.some(which, lives) if which < 8 else None) or self.some(which)
         puppet.be_killed()
         if how == "tool":
-            assert self.tools[which % 2].job(puppet.pid).kill()
+            assert self.tools[which % 2].job(puppet.pid).kill() is (puppet.status != "lost")
         elif how == "file":
-            assert bash_tool.Job(puppet.path, 0.3).kill()
+            assert bash_tool.Job(puppet.path, 0.3).kill() is (puppet.status != "lost")
         else:
             token = Cancel()
             if how == "now" and puppet.trap == "trap '' TERM; ":
@@ -9181,23 +8972,13 @@ class JobsMachine(RuleBasedStateMachine):
             self.told(puppet, self.tools[1].call({"kill_pid": puppet.pid}, cancel=token))
         assert not self.survivors(puppet), puppet.path
 
-    @precondition(lambda self: self.takes(runs, findable))
+    @precondition(lambda self: self.takes(runs))
     @step(which=WHICH)
     def kill_the_supervisor(self, which):
-        puppet = self.some(which, runs, findable)
+        puppet = self.some(which, runs)
         (supervisor,) = holders(self.state)[record_beside(puppet.path)]
         os.kill(supervisor, signal.SIGKILL)
         puppet.lose()
-
-    @precondition(lambda self: self.spoilt is None and self.takes(over, detached))
-    @step(which=WHICH, reboot=st.booleans())
-    def give_its_number_again(self, which, reboot):
-        """The stranger has the number of a job that ended."""
-        puppet = self.spoilt = self.some(which, over, detached)
-        with contextlib.closing(bash_tool.Record.open(puppet.path)) as record:
-            changes = {"start": birth(self.stranger.pid), "boot": "another"} if reboot else {"start": 1}
-            record.add(pid=self.stranger.pid, **changes)
-        puppet.pid, puppet.told = self.stranger.pid, 0
 
     # ---- what is true after each of these
 
@@ -9269,7 +9050,7 @@ class JobsMachine(RuleBasedStateMachine):
 WALKS = settings(max_examples=40 if THOROUGH else 2, stateful_step_count=10, database=None, phases=[Phase.generate])
 NEWEST = 720720  # of however many up to 16, when `which` chooses among all
 TOUR = [  # once everything, so that no luck is needed
-    ("begins", dict(kind="kept", n=1, trap="", child=ESCAPED)),
+    ("begins", dict(n=1, trap="", child=ESCAPED)),
     ("start_in_background", dict(trap="trap '' TERM; ", child=IN_GROUP, limited=False)),
     ("fail_within_the_look", dict(case=("echo up; exit 3", 3))),
     ("speak", dict(which=0, cut=1, between="reads")),
@@ -9281,11 +9062,8 @@ TOUR = [  # once everything, so that no luck is needed
     ("kill", dict(which=1, how="tool")),
     ("an_agent_dies", dict(kind="attached", trap="", child=IN_GROUP)),
     ("an_agent_dies", dict(kind="detached", trap="", child=NO_CHILD)),
-    ("leave_behind", dict(n=1, trap="", child=ESCAPED)),
     ("kill_from_a_shell", dict(which=0)),
-    ("exit", dict(which=0, code=0)),
-    ("exit", dict(which=2, code=3)),
-    ("give_its_number_again", dict(which=0, reboot=True)),
+    ("exit", dict(which=0, code=3)),
     ("kill", dict(which=9, how="pid")),
     ("restart", dict(n=1)),
     ("kill", dict(which=2, how="file")),
@@ -9293,7 +9071,6 @@ TOUR = [  # once everything, so that no luck is needed
     ("an_agent_dies", dict(kind="detached", trap="", child=IN_GROUP)),
     ("kill_the_supervisor", dict(which=0)),
     ("kill", dict(which=0, how="file")),
-    ("give_its_number_again", dict(which=0, reboot=True)),
     ("kill", dict(which=NEWEST, how="pid")),
     ("keep_after_its_timeout", dict(n=0, trap="", child=IN_GROUP)),
     ("restart", dict(n=0)),
@@ -9303,7 +9080,6 @@ TOUR = [  # once everything, so that no luck is needed
 ]
 
 
-@fault("jobs_machine-5", saboteur=("            if job.pid:\n", '            if job.pid and job.status != "lost":\n'))
 @fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)", "return text, len(data)"))
 @fault(
     "jobs_machine-1",
@@ -9323,24 +9099,9 @@ TOUR = [  # once everything, so that no luck is needed
         "        self.detach()\n        if self.plan.background:\n            pass\n",
     ),
 )
-@fault(
-    "jobs_machine-8",
-    saboteur=(
-        "if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
-        "if PROC is None or known.pid < 2:\n        return []",
-    ),
-)
 @fault("jobs_machine-7", saboteur=("self.shown_bytes = shown_bytes", "self.shown_bytes = 0"))
 @fault("jobs_machine-6", saboteur=("if other < place]", "if other < place and job is None]"))
 @fault("jobs_machine-4", saboteur=("            self._attached[exchange] = None\n", "            pass\n"))
-@fault(
-    "jobs_machine-2",
-    saboteur=(
-        "if PROC is None or known.boot != _boot() or known.pid < 2:\n        return []",
-        "if PROC is None or known.boot != _boot() or known.status == \"lost\":\n        return []",
-    ),
-)
-@needs_files
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
     """Whatever happens to jobs, in whatever order: each is listed as what it is, has one note of its end, tells all that it said
@@ -9359,7 +9120,6 @@ def test_jobs_machine_agrees_with_its_model():
 
 @pytest.mark.soak
 @pytest.mark.skipif("BASH_TOOL_SOAK_S" not in os.environ, reason="the suite has its walks in the test above")
-@needs_files
 @needs_proc
 def test_jobs_machine_soak():
     """The same, on and on."""
@@ -9372,7 +9132,6 @@ def test_jobs_machine_soak():
 # ---- What readers of the code found ------------------------------------------------------------------------------
 
 
-@needs_files
 def test_close_returns_while_a_call_still_writes_its_input(monkeypatch):
     """A call that was withdrawn before a supervisor had its request is over all the same (015.5)."""
     writing, goes_on = threading.Event(), threading.Event()
@@ -9417,18 +9176,12 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
 
 
 @fault("the_seconds_of_a_job-1", saboteur=("ended._replace(duration_s=passed_s)", "ended"))
-@fault("the_seconds_of_a_job-2", saboteur=("time.time() - (time.monotonic() - self.job_started_s)", "time.time()"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
-    """A kept command has run since its shell began, leftovers since their command ended: while they run, and then."""
+    """A kept command has run since its shell began: while it runs, and then."""
     with BashTool(profile=keeping(0.5)) as tool:
         kept = tool.job(tool.run("sleep 1").pid)
         assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
-    with BashTool(profile=tiny(default=30)) as tool:
-        tool.run("sleep 2.5 > null 2>&1 & sleep 2")
-        (left,) = tool.jobs()
-        assert eventually(lambda: left.status != "running", 20)
-        assert 0 < left.duration_s <= time.time() - left.created + 0.1
 
 
 @fault(
@@ -9471,7 +9224,7 @@ def test_a_lost_job_keeps_its_size_and_its_last_line():
     with BashTool() as tool:
         job = background(tool, lasting("echo first; seq 300000; echo last; echo > said; exec sleep 600.25"))
         assert eventually(lambda: Path("said").exists() and job.total_bytes > 1_900_000)
-        os.kill(job._known.supervisor[0], signal.SIGKILL)
+        os.kill(supervisor_of(job), signal.SIGKILL)
         assert job.wait(20) and job.status == "lost"
         assert job.total_bytes > 1_900_000 and job.duration_s > 0
         assert 'last line: "last"' in tool.run("true").text
@@ -9502,14 +9255,13 @@ def test_a_cancel_after_the_answer_ends_no_leftover():
             start = lasting("echo hi; sleep 0.2; (setsid sleep 600.125 >/dev/null 2>&1 & echo $! > left); exit 3")
             answer = pool.submit(tool.run, start, cancel=token, on_output=slow)
             left = number_in("left")
-            assert eventually(lambda: [job.status for job in tool.jobs()] == ["running"])
-            time.sleep(0.3)
+            time.sleep(0.8)  # the shell has ended, and its leftover was seen
             token.cancel()
             told.set()
             result = answer.result(20)
         assert result.exit_code == 3 and "still running: pid %d" % left in result.text
-        assert alive(left) and tool.jobs()[0].status == "running" and tool.jobs()[0].kill()
-        assert not alive(left)
+        assert not eventually(lambda: not alive(left), 0.5)
+        os.kill(left, signal.SIGKILL)
 
 
 def test_output_that_grows_in_the_cleaning_of_a_variant_is_saved():
@@ -9817,17 +9569,6 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@fault(
-    "the_answer_of_a_command",
-    saboteur=("                self._send_rest()\n                return", "                return"),
-)
-def test_the_answer_of_a_command_that_changes_its_supervisor_is_whole():
-    """The supervisor ends, because its niceness is another now; but not before the host has read its answer."""
-    with BashTool(profile=tiny(default=20, max_output_bytes=8 << 20)) as tool:
-        result = tool.run("seq 400000; renice -n 1 $PPID > renamed")
-    assert (result.status, result.exit_code, result.total_bytes) == ("exited", 0, 2_688_895), result.text[-300:]
-
-
 @needs_root  # the descriptors of a process that is not dumpable are listed for root alone
 @needs_proc
 @fault("a_supervisor_has_no_descriptor", saboteur=("os.close(signal.set_wakeup_fd(-1))", "signal.set_wakeup_fd(-1)"))
@@ -9901,43 +9642,6 @@ def test_t08_no_busy_waiting():
                 thread.join(0.1)
             os.unlink("supervisor")
             assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used  # a busy loop takes a second
-
-
-@fault(
-    "t09",
-    saboteur=(
-        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else -1\n    except OSError:",
-        "return _above_standard(os.pidfd_open(pid)) if HAS_PIDFD else -1\n    except KeyError:",
-    ),
-)
-@pytest.mark.parametrize("number", ["ENOSYS", "EPERM", "EMFILE"])
-def test_t09_without_a_pidfd(number):
-    """A pidfd that is refused changes nothing; the end of the host is noticed without it."""
-    printed = in_host(
-        lasting("""
-        import errno, os, sys, threading, time
-        def refuse(*_):
-            raise OSError(getattr(errno, sys.argv[1]), sys.argv[1])
-        os.pidfd_open = refuse
-        import dataclasses
-        from bash_tool import BashTool, MODES
-        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
-        print(tool.run("echo hi; exit 3").text, end="")
-        result = tool.run("setsid sleep 600 & echo $! > escaped; sleep 600", timeout_s=0.5)
-        print(result.status, result.notes, flush=True)
-        threading.Thread(target=tool.run, args=("echo $$ > last; sleep 600",), daemon=True).start()
-        end = time.monotonic() + 10
-        while not (os.path.exists("last") and os.path.getsize("last")) and time.monotonic() < end:
-            time.sleep(0.01)
-        os._exit(0)
-    """),
-        number,
-        started=True,
-    )
-    notes = (bash_tool.NOTE_BLIND,) if WITHOUT == "proc" else ()
-    assert printed == "[command failed: exit code 3]\nhi\ntimed_out %s\n" % (notes,)
-    assert WITHOUT in ("proc", "subreaper") or not alive(number_in("escaped"))
-    assert eventually(lambda: not alive(number_in("last")), 3)
 
 
 def test_t10_interrupted_system_calls():
@@ -10100,29 +9804,6 @@ def test_t14_hoppers(nothing_is_left, new_session):
     assert Path("beat").stat().st_size == beats > 10
 
 
-@fault(
-    "t15",
-    saboteur=(
-        "        if now is not None and now.start == start:\n            if fd < 0:",
-        "        if now is not None:\n            if fd < 0:",
-    ),
-)
-@needs_proc
-def test_t15_a_reused_number_is_spared():
-    """A process that has the number of another, but another start time, is not signalled."""
-    stranger = subprocess.Popen(lasting("sleep 600").split())
-    try:
-        member = bash_tool._member(stranger.pid)
-        bash_tool._signal_checked(member.pid, member.start - 1, signal.SIGKILL)
-        time.sleep(0.1)  # the signal would have arrived; there is nothing to poll for
-        assert stranger.poll() is None
-        bash_tool._signal_checked(member.pid, member.start, signal.SIGKILL)
-        assert stranger.wait(10) == -9
-    finally:
-        stranger.kill()
-        stranger.wait()
-
-
 @fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
 def test_t31_what_execve_cannot_carry():
     """An environment that is too large is named as the culprit; the command is not."""
@@ -10148,11 +9829,6 @@ def test_t32_no_descriptor_no_process(tmp_path):
         tool = BashTool()
         print(tool.run("echo hi").text, end="")
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        others = []             # each needs a fork server of its own
-        for mask in range(12):
-            os.umask(mask)
-            others.append(BashTool())
-        os.umask(0o22)
         for spare in range(12):
             limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
@@ -10163,7 +9839,7 @@ def test_t32_no_descriptor_no_process(tmp_path):
             except OSError:
                 for fd in held[:spare] if spare < len(held) else held:
                     os.close(fd)
-            results = [tool.run("echo hi"), others[spare].run("echo hi")] if spare % 4 == 0 else [tool.run("echo hi")]
+            results = [tool.run("echo hi"), BashTool().run("echo hi")]
             for fd in held[spare:]:
                 os.close(fd)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -10176,17 +9852,19 @@ def test_t32_no_descriptor_no_process(tmp_path):
     """)
     assert answers == "hi\nhi\nTrue\n"
     if os.getuid() == 0:
-        assert in_host("""
+        assert (
+            in_host("""
             import os, resource, bash_tool
             os.setgid(65534)
             os.setuid(65534)
             tool = bash_tool.BashTool("/")
             assert tool.run("echo hi").text == "hi\\n", tool.run("echo hi")
             resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
-            assert tool.run("echo hi").text == "hi\\n"      # it keeps the limits of its making
-            result = bash_tool.BashTool("/").run("echo hi")
-            print(result.error, result.text)
-        """).startswith("spawn_failed [system error: ")
+            assert tool.run("echo hi").text == "hi\\n"      # the limits are those of the first command
+            print(bash_tool.BashTool("/").run("echo hi").text)
+        """)
+            == "hi\n\n"
+        )
 
 
 @fault("t35", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGTERM,):"))
@@ -10257,7 +9935,7 @@ def test_t43_a_quiet_daemon_costs_nothing():
         result = tool.run(lasting("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; echo hi"))
     daemon = number_in("daemon")
     assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
-    assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
+    assert WITHOUT in ("proc", "children", "subreaper") or re.fullmatch(
         lasting(r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n') % daemon, result.text
     )
 
@@ -10368,10 +10046,8 @@ def test_t46_a_host_that_dies_among_many_calls():
     ],
 )
 @needs_proc
-@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_t47_the_fork_server_is_replaced(number):
-    """A fork server that was killed is replaced when one is needed, one that was stopped is woken; what it brought ends
-    with the host, and so does the fork server."""
+def test_t47_the_fork_server_is_replaced():
+    """A fork server that was killed is replaced when one is needed; what it brought ends with the host."""
     in_host(
         lasting("""
         import os, signal, subprocess, sys, threading, time
@@ -10387,30 +10063,19 @@ def test_t47_the_fork_server_is_replaced(number):
             time.sleep(0.01)
         server = parent_of(parent_of(int(open("first").read())))
         assert server != os.getpid()
-        os.kill(server, getattr(signal, sys.argv[1]))
+        os.kill(server, signal.SIGKILL)
         while os.path.exists("/proc/%d" % server) and subprocess.run(
-                ["grep", "-qs", "^State:.[ZXT]", "/proc/%d/status" % server]).returncode:
+                ["grep", "-qs", "^State:.[ZX]", "/proc/%d/status" % server]).returncode:
             time.sleep(0.01)
         begun = time.monotonic()
         result = tool.run("echo $PPID; echo $$ > second")
         took = time.monotonic() - begun
         assert result.error is None and took < 20, (result, took)
-        woken = parent_of(int(result.stdout)) == server
-        assert woken == (sys.argv[1] == "SIGSTOP") or took > bash_tool.ACCEPT_S, took  # else it is given up as any other
-        if sys.argv[1] == "SIGSTOP":  # a host that ends leaves none behind
-            os.kill(server, signal.SIGSTOP)
-        with open("server", "w") as file:
-            file.write("%d\\n" % server)
+        assert parent_of(int(result.stdout)) != server
         os._exit(0)
-    """),
-        number,
+    """)
     )
-    try:
-        assert eventually(lambda: not alive(number_in("first")))
-        assert eventually(lambda: not alive(number_in("server")))
-    finally:
-        with contextlib.suppress(OSError):
-            os.kill(number_in("server"), signal.SIGKILL)
+    assert eventually(lambda: not alive(number_in("first")))
 
 
 @fault(
@@ -10648,19 +10313,18 @@ def test_the_proc_of_another_namespace():
     )
 
 
-@pytest.mark.parametrize("lacking", first_of(["memfd", "memfd and files", "memfd and room"], "memfd and files"))
+@pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
 def test_other_ways_for_the_text(lacking):
-    """Without a memfd the text travels in a file, and without a file, or room for one, in a pipe."""
-    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"', "memfd and room": '"/dev/full"'}[
-        lacking
-    ]
+    """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
+    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"'}[lacking]
     module = variant_module(('for folder in ("", *_temporary_folders()):', "for folder in (%s,):" % folders))
     tool = module.BashTool(profile=tiny(default=20, module=module))
     for size in (0, 10, 70000, 300000):
-        assert (
-            tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size)).text
-            == "[command failed: exit code 3]\n%d\n" % size
-        )
+        result = tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size))
+        if lacking == "memfd":
+            assert result.text == "[command failed: exit code 3]\n%d\n" % size
+        else:
+            assert (result.status, result.error) == ("failed", "spawn_failed"), result
     silent = module.BashTool(shell="true")
     assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
     warm_up(module)
@@ -10763,7 +10427,7 @@ def test_a_forked_copy_that_calls_and_closes():
 
 
 def test_a_cleaner_of_temporary_files():
-    """A private folder that somebody removed is made anew."""
+    """The folder of the user that somebody removed is made anew."""
     with BashTool() as tool:
         shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
         assert Path(tool.run("seq 50000").output_file).exists()
@@ -10899,24 +10563,6 @@ def test_a_token_from_before_a_fork():
     """)
         )
         == "1\n"
-    )
-
-
-def test_a_host_that_may_write_no_file():
-    """A host whose files may have no size still gets its commands run."""
-    assert (
-        in_host("""
-        import resource
-        from bash_tool import BashTool
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-        result = BashTool().run("echo hi; exit 3")
-        assert (result.text, result.exit_code) == ("[command failed: exit code 3]\\nhi\\n", 3), result
-        result = BashTool().run("seq 50000")
-        assert result.truncated and result.exit_code == 0
-        assert result.text.endswith("[full output was not saved: File too large]"), result.text[-200:]
-        print("ok")
-    """)
-        == "ok\n"
     )
 
 
@@ -11649,8 +11295,6 @@ def test_completion_notes_to_the_letter():
         (outcome("exited", 143), "failed: exit status: 143"),
         (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
         (outcome("cancelled"), "failed: cancelled"),
-        (outcome("lost", reason="gone"), "error: gone"),
-        (outcome("exited"), "error: exit status unknown"),
     ):
         assert bash_tool.completion_note(ended, "") == "\n\n[background process %s]\n" % how
         assert (
@@ -12211,177 +11855,6 @@ def test_exit_statuses_to_the_letter():
     ]
 
 
-def test_records_to_the_letter():
-    """Of a record each line fills in what those before it left open; a line in the wrong form hides the whole
-    record."""
-
-    def read(*lines):
-        return bash_tool.job_record(b"\n".join(json.dumps(line).encode() for line in lines))
-
-    whole = {
-        "command": "c",
-        "created": 1.5,
-        "pid": 77,
-        "start": 5,
-        "boot": "b",
-        "supervisor": [7, 8],
-        "status": "exited",
-        "limit_s": 0.5,
-        "exit_code": 3,
-        "signal": "S",
-        "error": "e",
-        "reason": "r",
-        "notes": ["n"],
-        "survivors": [[3, 4], [5, 0]],
-        "note": "w",
-        "at": 9,
-        "noted": True,
-        "total_bytes": 6,
-        "duration_s": 0.25,
-        "session": 70,
-    }
-    expected = bash_tool.JobRecord(**whole)
-    assert read(whole) == expected == read(*({name: value} for name, value in whole.items()))
-    assert set(whole) == set(expected._fields)
-    assert {
-        bash_tool.job_record(data) for data in (b"", b"\n[]\n7\nnull\n{\n\xff\n", b'{"what": 1}', b"[" * 100000)
-    } == {None}
-    damaged = json.dumps(whole).encode() + b"\n[[[\n" + json.dumps({"pid": 78}).encode() + b"\n" + b'{"pid": 79'
-    assert bash_tool.job_record(damaged) == expected._replace(pid=78)  # lines that were cut off are no damage
-    assert read({"pid": 0}) == bash_tool.JobRecord() and read(whole, {"what": [[]]}) == expected
-    right = {
-        "pid": (0, 2, 2**31 - 1),
-        "start": (0, 2**63 - 1),
-        "exit_code": (0, 255),
-        "at": (-1, 0),
-        "created": (0, 2, 1e11),
-        "total_bytes": (0, 2**63 - 1),
-        "duration_s": (0, 1e9),
-        "limit_s": (0, 7, 1e9),
-        "supervisor": ([], [1, 0]),
-        "survivors": ([],),
-        "notes": ([], ["x"] * 19),
-        "session": (0, 2, 2**31 - 1),
-        "status": ("running", "exited", "timed_out", "cancelled", "failed", "lost"),
-        "command": ("", "x" * bash_tool.RECORD_ROOM),
-        "signal": ("x" * 79,),
-        "error": ("x" * 79,),
-    }
-    for name, value in [(name, value) for name, values in right.items() for value in values]:
-        assert read(whole, {name: value}) == expected._replace(**{name: value}), (name, value)
-    texts = (1, None, [], "\ud800", "x" * (bash_tool.RECORD_ROOM + 1))
-    pairs = (7, None, [7], [7, True], [7, 8, 9], [7.0, 8], "78", [0, 8], [7, -1], [2**31, 8])
-    wrong = {
-        "command": texts,
-        "boot": texts,
-        "reason": texts,
-        "note": texts,
-        "signal": (*texts, "x" * 80),
-        "error": (*texts, "x" * 80),
-        "created": ("1", None, -1, True, 1e12),
-        "pid": ("77", 77.0, True, 1, -7, 2**31, None),
-        "start": (False, -1, "5", 2**63),
-        "supervisor": pairs,
-        "session": (True, -1, 1, 2**31, None),
-        "total_bytes": (True, -1, 1.5, None),
-        "duration_s": ("1", True, -1, 2e9),
-        "status": ("died", 1, None),
-        "limit_s": ("1", -1, 2e9),
-        "exit_code": (True, None, -1, 256, 3.0),
-        "notes": ("n", ["n", 1], ["x"] * 20, [["\ud800"]]),
-        "survivors": ({}, 5, *([pair] for pair in pairs)),
-        "at": (True, -2, 2**63),
-        "noted": (1, None),
-    }
-    assert set(wrong) == set(whole)
-    for name, value in [(name, value) for name, values in wrong.items() for value in values]:
-        assert read(whole, {name: value}) is None, (name, value)
-        assert read({name: value}, whole) == expected, (name, value)  # the last word counts
-    assert read(whole, {"limit_s": math.inf}) == read(whole, {"limit_s": math.nan}) == expected  # which are not JSON
-    long = json.dumps(whole).encode() + b"\n"
-    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES - len(long))) == expected
-    assert bash_tool.job_record(long + b" " * (bash_tool.RECORD_CAP_BYTES + 1 - len(long))) is None
-
-
-# ---- The decision table, exhaustively -----------------------------------------------------------------------------
-
-
-def expected_action(state, limits, now):
-    """The table in next_action's docstring, row by row: the action, and when to ask again."""
-    Action, limit_s = bash_tool.Action, state.started_s + limits.limit_s
-    first, every = bash_tool.UNKILLABLE_S, bash_tool.KILL_EVERY_S
-    ended, reported, signalled = state.exited_s is not None, state.reported, state.term_s is not None
-    if not signalled and state.stops:
-        return Action.TERM, now
-    if not signalled and not ended:
-        answer_s = math.inf
-        if limits.answer_after_s is not None and not state.answered:
-            answer_s = state.started_s + limits.answer_after_s
-        return (
-            (Action.TERM, now)
-            if now >= limit_s
-            else (Action.ANSWER, now)
-            if now >= answer_s
-            else (Action.WAIT, min(limit_s, answer_s))
-        )
-    if not signalled and not reported:
-        drained_s = min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)
-        left_s = max(state.output_s, state.exited_s) + bash_tool.LEAVING_S
-        until = drained_s if not state.at_eof else now if state.alone else left_s
-        return (Action.REPORT if now >= until else Action.WAIT), until
-    if not signalled:
-        if state.alone and state.at_eof:
-            return Action.FINISH, now
-        return (Action.TERM if now >= limit_s else Action.WAIT), limit_s
-    if ended and state.alone:
-        return Action.FINISH, now
-    if state.kill_s is None:
-        grace_s = state.term_s + limits.grace_s
-        return (Action.KILL if state.stops > 1 or now >= grace_s else Action.WAIT), grace_s
-    if now >= state.kill_s + first:
-        return Action.FINISH, now
-    return (Action.KILL if now >= state.killed_s + every else Action.WAIT), state.killed_s + every
-
-
-def test_next_action_table():
-    """Every combination of what may be known, at times before, at and after each bound, gets the action of the
-    table."""
-    seen, leaving, every = set(), bash_tool.LEAVING_S, bash_tool.KILL_EVERY_S
-    for exited, output, eof, alone, answered, reported, stops, term, answer_after in itertools.product(
-        (None, 4.0, 12.0),
-        (0.0, 4.5, 12.5),
-        (False, True),
-        (False, True),
-        (False, True),
-        (False, True),
-        (0, 1, 2),
-        (None, 4.0, 10.0),
-        (None, 6.0),
-    ):
-        if (reported and exited is None) or (answered and answer_after is None):
-            continue
-        limits = bash_tool.Limits(
-            limit_s=10.0, grace_s=5.0, drain_idle_s=1.0, drain_total_s=3.0, answer_after_s=answer_after
-        )
-        for kill in (None,) if term is None else (None, term + 5):
-            times = [3.9, 4.9, 5.0, 5.5, 6.0, 7.0, 9.9, 10.0, 12.9, 14.9, 15.0, 17.9, 18.0, 19.9, 20.0, 25.0]
-            times += [t + leaving for t in (4.0, 4.5, 12.0, 12.5)]
-            times += [] if kill is None else [kill + every / 2, kill + every, kill + 1 + every]
-            for now in times:
-                if now < max(t for t in (exited, term, kill, 0.0) if t is not None):
-                    continue
-                state = bash_tool.RunState(0.0)
-                state.exited_s, state.output_s, state.at_eof, state.alone = exited, max(output, exited or 0), eof, alone
-                state.answered, state.reported, state.stops = answered, reported, stops
-                state.term_s, state.kill_s = term, kill
-                state.killed_s = 0.0 if kill is None else min(now, kill + 1)
-                action, until = bash_tool.next_action(state, limits, now)
-                seen.add(action)
-                assert (action, until) == expected_action(state, limits, now), (vars(state), now)
-                assert action is not bash_tool.Action.WAIT or until > now, (vars(state), now)
-    assert seen == set(bash_tool.Action)
-
-
 # ---- SPEC.md is the oracle ----------------------------------------------------------------------------------------
 
 FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -12478,7 +11951,6 @@ def test_the_benchmark_judges():
 
 
 @needs_proc  # it names the processes that still run
-@needs_files  # which goes on as a job
 def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcript is what the tool says, and its first commands do what it says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
@@ -12531,7 +12003,7 @@ SEEDS = r"""
 000 | its output goes straight into the file | decided against: 003.19
 000 | over 128 KB: `[output truncated in middle: …]`, 4 KB of each end, `[snip]` | 001.3, 001.4
 000 | `[command failed: exit code N]` before the output; -1 without a code | 007.1; -1 decided against: 007.2
-000 | mocked time, property test on the length of an answer | 001.3, 024.2; `next_action` takes the time as a value
+000 | mocked time, property test on the length of an answer | 001.3, 024.2; mocked time decided against
 000 | file layout of the source | decided against: one file
 001 | stateless `bash -c` in a fixed directory | 001.1, 001.5, 001.7
 001 | separate rolling buffers of 100 KB that keep the tail | 021.3, 024.1, 010.1
@@ -12584,7 +12056,7 @@ SEEDS = r"""
 FAILURES = r"""
 A1 | 011.1, 011.2 | test_req_bash_011_1_answers_in_bounded_time, test_example
 A2 | 011.1 | test_req_bash_011_1_answers_in_bounded_time
-A3 | 011.1 | test_req_bash_011_1_answers_in_bounded_time, test_next_action_table
+A3 | 011.1 | test_req_bash_011_1_answers_in_bounded_time
 A4 | 004.4, 004.5 | test_req_bash_004_4_ends_the_tree, test_a_timeout_with_an_unreachable_holder
 A5 | 011.4 | test_req_bash_011_4_nothing_written_before_the_end_is_lost
 A6 | 004.7, 011.1 | test_req_bash_004_7_a_normal_end_kills_nothing
@@ -12595,7 +12067,7 @@ B1 | 002.3 | test_req_bash_002_3_ends_the_group
 B2 | 004.4 | test_req_bash_004_4_ends_the_tree
 B3 | 004.5 | test_req_bash_004_5_kill_only_after_the_grace
 B4 | 004.5, 004.6 | test_git_leaves_no_lock
-B5 | 003.14 | test_t15_a_reused_number_is_spared, test_t01_nothing_is_signalled_after_the_reap
+B5 | 003.14 | test_req_bash_003_14_a_later_owner_is_spared, test_t01_nothing_is_signalled_after_the_reap
 B6 | 004.1 | test_req_bash_004_1_leads_a_session
 B7 | 004.4 | test_t05_a_group_that_cannot_be_signalled
 B8 | 004.6 | test_t06_what_survives_kill_is_named
@@ -12667,7 +12139,7 @@ H1 | 021.10 | test_req_bash_021_10_milliseconds
 H2 | 021.10 | test_req_bash_021_10_milliseconds
 H3 | 002.1, 002.2 | test_req_bash_002_5_names_the_limit
 H4 | 003.2, 003.15, 003.21, 004.7 | test_jobs_of_a_server_across_processes,
-    test_req_bash_003_21_a_killed_shell_takes_its_job_along, test_req_bash_003_15_a_leftover_becomes_a_job
+    test_req_bash_003_21_a_killed_shell_takes_its_job_along, test_req_bash_003_15_leftovers_are_read_on_and_are_no_job
 H5 | 003.11 | test_req_bash_003_11_lists_what_anybody_started
 H6 | 003.2, 003.8, 003.9 | test_req_bash_003_9_exactly_one_note
 H7 | 003.3 | test_req_bash_003_3_an_early_failure_is_one, test_a_job_in_a_directory_that_is_gone
@@ -12678,21 +12150,21 @@ H9 | 019.2 | test_req_bash_019_2_calls_do_not_meet
 # The faults that process supervision has to stand, by the numbers of the collection of kernel facts, and their tests.
 FAULTS = r"""
 T01 | test_t01_nothing_is_signalled_after_the_reap
-T02 | test_t01_nothing_is_signalled_after_the_reap, test_t15_a_reused_number_is_spared; forcing the kernel to reuse
-    a number adds nothing to these: no number is used after the reap
+T02 | test_t01_nothing_is_signalled_after_the_reap, test_req_bash_003_14_a_later_owner_is_spared; forcing the
+    kernel to reuse a number adds nothing to these: no number is used after the reap
 T03 | test_req_bash_007_5_a_lost_status_is_unknown, test_hosts_that_take_every_status
 T04 | test_t04_zombies_are_not_waited_for
 T05 | test_t05_a_group_that_cannot_be_signalled
 T06 | test_t06_what_survives_kill_is_named
 T07 | test_t07_all_exit_codes
 T08 | test_t08_no_busy_waiting
-T09 | test_t09_without_a_pidfd
+T09 | none: no pidfd is used
 T10 | test_t10_interrupted_system_calls
 T11 | test_req_bash_004_4_ends_the_tree
 T12 | test_req_bash_004_7_a_normal_end_kills_nothing
 T13 | test_t13_strangers_are_spared
 T14 | test_t14_hoppers
-T15 | test_t15_a_reused_number_is_spared
+T15 | test_req_bash_003_14_a_later_owner_is_spared
 T16 | test_req_bash_019_1_the_host_is_left_as_it_was
 T17 | test_req_bash_004_5_kill_only_after_the_grace
 T18 | test_t18_the_agent_dies_while_it_starts_a_job, test_req_bash_003_2_outlives_the_host,
@@ -14297,100 +13769,6 @@ def test_interop_anthropic_worker(tmp_path, monkeypatch):
     turns.check(steps, "anthropic's session runner, as in a worker: " + versions("anthropic"))
 
 
-SHELL_STEPS = (  # the actions of shell calls, and the output items
-    (
-        {"commands": ["cd /usr; pwd", "pwd; echo oops >&2; exit 3"]},
-        [("/usr\n", "", {"type": "exit", "exit_code": 0}), ("/usr\n", "oops\n", {"type": "exit", "exit_code": 3})],
-    ),
-    (
-        {"commands": ["echo before; sleep 60", "pwd"], "timeout_ms": 500, "max_output_length": 100},
-        [("before\n", "", {"type": "timeout"}), ("/usr\n", "", {"type": "exit", "exit_code": 0})],
-    ),
-    (
-        {"commands": ["seq 9; echo no >&2"], "timeout_ms": None, "max_output_length": 5},
-        [("1\n2\n3", "", {"type": "exit", "exit_code": 0})],
-    ),
-)
-
-
-def as_shell_response(turns, body):
-    """What the Responses API would answer with calls of `shell`."""
-    answer = as_response(turns, {"input": [], **body})
-    for item in answer["output"]:
-        if item["type"] == "function_call":
-            action = json.loads(item.pop("arguments"))
-            item.update(
-                type="shell_call",
-                id="sh_" + item["call_id"],
-                action={"timeout_ms": None, "max_output_length": None, **action},
-            )
-            del item["name"]
-    return answer
-
-
-class ShellTurns(Turns):
-    def turn(self, told):
-        return super().turn({"call_%d" % n: None for n in range(self.answered)})
-
-    answered = 0
-
-
-@pytest.mark.interop
-@pytest.mark.parametrize("way", ["responses", "agents"])
-def test_interop_openai_native(way, tmp_path, monkeypatch):
-    """OpenAI's `shell`, answered by a loop over the Responses API and by ShellTool of the Agents SDK: each command has
-    its output and its end, in items of the SDK's types."""
-    import agents
-    import asyncio
-    import openai
-    from openai.types.responses import FunctionShellToolParam
-    from openai.types.responses.response_input_item_param import ShellCallOutput
-
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    turns, outputs = ShellTurns(SHELL_STEPS), []
-
-    def answer(body):
-        items = body["input"] if isinstance(body["input"], list) else []
-        outputs[:] = [item for item in items if item.get("type") == "shell_call_output"]
-        turns.answered = len(outputs)
-        return as_shell_response(turns, body)
-
-    async def with_agents(bash, url):
-        executor = recipe("ShellCallOutcome", "shell_executor")(bash)
-        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
-            agent = agents.Agent(
-                "shell",
-                model=agents.OpenAIResponsesModel("the-model", client),
-                tools=[agents.ShellTool(executor=executor)],
-            )
-            run = await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
-            return run.final_output
-
-    def with_responses(bash, url):
-        conversation = [{"role": "user", "content": "go"}]
-        with openai.OpenAI(api_key="none", base_url=url) as client:
-            while True:
-                tools = [bash.definition("openai-native")]
-                told = client.responses.create(model="the-model", tools=tools, input=conversation)
-                conversation += told.output
-                calls = [item for item in told.output if item.type == "shell_call"]
-                if not calls:
-                    return told.output_text
-                conversation += [bash_tool.answer_shell_call(bash, call.model_dump()) for call in calls]
-
-    with carrying_tool(tmp_path, "streams") as bash, model_server(answer) as (url, bodies):
-        assert admitted(FunctionShellToolParam, bash.definition("openai-native"))
-        done = asyncio.run(with_agents(bash, url)) if way == "agents" else with_responses(bash, url)
-        assert done == "done" and all(body["tools"] == [bash.definition("openai-native")] for body in bodies)
-    say("\n== openai's shell, %s: %s" % (way, versions("openai", "openai-agents")))
-    assert len(outputs) == len(SHELL_STEPS)
-    for (action, wanted), item in zip(SHELL_STEPS, outputs):
-        say("> %s\n%s" % (json.dumps(action), json.dumps(item["output"])))
-        assert [(one["stdout"], one["stderr"], one["outcome"]) for one in item["output"]] == wanted
-        assert item.get("max_output_length") == action.get("max_output_length")
-        assert way == "agents" or admitted(ShellCallOutput, item)
-
-
 @pytest.mark.interop
 def test_interop_openai_chat(tmp_path, monkeypatch):
     """The same over Chat Completions, where the definition is nested one deeper and each result is a message."""
@@ -15728,7 +15106,7 @@ def test_row_4_an_agent_that_cannot_be_read(user, place):
         result = tool.run("ssh-agent -a $PWD/one >agent; cat agent; sleep " + os.environ["MARK"])
         say(result.status, result.text)
         result = tool.run("ssh-agent -a $PWD/two >agent; cat agent; sleep 0.2")
-        say(result.status, result.text, list(result.notes), [job.pid for job in tool.jobs() if job.status == "running"])
+        say(result.status, result.text, list(result.notes))
         sys.stdin.readline()
     """,
         place,
@@ -15738,10 +15116,10 @@ def test_row_4_an_agent_that_cannot_be_read(user, place):
         first = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
         try:
             assert status == "timed_out" and not is_alive(first)
-            status, text, notes, jobs = host.hear()
+            status, text, notes = host.hear()
             second = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
             assert status == "exited" and is_alive(second)
-            assert any("pid %d" % second in note for note in notes) and second in jobs
+            assert any("pid %d" % second in note for note in notes)
         finally:
             for pid in bearers("ssh-agent -a %s" % place, "ssh-agent\0-a\0%s" % place):
                 os.kill(pid, signal.SIGKILL)
@@ -15750,8 +15128,8 @@ def test_row_4_an_agent_that_cannot_be_read(user, place):
 @needs_root
 @pytest.mark.skipif(not shutil.which("ssh-agent"), reason="no ssh-agent here")
 def test_row_4_an_agent_that_proc_hides(place):
-    """Where /proc shows an ordinary user no process that is not dumpable, such a process is named, listed and ended,
-    and hears TERM at a timeout."""
+    """Where /proc shows an ordinary user no process that is not dumpable, such a process is named, and hears TERM at a
+    timeout."""
     wrap = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
     with Host(
         """
@@ -15759,9 +15137,7 @@ def test_row_4_an_agent_that_proc_hides(place):
         begun = time.monotonic()
         say(tool.run("ssh-agent -a $PWD/one; sleep 600", timeout_s=0.7).status, time.monotonic() - begun < 20)
         result = tool.run("ssh-agent -a $PWD/two")
-        job = tool.jobs()[-1]
-        say(result.text, job.pid, job.status)
-        say(job.kill())
+        say(result.text)
         sys.stdin.readline()
     """,
         place,
@@ -15769,11 +15145,12 @@ def test_row_4_an_agent_that_proc_hides(place):
         wrap=(*wrap, 'mount -t proc -o hidepid=2 proc /proc; exec "$@"', "sh"),
     ) as host:
         assert host.hear() == ["timed_out", True], host.complaint()
-        text, pid, status = host.hear()
+        text = host.hear()
         agent = int(re.search(r"SSH_AGENT_PID=(\d+)", text)[1])
         try:
-            assert text.startswith("[still running: pid %d " % agent) and (pid, status) == (agent, "running"), text
-            assert host.hear() is True and not is_alive(agent)
+            assert text.startswith("[still running: pid %d " % agent) and is_alive(agent), text
+            stop_named(text)
+            assert eventually(lambda: not is_alive(agent))
         finally:
             for left in bearers("ssh-agent\0-a\0%s" % place):
                 os.kill(left, signal.SIGKILL)
@@ -15781,52 +15158,44 @@ def test_row_4_an_agent_that_proc_hides(place):
 
 @pytest.mark.parametrize("kind", ["first_thread_ended", "not_dumpable", "no trace"])
 def test_row_5_what_lives_is_called_alive(kind, place):
-    """A leftover whose first thread has ended, or that hides, is named and listed, and `kill()` is True only when it is
-    gone."""
+    """A leftover whose first thread has ended, or that hides, is named, and the named kill ends it."""
     start = ESCAPEES[kind].format(escapee=place.escapee(kind), pid=place / "pid", mark=place.mark)
     with BashTool(place.folder, profile=tiny()) as tool:
         result = tool.run("%s\nuntil [ -s pid ]; do sleep 0.01; done" % start, timeout_s=20)
         pid = place.pid()
         assert result.status == "exited" and is_alive(pid)
         assert any("pid %d" % pid in note for note in result.notes), result.notes
-        job = tool.job(pid)
-        assert job.status == "running" and is_alive(pid)
-        assert job.kill() is True and not is_alive(pid) and job.wait(5)
+        stop_named(result.text)
+        assert eventually(lambda: not is_alive(pid))
 
 
 @needs_root
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("trap", ["another's folder", "link", "opened to all"])
-def test_row_7_a_folder_that_another_user_took_over(trap, given, place, monkeypatch):
-    """No file is put into, and none is believed in, a state folder that is no longer this user's alone."""
+@pytest.mark.parametrize("trap", ["another's folder", "link", "opened to all", "not writable"])
+def test_row_7_a_folder_of_our_name_that_is_not_ours(trap, place, monkeypatch):
+    """Where the folder of the user is another user's, a link, open to others or not writable, a private one is taken."""
     public = place / "public"
     public.mkdir()
     public.chmod(0o1777)
     monkeypatch.setenv("TMPDIR", str(public))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    with BashTool("/", state_dir=str(public / "state") if given else None) as tool:
-        first = tool.run("seq 100000")
-        folder = Path(first.output_file).parent
-        assert folder != public and folder.stat().st_mode & 0o077 == 0
-        if trap == "opened to all":
-            folder.chmod(0o777)
-        else:
-            shutil.rmtree(folder)
-            (public / "elsewhere").mkdir()
-            (public / "elsewhere").chmod(0o777)
-            os.chown(public / "elsewhere", STRANGER, STRANGER)
-            if trap == "link":
-                folder.symlink_to(public / "elsewhere")
-            else:
-                (public / "elsewhere").rename(folder)
+    folder = public / ("bash-tool-of-%d" % os.getuid())
+    if trap == "link":
+        (public / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(public / "elsewhere")
+    elif trap == "not writable":  # for root too
+        folder.write_text("")
+    else:
+        folder.mkdir()
+        folder.chmod(0o777 if trap == "opened to all" else 0o700)
+        if trap == "another's folder":
+            os.chown(folder, STRANGER, STRANGER)
+    with BashTool("/") as tool:
         for result in (tool.run("seq 100000"), tool.run("echo hi; sleep 0.5", mode="background")):
-            if result.output_file:
-                found = os.stat(os.path.dirname(result.output_file))
-                assert os.path.realpath(result.output_file) == result.output_file
-                assert (found.st_uid, found.st_mode & 0o077) == (os.getuid(), 0), oct(found.st_mode)
-        for path in public.glob("**/*"):
-            assert trap == "opened to all" or not path.is_file() or path.parent.stat().st_uid == os.getuid(), path
-        assert tool.jobs() is not None
+            own = Path(result.output_file).parent
+            assert own != folder and own.parent == public and own.name.startswith("bash-tool-")
+            assert (own.stat().st_uid, own.stat().st_mode & 0o777) == (os.getuid(), 0o700)
+            assert os.path.realpath(result.output_file) == result.output_file
+    assert trap in ("link", "not writable") or not list(folder.iterdir())
 
 
 @needs_root
@@ -15882,130 +15251,6 @@ def test_row_8_another_users_files_among_ours(place, monkeypatch):
         stranger.kill()
         stranger.wait()
         stranger.stdout.close()
-
-
-def documents(path):
-    """The JSON objects that a file holds, one or a line each, and a way to write them again; [] if it holds none."""
-    text = path.read_text(encoding="utf-8", errors="surrogateescape").rstrip(" \n\0")
-    for pieces in ([text], text.split("\n")):
-        with contextlib.suppress(ValueError):
-            found = [json.loads(piece) for piece in pieces if piece.strip()]
-            if found and all(isinstance(one, dict) for one in found):
-                return found
-    return []
-
-
-LITERALS = [
-    "1e999",
-    "-1e999",
-    str(2**70),
-    str(10**400),
-    '"\\ud800"',
-    '"haha"',
-    "[]",
-    "{}",
-    "null",
-    "true",
-    "-1",
-    '""',
-    '"\\u0000"',
-    '"' + "x" * (1 << 20) + '"',
-]
-
-
-def strangers_numbers(pid, start):
-    """How a process may be named in a record."""
-    return [str(pid), "[%d, %d]" % (pid, start), "[[%d, %d]]" % (pid, start)]
-
-
-def damages(whole, pid, start):
-    """What can be wrong with a record: (which object, which key, which literal, what else)."""
-    keys = [(number, key) for number, one in enumerate(whole) for key in one]
-    for number, key in keys:
-        for literal in strangers_numbers(pid, start) + LITERALS:
-            yield number, key, literal, {}
-            yield number, key, literal, {"cut": True}
-        for literal in strangers_numbers(pid, start):
-            for other in {name for _, name in keys}:
-                yield number, key, literal, {"zero": (other,)}
-
-
-@pytest.mark.parametrize("which", ["ended", "live"])
-def test_rows_9_and_23_a_damaged_record_hides_itself_alone(which, place, capsys):
-    """Any value in the place of any value of a job's record spoils nothing else, raises nothing, and kills no
-    stranger."""
-    state, grim = place / "state", place.seconds()
-    stranger = subprocess.Popen(["sh", "-c", "sleep %s & sleep %s; sleep 600" % (grim, grim)], start_new_session=True)
-    try:
-        start = int(Path("/proc/%d/stat" % stranger.pid).read_text().rpartition(") ")[2].split()[19])
-        with BashTool(place.folder, state_dir=str(state), profile=tiny(grace=0.1)) as tool:
-            good = tool.run("echo good; exit 3", mode="background").pid
-            before = set(state.iterdir())
-            bad = tool.run("echo bad; " + ("exit 4" if which == "ended" else "sleep " + place.mark), mode="background")
-            own = [
-                path
-                for path in set(state.iterdir()) - before
-                if path.is_file() and str(path) != bad.output_file and documents(path)
-            ]
-            if not own:
-                pytest.skip("the record is not JSON: see that its own form is damaged instead")
-            log = Path(bad.output_file)
-            written = log.read_bytes()
-            statuses = {"exited", "timed_out", "cancelled", "running", "rejected", "failed", "lost"}
-            tried = 0
-            for path in own:
-                kept, whole = path.read_bytes(), documents(path)
-                for number, key, literal, more in damages(whole, stranger.pid, start):
-                    marked = [
-                        dict(other)
-                        for other in whole[: number + 1] + (whole[number + 1 :] if not more.get("cut") else [])
-                    ]
-                    marked[number][key] = "@@"
-                    for other in marked:
-                        other.update({name: 0 for name in more.get("zero", ()) if name in other and name != key})
-                    path.write_bytes(("\n".join(map(json.dumps, marked)).replace('"@@"', literal) + "\n").encode())
-                    tried, said = tried + 1, (key, literal[:50], more)
-                    with BashTool(place.folder, state_dir=str(state), profile=tiny(grace=0.1)) as other:
-                        listed = {job.pid: job for job in other.jobs()}
-                        assert listed[good].exit_code == 3 and "good" in listed[good].read(0)[0], said
-                        json.dumps(
-                            [vars_of(job) for job in listed.values()], allow_nan=False, ensure_ascii=False
-                        ).encode()
-                        assert {job.status for job in listed.values()} <= statuses, said
-                        for job in listed.values():
-                            try:
-                                job.read(0)[0].encode()
-                            except OSError as problem:
-                                raise AssertionError(said) from problem
-                        if literal in strangers_numbers(stranger.pid, start):
-                            for job in [job for job in listed.values() if job.pid != good]:
-                                job.kill()
-                            with contextlib.suppress(LookupError):
-                                other.job(stranger.pid).kill()
-                            assert len(bearers(grim)) >= 2, "killed a stranger: %s" % (said,)
-                    if literal in ("1e999", "-1e999", str(10**400)):
-                        assert bash_tool.main(["--state-dir", str(state), "--jobs"]) in (0, None), said
-                    path.write_bytes(kept)
-                    if not log.exists():  # of a record that ends early all may go: nothing had been started
-                        log.write_bytes(written)
-                        log.chmod(0o600)
-            assert tried
-    finally:
-        os.killpg(stranger.pid, signal.SIGKILL)
-        stranger.wait()
-
-
-def vars_of(job):
-    """What a job says of itself."""
-    return [
-        job.pid,
-        job.command,
-        job.output_file,
-        job.status,
-        job.exit_code,
-        getattr(job, "duration_s", 0),
-        str(job.created),
-    ]
 
 
 def test_row_9_an_enormous_log(place):
@@ -16086,7 +15331,7 @@ def test_row_12_a_name_is_a_json_string(name, how, place):
         assert is_alive(int(matches[0][1])) and list(result.notes) == [lines[0][1:-1]]
         if how == "argv" and name == HOSTILE[0]:
             assert shown.startswith(name) and "\\u005d" in matches[0][2]
-        tool.job(int(matches[0][1])).kill()
+        os.kill(int(matches[0][1]), signal.SIGKILL)
 
 
 # Row 13: nothing that lies in the tool's folder, the directory or PYTHONPATH is run by the engine once the module is
@@ -16299,111 +15544,15 @@ SIGNALLED = """
 
 @pytest.mark.parametrize("mode", ["default", "background"])
 @pytest.mark.parametrize("target", ["supervisor", "fork server"])
-def test_row_17_every_signal_but_kill_and_stop(target, mode, place):
-    """No signal but KILL and STOP, sent to the supervisor or the fork server, disturbs a command or a job."""
-    numbers = [
-        int(number) for number in sorted(signal.valid_signals()) if number not in (signal.SIGKILL, signal.SIGSTOP)
-    ]
+def test_row_17_signals_to_a_supervisor(target, mode, place):
+    """No signal but KILL, STOP and URG, which ends a job, disturbs a command or a job when it is sent to the supervisor
+    or the fork server by accident."""
+    apart = (signal.SIGKILL, signal.SIGSTOP, signal.SIGURG)
+    numbers = [int(number) for number in sorted(signal.valid_signals()) if number not in apart]
     with Host(SIGNALLED, place, json.dumps(numbers), mode, "S" if target == "supervisor" else "F") as host:
         assert host.hear(60) == []
         said = re.sub(r"(?m)^\[background process .*\]\n", "", host.hear())  # the ends of the jobs are told
         assert said == "after\n"
-
-
-@pytest.mark.parametrize("mode", ["default", "background"])
-def test_row_17_stopped_with_its_fork_server(mode, place):
-    """A call whose supervisor and fork server a command has stopped ends soon after its limit, and all of it."""
-    with Host(
-        """
-        tool = BashTool(os.environ["PLACE"], profile=row(20, 15))
-        tool.run(":")
-        begun = time.monotonic()
-        stop = "kill -STOP $PPID $(cut -d ' ' -f 4 /proc/$PPID/stat); setsid sleep %s" % os.environ["MARK"]
-        result = tool.run(stop, timeout_s=0.5 if sys.argv[1] == "default" else None, mode=sys.argv[1])
-        took = time.monotonic() - begun
-        say(result.status, list(result.notes), took)
-        say(tool.run("echo hi").text)
-        sys.stdin.readline()
-    """,
-        place,
-        mode,
-    ) as host:
-        status, notes, took = host.hear(40)
-        assert (status, notes) == ("timed_out" if mode == "default" else "running", []) and took < 10, (notes, took)
-        assert host.hear() == "hi\n"
-        assert mode == "background" or eventually(lambda: not place.left())
-
-
-@pytest.mark.parametrize("mode", ["default", "background"])
-@pytest.mark.parametrize("target", ["supervisor", "fork server"])
-def test_row_17_stopped_and_continued(target, mode, place):
-    """A supervisor or fork server that was stopped and then continued has lost nothing."""
-    with Host(
-        """
-        place, mode, target = os.environ["PLACE"], sys.argv[1], sys.argv[2]
-        tool = BashTool(place, profile=row(20), state_dir=place + "/state")
-        tool.run("echo warm")
-        result = tool.run('eval "$GUARD"; trap "" HUP; (sleep 0.6; kill -CONT $%s) >/dev/null 2>&1 & kill -STOP $%s; '
-                          'seq 3; sleep 0.2; exit 7' % (target, target), mode=mode)
-        if mode == "background":
-            job = tool.job(result.pid)
-            job.wait(10)
-            say(job.exit_code, job.read(0)[0])
-        else:
-            say(result.exit_code, result.stdout)
-        say(tool.run("echo after").text)
-        sys.stdin.readline()
-    """,
-        place,
-        mode,
-        "S" if target == "supervisor" else "F",
-    ) as host:
-        code, text = host.hear()
-        assert code == 7 and text.startswith("1\n2\n3\n"), text
-        assert text.count("[background process") == int(mode == "background"), text
-        assert host.hear() == "after\n"
-
-
-def test_row_17_stopped_for_good(place):
-    """A call whose supervisor stays stopped is answered by timeout + grace + 5 s; the host's death ends the command;
-    others go on."""
-    with Host(
-        """
-        tool = BashTool(os.environ["PLACE"], profile=row(0.7, 0.2))
-        begun = time.monotonic()
-        result = tool.run('eval "$GUARD"; echo $$ >pid; kill -STOP $S; sleep ' + os.environ["MARK"])
-        say(time.monotonic() - begun, result.status, result.exit_code, result.text)
-        say(tool.run("echo after").text)
-        sys.stdin.readline()
-    """,
-        place,
-    ) as host:
-        pid = place.pid()
-        took, status, code, text = host.hear(0.7 + 0.2 + 5 + 2 * SLACK_S)
-        assert took < 0.7 + 0.2 + 5 + SLACK_S and status in ("timed_out", "failed") and code is None, text
-        assert host.hear() == "after\n"
-        assert not is_alive(pid) or str(pid) in text, "neither ended nor named: " + text
-        host.kill()
-        assert eventually(lambda: not is_alive(pid) and not place.left(), 1.0 + SLACK_S)
-
-
-def test_row_17_job_kill_under_a_stopped_supervisor(place):
-    """`Job.kill()` of a job whose supervisor is stopped is True only if nothing of the job lives."""
-    with Host(
-        """
-        tool = BashTool(os.environ["PLACE"], profile=row(0.7, 0.2), state_dir=os.environ["PLACE"] + "/state")
-        result = tool.run('eval "$GUARD"; echo $$ >pid; kill -STOP $S; sleep ' + os.environ["MARK"], mode="background")
-        job = tool.job(result.pid)
-        say(job.status)
-        killed = job.kill()
-        say(killed, is_alive(job.pid), job.status)
-        sys.stdin.readline()
-    """,
-        place,
-    ) as host:
-        assert host.hear() == "running"
-        killed, living, status = host.hear()
-        assert killed is (not living) and (status == "running") is living, (killed, living, status)
 
 
 @pytest.mark.parametrize("ending", ["timeout", "host SIGKILL"])
@@ -16556,12 +15705,9 @@ def test_row_24_the_command_is_in_no_argv(place):
     assert out == b"hi\n2\n" and not seen
 
 
-@pytest.mark.parametrize(
-    "act",
-    ["KILL fork server", "STOP fork server", "KILL supervisor", "STOP supervisor", "KILL fork server, STOP supervisor"],
-)
+@pytest.mark.parametrize("act", ["KILL fork server", "KILL supervisor"])
 def test_row_25_the_watchers_fall_first(act, place):
-    """Where a watcher of a running command was killed or stopped, the host's SIGKILL still ends the command."""
+    """Where a watcher of a running command was killed, the host's SIGKILL still ends the command."""
     program = """
         tool = BashTool(os.environ["PLACE"], profile=row(60, 0.3))
         result = tool.run('eval "$GUARD"; echo $$ >shell; echo $S $F >watchers; '
@@ -16578,20 +15724,13 @@ def test_row_25_the_watchers_fall_first(act, place):
         pids = [place.pid(), number_in(place / "shell")]
         assert host.process.pid not in (supervisor, fork_server) and os.getpid() not in (supervisor, fork_server)
         try:
-            for one in act.split(", "):
-                name, _, who = one.partition(" ")
-                os.kill(supervisor if who == "supervisor" else fork_server, signal.Signals["SIG" + name])
-            if "STOP supervisor" in act and "fork" in act:
-                # nobody is left who could act: with both gone only the kernel's end of the socket is known to a stopped
-                # process
-                os.kill(supervisor, signal.SIGCONT)
-            if "KILL supervisor" == act:
+            os.kill(supervisor if act == "KILL supervisor" else fork_server, signal.SIGKILL)
+            if act == "KILL supervisor":
                 assert eventually(lambda: not any(map(is_alive, pids)), 1.0 + SLACK_S)
             host.kill()
             assert eventually(lambda: not any(map(is_alive, pids)), 1.0 + SLACK_S)
-            # both end too, stopped or not
             assert eventually(lambda: not is_alive(supervisor), 1.0 + SLACK_S)
-            assert act == "STOP fork server" or eventually(lambda: not is_alive(fork_server), 1.0 + SLACK_S)
+            assert eventually(lambda: not is_alive(fork_server), 1.0 + SLACK_S)
         finally:
             for pid in (supervisor, fork_server):
                 with contextlib.suppress(OSError):
@@ -16625,68 +15764,6 @@ def test_row_26_no_child_but_the_hosts_own(place):
         assert is_alive(place.pid())
 
 
-@pytest.mark.parametrize("reuse", ["files", "sockets", "pipes", "none"])
-def test_row_27_a_host_that_closes_what_is_not_its_own(reuse, place):
-    """After a host has closed all descriptors and used their numbers again, its own data stay as they are, and calls
-    work."""
-    with Host(
-        """
-        import socket
-        reuse, place = sys.argv[1], os.environ["PLACE"]
-        tool = BashTool(place, profile=row(20))
-        tool.run("echo warm")
-        kept = []
-        for turn in range(3):
-            os.closerange(3, 200)
-            for old in kept:
-                getattr(old, "detach", int)()
-            kept, fds = [], []
-            for n in range(20):
-                if reuse == "files":
-                    fds.append(os.open("%s/data%d" % (place, n), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
-                    os.write(fds[-1], b"mine")
-                elif reuse == "sockets":
-                    pair = socket.socketpair()
-                    pair[1].setblocking(False)
-                    kept += pair
-                    fds += [pair[0].fileno(), pair[1].fileno()]
-                elif reuse == "pipes":
-                    fds += os.pipe()
-            before = [(fd, os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in fds]
-            first = tool.run("echo one; exit 3")
-            second = tool.run("echo two")
-            after = []
-            for fd in fds:
-                try:
-                    after.append((fd, os.fstat(fd).st_dev, os.fstat(fd).st_ino))
-                except OSError:
-                    after.append((fd, "closed"))
-            heard = []
-            for n in range(0, len(kept), 2):
-                for one in kept[n:n + 2]:
-                    one.setblocking(False)
-                    try:
-                        heard.append(repr(one.recv(99)))
-                    except BlockingIOError:
-                        pass
-            data = [open("%s/data%d" % (place, n), "rb").read().decode("latin-1")
-                    for n in range(20 if reuse == "files" else 0)]
-            say(first.text, second.text, before == after, heard, sorted(set(data)))
-        sys.stdin.readline()
-    """,
-        place,
-        reuse,
-    ) as host:
-        for _ in range(3):
-            assert host.hear() == [
-                "[command failed: exit code 3]\none\n",
-                "two\n",
-                True,
-                [],
-                ["mine"] if reuse == "files" else [],
-            ]
-
-
 @pytest.mark.parametrize("bad", ["a\0b", "\0", "/tmp/x\0"])
 def test_row_28_a_name_that_no_file_can_have(bad):
     """A NUL in `state_dir` is a ValueError where the tool is made."""
@@ -16696,7 +15773,7 @@ def test_row_28_a_name_that_no_file_can_have(bad):
 
 @needs_root
 def test_row_28_a_full_disk(place):
-    """On a full disk the answer is right, no note promises a file that holds nothing, and the leftover is listed."""
+    """On a full disk the answer is right, no note promises a file that holds nothing, and the leftover is named."""
     (place / "small").mkdir()
     with Host(
         """
@@ -16728,7 +15805,7 @@ def test_row_28_a_full_disk(place):
         stdout, notes, named, statuses = host.hear()
         assert stdout == "now\n" and len(notes) >= 1
         assert all(text and "later" in text for text in named), (notes, named)
-        assert statuses == []  # no record fits; the note names what is left
+        assert statuses == []  # the note names what is left
         code, size, written, end = host.hear()
         assert (code, size) == (0, 588895) and written in (None, size), (written, end)
 
@@ -16831,7 +15908,7 @@ def test_a_hundred_interrupts_in_a_row(place):
         assert eventually(lambda: not place.left(), 1.0 + SLACK_S)
 
 
-@pytest.mark.parametrize("fork", ["os.fork", "C", "multiprocessing"])
+@pytest.mark.parametrize("fork", ["os.fork", "multiprocessing"])
 @pytest.mark.parametrize("death", ["SIGKILL", "os._exit", "segfault"])
 def test_a_forked_child_outlives_the_host(fork, death, place):
     """Though a forked child holds the host's descriptors, the host's death ends what is attached within a second, and
@@ -16852,7 +15929,7 @@ def test_a_forked_child_outlives_the_host(fork, death, place):
             child.start()
             child = child.pid
         else:
-            child = os.fork() if fork == "os.fork" else ctypes.CDLL(None).fork()
+            child = os.fork()
             if child == 0:
                 while not os.path.exists(place + "/stop"):
                     time.sleep(0.05)
@@ -16943,19 +16020,17 @@ def test_signals_that_the_host_ignores_and_blocks(place):
         assert host.hear() == ["timed_out", True] and host.hear() == [True, True]
 
 
-def test_umask_and_limits_are_those_of_the_making(place):
-    """Commands see the umask and the resource limits that the tool was made with, though the host changes its own
-    later."""
+def test_umask_and_limits_are_those_of_the_first_command(place):
+    """Commands see the umask and the resource limits that the host had at its first command, though the host changes its
+    own later; so do those of another tool."""
     with Host(
         """
         import resource
         place = os.environ["PLACE"]
+        tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
         os.umask(0o027)
         resource.setrlimit(resource.RLIMIT_NOFILE, (500, 1000))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        tool = BashTool(place, profile=row(20, 0.3), state_dir=place + "/state")
-        os.umask(0o111)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1000))
         say(tool.run("umask; ulimit -n; ulimit -Hn").stdout)
         os.umask(0o022)
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, 1000))
@@ -16970,27 +16045,10 @@ def test_umask_and_limits_are_those_of_the_making(place):
     """,
         place,
     ) as host:
-        made = "0027\n500\n1000\n"
-        assert [host.hear(), host.hear(), host.hear()] == [made, made, made + "\n\n[background process completed]\n"]
-        assert host.hear() == "0022\n200\n1000\n" and host.hear() == ["0o22", [200, 1000]]
-
-
-def test_what_a_command_does_to_its_supervisor_stays_there(place):
-    """Limits, niceness and CPUs that a command gave its supervisor are not those of the next command."""
-    with Host(
-        """
-        tool = BashTool(os.environ["PLACE"], profile=row(20, 0.3))
-        see = "ulimit -f; ulimit -n; nice; taskset -p $$ | sed 's/.*: //'"
-        first = tool.run(see).stdout
-        say([tool.run('eval "$GUARD"; ' + act).exit_code for act in (
-            "prlimit --pid $S --fsize=0:0", "renice -n 5 -p $S", "prlimit --pid $S --nofile=20:20", "taskset -p 1 $S")])
-        say([tool.run(see).stdout == first for _ in range(6)])
-        say(tool.run("seq 100000").total_bytes)
-        sys.stdin.readline()
-    """,
-        place,
-    ) as host:
-        assert host.hear() == [0] * 4 and host.hear() == [True] * 6 and host.hear() == 588895
+        first = "0027\n500\n1000\n"
+        assert [host.hear(), host.hear()] == [first, first]
+        assert host.hear() == first + "\n\n[background process completed]\n"
+        assert host.hear() == first and host.hear() == ["0o22", [200, 1000]]
 
 
 @needs_root
@@ -17244,16 +16302,6 @@ def test_no_stranger_is_killed_by_the_numbers_of_another_proc(place):
         strangers.stdout.close()
 
 
-def test_the_command_in_an_exit_trap():
-    """`$BASH_COMMAND` in an EXIT trap is the command's own."""
-    command = "trap 'echo \"$BASH_COMMAND\"' EXIT; true one; false two"
-    with BashTool("/", profile=tiny(default=20)) as tool:
-        got = tool.run(command).stdout
-    if got.startswith("eval"):
-        pytest.xfail("DESIGN 5 promises this only if it can be had")
-    assert got.encode() == plain_bash(command).stdout
-
-
 def test_kill_of_a_jobs_shell_ends_the_job(place):
     """`kill PID` of a job's shell ends the rest of the job politely, and the note says so."""
     with BashTool(place.folder, profile=tiny(default=20), state_dir=str(place / "state")) as tool:
@@ -17276,12 +16324,12 @@ def test_kill_of_a_jobs_shell_ends_the_job(place):
         for end in ("kill -TERM $$", "exit 143"):
             result = tool.run("nohup sleep %s >/dev/null 2>&1 & echo $!; %s" % (place.mark, end))
             assert result.exit_code == 143 and is_alive(int(result.stdout)), end
-            tool.job(int(result.stdout)).kill()
+            os.kill(int(result.stdout), signal.SIGKILL)
 
 
-def test_a_leftover_is_named_once_listed_and_ended(place):
-    """What a command left is named once with how to stop it, listed, killed by nobody, counted by no bound, and
-    `kill()` ends it all."""
+def test_a_leftover_is_named_once_and_is_no_job(place):
+    """What a command left is named once with how to stop it, is no job, killed by nobody, counted by no bound, and the
+    named kill ends it all."""
     with BashTool(place.folder, profile=tiny(default=20), max_jobs=1, state_dir=str(place / "state")) as tool:
         result = tool.run(
             "nohup sleep %s >/dev/null 2>&1 & echo $!; (setsid sleep %s >/dev/null 2>&1 &) ; sleep 0.05"
@@ -17295,15 +16343,13 @@ def test_a_leftover_is_named_once_listed_and_ended(place):
             and "to stop: kill -9 -" in notes[0]
         ), result.text
         pids = sorted(bearers(place.mark))
-        assert len(pids) == 2 and first in pids
-        job = tool.job(pids[0])  # its number is the lowest
-        assert [one.pid for one in tool.jobs() if one.status == "running"] == [pids[0]] and job.status == "running"
+        assert len(pids) == 2 and first in pids and tool.jobs() == []
         assert not any("still running" in note for _ in range(2) for note in tool.run("echo hi").notes)
         started = tool.run("sleep " + place.mark, mode="background")  # does not count
         assert started.status == "running" and started.error is None
         assert sorted(bearers(place.mark))[:2] == pids
-        assert job.kill() is True and not any(map(is_alive, pids)) and is_alive(started.pid)
-        assert job.wait(5) and job.status != "running"
+        assert tool.run(re.search(r"kill -9 [-\d ]+", notes[0])[0]).exit_code == 0
+        assert eventually(lambda: not any(map(is_alive, pids))) and is_alive(started.pid)
         tool.job(started.pid).kill()
 
 
@@ -17337,11 +16383,10 @@ def test_helpers_that_have_ended_are_not_named(place):
             assert "sleep 0.01" not in text, text
             named = [int(number) for number in re.findall(r"pid (\d+)", text)]
             assert named == [int(result.stdout)] and is_alive(named[0]), text
-            tool.job(named[0]).kill()
+            stop_named(text)
         for _ in range(5):
             result = tool.run("(sleep 0.04; :) >/dev/null 2>&1 & (sleep 0.03 &) ; echo done")
             assert result.text == "done\n", result.text
-            assert not [job for job in tool.jobs() if job.status == "running"]
 
 
 def test_a_job_starts_soon(place):
@@ -17511,20 +16556,11 @@ class Soak:
         result = tool.run("setsid nohup sleep %s >/dev/null 2>&1 & echo $!" % mark)
         pid = int(result.stdout)
         named = any("pid %d" % pid in note for note in result.notes)
-        killed = named and tool.job(pid).kill()
-        self.expect("leftover", named and killed is True and not is_alive(pid), result)
+        if named:
+            stop_named(result.text)
+        self.expect("leftover", named and eventually(lambda: not is_alive(pid), 5), result)
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-
-    def stop(self, tool, rng):
-        who = rng.choice("SF")
-        self.plain(
-            tool,
-            rng,
-            "STOP " + who,
-            "%s (sleep 0.2; kill -CONT $%s) >/dev/null 2>&1 & kill -STOP $%s;" % (GUARD, who, who),
-            "wait;",
-        )
 
     def kill_supervisor(self, tool, rng):
         mark = self.seconds()
@@ -17558,7 +16594,7 @@ class Soak:
 
     def work(self, number, until):
         rng, tool = random.Random("%s %s" % (self.seed, number)), self.made()
-        faults = [] if self.calm else [self.stop, self.kill_supervisor, self.kill_fork_server, self.fork]
+        faults = [] if self.calm else [self.kill_supervisor, self.kill_fork_server, self.fork]
         while time.monotonic() < until and len(self.violations) < 30:
             act = rng.choice(
                 [self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover, *faults, "reopen"]
@@ -17650,7 +16686,7 @@ def soak(seconds, seed, calm=False):
         }
         for name, more in allowed.items():
             run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
-        for name in () if calm else ("STOP S", "STOP F", "KILL supervisor", "KILL fork server"):
+        for name in () if calm else ("KILL supervisor", "KILL fork server"):
             run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
         run.expect("one idle supervisor", after["supervisors"] == 1, after["supervisors"])
         run.expect(
@@ -20292,13 +19328,6 @@ def the_supervisor_is_in_no_ones_way(q):
         "that of the server or of the job",
     )
     q.that(word not in words_of(supervisor), "a supervisor that shows nothing of the command", words_of(supervisor))
-    for name in ("TERM", "INT", "HUP", "ABRT", "XCPU", "USR1", "PIPE", "STOP"):
-        with contextlib.suppress(OSError):
-            os.kill(supervisor, getattr(signal, "SIG" + name))
-    time.sleep(1)
-    q.that(alive(supervisor) and alive(job), "a supervisor that no signal but KILL moves, and its job", "it has ended")
-    stopped = lambda: Path("/proc/%d/stat" % supervisor).read_text().rpartition(") ")[2][0] in "Tt"
-    q.that(eventually(lambda: not stopped(), 20), "a supervisor that goes on after STOP", "it is stopped")
 
 
 @asks("003.5", "003.6")
@@ -20335,11 +19364,7 @@ def a_lost_supervisor_is_told(q):
     q.number("job")
     os.kill(q.number("supervisor"), signal.SIGKILL)
     q.dead("job", "daemon")
-    q.that(
-        "exit status" not in path.read_text() and "completed" not in path.read_text(),
-        "no exit status of a lost job",
-        path.read_text(),
-    )
+    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
     reply = q.run("kill -9 $PPID; sleep 600", mode="background")
     q.that(
         "was killed" in reply.text if reply.is_error else "<pid>" in reply.text,
@@ -20359,7 +19384,7 @@ def a_lost_job_is_reported(q):
     q.dead("job")
     text = wire.given({"check_pid": q.number("job")}).text
     q.that("exit code unknown" in text and "exited with code" not in text, "a lost job has no exit code", text)
-    note_in(q, path, "error: lost")
+    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
 
 
 @asks("003.9")
@@ -20430,16 +19455,22 @@ def pieces_are_the_whole(q):
 
 @asks("003.13")
 def jobs_are_stopped(q):
+    if "JOBS" not in q.judge.levels:
+        raise Unasked("only kill_pid ends a job through the tool for a client, and the level JOBS is not claimed")
     wire = q.server(timeouts={"grace_s": 0.5})
-    _, path = job_of(
+    number, path = job_of(
         q,
         "trap 'echo heard' TERM; echo $$ > job; setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); while :; do sleep 0.1; done",
         wire,
     )
     q.number("b")
-    with open(path.with_suffix(".stop"), "wb") as stop:  # 4.9: each byte written into it is a stop
-        stop.write(b"1")
-    q.dead("job", "a", "b")
+    killer = q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.5})
+    killer.given({"kill_pid": number})
+    q.that(
+        not any(alive(q.number(name)) for name in ("job", "a", "b")),
+        "nothing of another server's job lives once kill_pid is answered",
+        "it does",
+    )
     eventually(lambda: "[background" in path.read_text(), 20)
     q.that(
         "heard\n" in path.read_text()
@@ -20452,50 +19483,41 @@ def jobs_are_stopped(q):
         "TERM first, and one note with the signal",
         path.read_text(),
     )
-    if "JOBS" in q.judge.levels:
-        wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
-        text = wire.given(
-            {
-                "command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done",
-                "timeout": 1000,
-            }
-        ).text
-        q.that(
-            wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text.startswith("[Process "),
-            "an answer to kill_pid",
-            text,
-        )
-        other = q.server(timeouts={"grace_s": 0.5})
-        number, _ = job_of(q, "echo $$ > theirs; setsid sleep 600 & echo $! > d; sleep 600", other)
-        q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.5}).given({"kill_pid": number})
-        q.that(
-            not alive(q.number("theirs")) and not alive(q.number("d")),
-            "nothing of another server's job lives once kill_pid is answered",
-            "it does",
-        )
-        q.that(
-            not alive(q.number("deaf")) and not alive(q.number("c")),
-            "nothing of the job lives once kill_pid is answered",
-            "it does",
-        )
+    wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
+    text = wire.given(
+        {
+            "command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done",
+            "timeout": 1000,
+        }
+    ).text
+    q.that(
+        wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text.startswith("[Process "),
+        "an answer to kill_pid",
+        text,
+    )
+    q.that(
+        not alive(q.number("deaf")) and not alive(q.number("c")),
+        "nothing of the job lives once kill_pid is answered",
+        "it does",
+    )
 
 
 @asks("003.14")
 def strangers_are_spared(q):
     number, path = job_of(q, "echo $PPID > supervisor; echo $$ > job; sleep 600")
     q.number("job")
-    q.wire.signal(signal.SIGKILL)  # without the server and the supervisor the job is lost, and runs on
+    q.wire.signal(signal.SIGKILL)
     q.wire.process.wait()
-    time.sleep(1)
-    os.kill(q.number("supervisor"), signal.SIGKILL)
-    os.killpg(number, signal.SIGKILL)
+    os.kill(q.number("supervisor"), signal.SIGKILL)  # the job is lost
     q.dead("job")
-    process = subprocess.Popen(lasting("sleep 600").split(), env=q.env, cwd=q.folder, start_new_session=True)
+    waits = ["bash", "-c", "trap exit URG TERM HUP INT; while :; do sleep 0.1; done"]
+    process = subprocess.Popen(waits, env=q.env, cwd=q.folder, start_new_session=True)
     threading.Thread(target=process.wait, daemon=True).start()
     stranger = process.pid
     (q.folder / "stranger").write_text("%d\n" % stranger)
     record = path.with_suffix(".job")
-    record.write_text(record.read_text().replace('"pid": %d' % number, '"pid": %d' % stranger))
+    text = record.read_text().replace('"pid": %d' % number, '"pid": %d' % stranger)  # 4.9
+    record.write_text(re.sub(r'"supervisor": \[\d+', '"supervisor": [%d' % stranger, text))
     q.server("--state-dir", str(q.state()), profile="jobs").given({"kill_pid": stranger})
     q.alive("stranger", for_s=1)
 
@@ -20515,7 +19537,9 @@ def leftovers_are_read_without_the_server(q):
     if "JOBS" in q.judge.levels:
         text = q.server("--state-dir", str(q.state()), profile="jobs").given({"check_pid": q.number("left")}).text
         q.that(
-            text.startswith("[Process %d still running." % q.number("left")), "the leftover as a job that runs", text
+            text.startswith("[system error: no background process has the pid %d;" % q.number("left")),
+            "a leftover that is no job",
+            text,
         )
 
 
@@ -21943,7 +20967,6 @@ UNKILLED = {
     'size_text: return "%d%s" % (count /{/ => } scale, unit) if': SAME + 'it divides evenly',
     '_DROPPED_CONTROLS: 0) if chr(code) not in "{\\t\\n\\r => XX\\t\\n\\rXX}") def sanitis': SAME
     + 'X is no control character',
-    'job_record: it_s=known.limit_s if 0<{= => } known.limit_s <': SAME + 'in place of 0 stands 0',
     'job_lines: outcome.pid is not None {and => or} outcome.saved i': 'an assertion for mypy',
     'format_json: (outcome), ensure_ascii={False => None}) def plain_co': SAME + 'None is false too',
     '_handle_request: o": dict(SERVER_INFO)}, {False => None}) version = ': SAME + 'None is false too',
