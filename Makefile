@@ -89,7 +89,7 @@ soak: $(VENV)/ready     ## a random mixture of everything; make soak SECONDS=60
 	BASH_TOOL_SOAK_S=$(SECONDS) $(IN_VENV) -m pytest -m soak -s $(ARGS)
 
 .PHONY: bench
-bench:      ## what it costs, as ratios against the floor; some eight minutes; make bench ARGS=--json, ARGS='compare OLD.py NEW.py'
+bench:      ## what it costs, as ratios against the floor; some eight minutes; make bench ARGS=engine for the engine's alone, in one minute, ARGS='engine OLD.py NEW.py', ARGS='compare OLD.py NEW.py', ARGS=--json
 	$(PYTHON) bench_bash_tool.py $(ARGS)
 
 $(VENV)-interop/ready: pyproject.toml

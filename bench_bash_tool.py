@@ -5,13 +5,19 @@
     python3 bench_bash_tool.py                  # all, some eight minutes
     python3 bench_bash_tool.py call import      # those whose name holds one of the words
     python3 bench_bash_tool.py --json           # for a program: one object
+    python3 bench_bash_tool.py engine [[OLD.py] NEW.py] [--rows NAME,...] [--quick] [--json]
     python3 bench_bash_tool.py compare OLD.py NEW.py [--rows NAME,...] [--quick] [--json]
 
-`compare` takes the median of the same rounds for both versions and for subprocess, the floor. It needs
-root, or processes whose memory this user may read. It takes some five minutes; a row that fails is
-named, and the exit status is then 1.
+`engine` measures what the engine is judged by, within 90 s: one version, by default the bash_tool.py beside this file, or
+two, in turns with subprocess, the floor. It prints medians and quartiles of rounds; a ratio is that of two figures of one
+round. The last version is judged: a goal is met by the median, and missed if both quartiles are beyond it; then the exit
+status is 1. `engine FILE.py FILE.py`, the same file twice, shows what differences are noise.
 
-Without it, most figures are measured in rounds, each of which gives one value; the table shows their median, and as noise how far a round
+`compare` measures these rows and more for two versions, some five minutes, and prints medians and the noise. A row that
+fails is named, and the exit status is then 1. Memory needs root, because supervisors are not dumpable: to another user
+the row says that it was not measured.
+
+Without these two, most figures are measured in rounds, each of which gives one value; the table shows their median, and as noise how far a round
 is from it, again in the median. A target is missed if the median is beyond it by more than the noise; then the exit status is 1. A
 target that cannot be had is printed with the bound that holds instead of it, and the reason; figures without a target show the
 reasons. Standard library only; Linux; up to 1 GiB in the folder for temporary files while it runs.
@@ -107,18 +113,15 @@ def plain(command: str) -> subprocess.CompletedProcess[bytes]:
 
 def floor(text: bytes = b":\0") -> None:
     """The least of what the contract asks for, and no more: another thread waits, the text is in no argv, and stdin is empty."""
+    reads = "IFS= read -r -d '' BASH_EXECUTION_STRING; exec </dev/null; eval -- \"$BASH_EXECUTION_STRING\""
 
     def _work() -> None:
         fd = os.memfd_create("text")
-        os.write(fd, os.fsencode(os.getcwd()) + b"\0" + text)
+        os.write(fd, text)
         os.lseek(fd, 0, os.SEEK_SET)
         reader, writer = os.pipe()
         shell = subprocess.Popen(
-            ["bash", "--norc", "-c", bash_tool.BOOTSTRAP],
-            stdin=fd,
-            stdout=writer,
-            stderr=writer,
-            start_new_session=True,
+            ["bash", "--norc", "-c", reads], stdin=fd, stdout=writer, stderr=writer, start_new_session=True
         )
         os.close(writer)
         while os.read(reader, 65536):
@@ -139,12 +142,6 @@ def in_child(code: str, *arguments: object, use: bool = True) -> Any:
         [sys.executable, "-c", begin + code, *map(str, arguments)], stdout=subprocess.PIPE, env=ENV, check=True
     )
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def proportional_kib(pid: int) -> int:
-    """The memory of a process, what it shares divided among those who share it (PSS)."""
-    rollup = Path("/proc/%d/smaps_rollup" % pid).read_text()
-    return int(re.findall(r"^Pss:\s+(\d+)", rollup, re.M)[0])
 
 
 @contextlib.contextmanager
@@ -184,15 +181,15 @@ os.environ.pop("BASH_ENV", None)  # it would be run in what is compared with, an
 ENV = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
-# ---- two versions, compared ----------------------------------------------------------------------
-# `compare OLD.py NEW.py` measures two versions and the floor in turns, through their public
+# ---- versions, compared --------------------------------------------------------------------------
+# `engine` and `compare` measure one or two versions and the floor in turns, through their public
 # interface alone. The floor is subprocess, doing the same as nearly as it can. This part of the
-# file never imports the bash_tool.py beside it.
+# file imports none but the versions that it is given.
 
 NAP = "86400.%07d" % os.getpid()  # how the argument of each `sleep` of this benchmark begins
-CONTENDERS = ("floor", "old", "new")
+CONTENDERS = ("floor", "old", "new")  # or "floor" and "new", where there is one version
 LOOK_S = 0.3  # how long a background start looks for an early failure
-GIGABYTE_OF_ZEROS = "head -c 1000000000 /dev/zero"
+GIB_OF_ZEROS = "head -c 1G /dev/zero"
 Rounds = Dict[str, List[float]]  # of each contender, one value a round
 
 
@@ -419,11 +416,10 @@ def family(prefix: str, servers: Iterable[int] = ()) -> Family:
     return Family(supervisors, servers, known - commands - supervisors - servers - {host})
 
 
-def memory_mib(pids: Iterable[int]) -> float:
-    """Their memory, what they share divided among those who share it (PSS)."""
-    rollups = [contents("/proc/%d/smaps_rollup" % pid) for pid in pids]
-    sizes = [re.findall(rb"^Pss:\s+(\d+)", rollup, re.M) for rollup in rollups]
-    return sum(int(size[0]) for size in sizes if size) / 1024
+def memory_mib(pids: Iterable[int], kind: str = "Pss") -> float:
+    """Their memory, what they share divided among those who share it (PSS), or another `kind`, a regular expression."""
+    rollups = [contents("/proc/%d/smaps_rollup" % pid).decode() for pid in pids]
+    return sum(int(kib) for rollup in rollups for kib in re.findall(r"^%s:\s+(\d+)" % kind, rollup, re.M)) / 1024
 
 
 def peak_mib() -> float:
@@ -455,16 +451,18 @@ def host_resident(contender: Floor, prefix: str, _: int) -> dict[str, float]:
 
 
 def host_jobs(contender: Floor, prefix: str, count: int) -> dict[str, float]:
-    """The memory of the supervisors of background jobs."""
+    """The memory of the supervisors of background jobs, and of the tool's other processes."""
     ends: list[Callable[[], object]] = []
     try:
-        for number in range(count):
-            ends.append(contender.background("sleep %s%05d" % (prefix, number)))
+        with ThreadPoolExecutor(5) as pool:  # each start takes its look
+            starts = [pool.submit(contender.background, "sleep %s%05d" % (prefix, number)) for number in range(count)]
+        ends.extend(start.result() for start in starts)
         wait_for_naps(prefix, count)
         found = family(prefix)
         return {
             "supervisors": memory_mib(found.supervisors) / count,
             "rest": memory_mib(found.all) / count,
+            "private": memory_mib(found.all, "Private_(?:Clean|Dirty)") / count,
             "count": len(found.supervisors),
         }
     finally:
@@ -473,13 +471,13 @@ def host_jobs(contender: Floor, prefix: str, count: int) -> dict[str, float]:
 
 
 def host_flood(contender: Floor, prefix: str, _: int) -> dict[str, float]:
-    """What 1 GB of output adds to the peak of the host, and what the tool's processes have then."""
+    """What 1 GiB of output adds to the peak of the host, and what the tool's processes have then."""
     contender.call(":")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = peak_mib()
-    contender.drain_to_file(GIGABYTE_OF_ZEROS)
+    contender.drain_to_file(GIB_OF_ZEROS)
     host = peak_mib() - before
-    with contender.flight(["%s; sleep %s" % (GIGABYTE_OF_ZEROS, prefix)]) as calls:
+    with contender.flight(["%s; sleep %s" % (GIB_OF_ZEROS, prefix)]) as calls:
         wait_for_naps(prefix, 1, calls)
         return {"host": host, "rest": memory_mib(family(prefix).all)}
 
@@ -492,7 +490,10 @@ def host_main(kind: str, folder: str, prefix: str, count: str) -> int:
     contender = Floor() if Path(folder).name == "floor" else Version(Path(folder))
     work = {"in-flight": host_in_flight, "resident": host_resident, "jobs": host_jobs, "flood": host_flood}
     with contextlib.closing(contender):
-        print(json.dumps(work[kind](contender, prefix, int(count))))
+        try:
+            print(json.dumps(work[kind](contender, prefix, int(count))))
+        except PermissionError as problem:
+            print(json.dumps(str(problem.filename)))
     return 0
 
 
@@ -524,6 +525,15 @@ tool.close()
 }
 
 
+class Goal(NamedTuple):
+    """What a line is to be, as `engine` shows it. Without a bound: not worse than the old version."""
+
+    bound: float | None = None
+    aim: float | None = None
+    of_ratio: bool = False  # else of the value
+    at_least: bool = False
+
+
 class Line(NamedTuple):
     """A line of the table. `ratio`: the floor does the same, so a ratio to it has a meaning."""
 
@@ -531,19 +541,26 @@ class Line(NamedTuple):
     unit: str
     rounds: Rounds
     ratio: bool = True
+    goal: Goal | None = None  # a line with one is part of `engine`
+
+
+class NotReadable(Exception):
+    """This user may not read what another process has of memory."""
 
 
 class Comparison:
-    """Both versions and the floor, at hand for the rows."""
+    """The versions and the floor, at hand for the rows."""
 
-    def __init__(self, old: str, new: str, quick: bool) -> None:
+    def __init__(self, paths: Sequence[str], quick: bool) -> None:
         self.quick = quick
+        self.tools = CONTENDERS[-len(paths) :]
+        self.names = ("floor", *self.tools)
         self._scratch = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
         self.folder = Path(self._scratch.name)
         self._hosts = itertools.count()
         self._naps = itertools.count()
         self.versions: dict[str, dict[str, str]] = {}
-        for name, path in (("old", old), ("new", new)):
+        for name, path in zip(self.tools, paths):
             sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
             self.versions[name] = {"path": path, "sha256": sha256}
             (self.folder / name).mkdir()
@@ -571,11 +588,10 @@ class Comparison:
         """A command that sleeps, unlike any other."""
         return "sleep %s%05d" % (NAP, next(self._naps))
 
-    def in_turns(
-        self, act: Callable[[Floor], float], times: int, rounds: int = 6, names: Sequence[str] = CONTENDERS
-    ) -> Rounds:
+    def in_turns(self, act: Callable[[Floor], float], times: int, rounds: int = 6, names: Sequence[str] = ()) -> Rounds:
         """Each contender acts so many times a round, and a round gives the median. The order
         changes, for what a contender does after its answer falls into the next one's time."""
+        names = names or self.names
         orders = itertools.cycle(itertools.permutations(names))
         for name in names:
             act(self.contenders[name])
@@ -589,11 +605,30 @@ class Comparison:
                 medians[name].append(statistics.median(values[name]))
         return medians
 
-    def hosts(self, kind: str, count: int, rounds: int, names: Sequence[str] = CONTENDERS) -> dict[str, Rounds]:
+    def calls(self, times: int, rounds: int, pause_s: float = 0.0) -> tuple[Rounds, Rounds]:
+        """Each contender calls `:` so many times in a row. Of each round the median of the milliseconds, and the
+        microseconds of CPU that a call takes in the thread of its caller."""
+        wall: Rounds = {name: [] for name in self.names}
+        own: Rounds = {name: [] for name in self.names}
+        orders = itertools.cycle(itertools.permutations(self.names))
+        for number in range(rounds + 2):  # two to warm up
+            for name in next(orders):
+                call, spans, cpu_s = self.contenders[name].call, [], 0.0
+                for _ in range(times):
+                    time.sleep(pause_s)
+                    before = time.thread_time()
+                    spans.append(ms(lambda: call(":")))
+                    cpu_s += time.thread_time() - before
+                if number >= 2:
+                    wall[name].append(statistics.median(spans))
+                    own[name].append(1e6 * cpu_s / times)
+        return wall, own
+
+    def hosts(self, kind: str, count: int, rounds: int, names: Sequence[str] = ()) -> dict[str, Rounds]:
         """What fresh hosts of each contender measure: for each of their values the rounds."""
         told: dict[str, Rounds] = {}
         for _ in range(rounds):
-            for name in names:
+            for name in names or self.names:
                 for key, value in self._host(kind, name, count).items():
                     told.setdefault(key, {}).setdefault(name, []).append(value)
         return told
@@ -617,15 +652,17 @@ class Comparison:
             check=True,
             timeout=180,
         )
-        answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        answer: dict[str, float] | str = json.loads(done.stdout.splitlines()[-1])
+        if isinstance(answer, str):
+            raise NotReadable("%s is not this user's to read; run it as root" % answer)
         return answer
 
     @functools.lru_cache(None)
     def first(self) -> list[Rounds]:
         """Milliseconds of the import, the constructor and the first call, in fresh processes."""
-        told: list[Rounds] = [{name: [] for name in CONTENDERS} for _ in range(3)]
-        for _ in range(self.times(20, 3)):
-            for name in CONTENDERS:
+        told: list[Rounds] = [{name: [] for name in self.names} for _ in range(3)]
+        for number in range(self.times(15, 3) + 1):  # the first one warms up
+            for name in self.names:
                 code = FIRST["floor" if name == "floor" else "tool"]
                 done = subprocess.run(
                     [sys.executable, "-c", code, str(self.folder / name)],
@@ -634,7 +671,7 @@ class Comparison:
                     check=True,
                     timeout=60,
                 )
-                for rounds, value in zip(told, json.loads(done.stdout)):
+                for rounds, value in zip(told, json.loads(done.stdout) if number else ()):
                     rounds[name].append(1000 * value)
         return told
 
@@ -660,13 +697,21 @@ def ms(act: Callable[[], object]) -> float:
 
 @row("call")
 def _(bench: Comparison) -> Iterator[Line]:
-    times = bench.times(100)
-    yield Line("call ':'", "ms", bench.in_turns(lambda one: ms(lambda: one.call(":")), times))
+    wall, own = bench.calls(20, bench.times(40, 4))
+    yield Line("call ':', back to back", "ms", wall, goal=Goal(1.40, 1.25, of_ratio=True))
+    yield Line("... of it CPU in the caller's thread", "us", own, goal=Goal())
+
+
+@row("call-apart")
+def _(bench: Comparison) -> Iterator[Line]:
+    wall, own = bench.calls(10, bench.times(25, 3), 0.01)
+    yield Line("call ':', 10 ms apart", "ms", wall, goal=Goal(1.35, 1.25, of_ratio=True))
+    yield Line("... of it CPU in the caller's thread", "us", own, goal=Goal())
 
 
 @row("threads")
 def _(bench: Comparison) -> Iterator[Line]:
-    times = bench.times(40)
+    times = bench.times(30)
 
     def _per_second(one: Floor) -> float:
         def _some(_: int) -> None:
@@ -676,7 +721,8 @@ def _(bench: Comparison) -> Iterator[Line]:
         with ThreadPoolExecutor(16) as pool:
             return 16 * times / took(lambda: list(pool.map(_some, range(16))))
 
-    yield Line("':' from 16 threads", "/s", bench.in_turns(_per_second, 1, 3))
+    rounds = bench.in_turns(_per_second, 1, bench.times(6, 3))
+    yield Line("':' from 16 threads", "/s", rounds, goal=Goal(0.70, 0.78, of_ratio=True, at_least=True))
 
 
 @row("ls")
@@ -692,12 +738,14 @@ def _(bench: Comparison) -> Iterator[Line]:
 
 @row("constructor")
 def _(bench: Comparison) -> Iterator[Line]:
-    yield Line("BashTool()", "ms", {name: bench.first()[1][name] for name in CONTENDERS[1:]})
+    yield Line("BashTool()", "ms", {name: bench.first()[1][name] for name in bench.tools})
 
 
 @row("first")
 def _(bench: Comparison) -> Iterator[Line]:
-    yield Line("first call ':' of a process", "ms", bench.first()[2])
+    _, made, called = bench.first()
+    both = {name: [a + b for a, b in zip(made[name], called[name])] for name in bench.names}
+    yield Line("first BashTool().run(':') of a process", "ms", both, goal=Goal(50, 40))
 
 
 @row("memory")
@@ -711,18 +759,19 @@ def _(bench: Comparison) -> Iterator[Line]:
 
 @row("resident")
 def _(bench: Comparison) -> Iterator[Line]:
-    told = bench.hosts("resident", 1, bench.times(3), CONTENDERS[1:])
+    told = bench.hosts("resident", 1, bench.times(3), bench.tools)
     yield Line("fork server or guard alone", "MiB", told["rest"])
 
 
 @row("jobs")
 def _(bench: Comparison) -> Iterator[Line]:
-    told = bench.hosts("jobs", 20, bench.times(3), CONTENDERS[1:])
+    told = bench.hosts("jobs", 20, bench.times(3), bench.tools)
     for name, counts in told["count"].items():
         if set(counts) != {20}:
             raise RuntimeError("%s: 20 jobs have %s supervisors" % (name, counts))
     yield Line("20 jobs: each supervisor", "MiB", told["supervisors"])
-    yield Line("20 jobs: tool's processes, each job", "MiB", told["rest"])
+    yield Line("20 jobs: tool's processes, each job", "MiB", told["rest"], goal=Goal(2.9))
+    yield Line("... of it private pages", "MiB", told["private"], goal=Goal())
 
 
 @row("background")
@@ -754,8 +803,8 @@ def beyond_limit(command: str, limit_s: float, word: str = "") -> Callable[[Floo
 
 @row("timeout")
 def _(bench: Comparison) -> Iterator[Line]:
-    beyond = beyond_limit(bench.nap(), 0.3)
-    yield Line("timeout: limit to answer", "ms", bench.in_turns(beyond, bench.times(5), 5))
+    beyond = beyond_limit(bench.nap(), 0.2)
+    yield Line("timeout: limit to answer", "ms", bench.in_turns(beyond, 1, bench.times(20, 3)), goal=Goal())
 
 
 @row("timeout-strangers")
@@ -790,29 +839,34 @@ def _(bench: Comparison) -> Iterator[Line]:
     yield Line("... of a command of 1,000 processes", "ms", rounds)
 
 
+def drained_s(bench: Comparison, drain: Callable[[Floor], Callable[[str], None]]) -> Rounds:
+    """Seconds."""
+    return bench.in_turns(lambda one: took(lambda: drain(one)(GIB_OF_ZEROS)), 1, bench.times(5, 2))
+
+
 @row("drain")
 def _(bench: Comparison) -> Iterator[Line]:
-    rounds = bench.times(5, 2)
-    to_file = bench.in_turns(lambda one: ms(lambda: one.drain_to_file(GIGABYTE_OF_ZEROS)), 1, rounds)
-    yield Line("1 GB drained, 64 MiB of it to a file", "ms", to_file)
     yield Line(
-        "1 GB drained, no file (STREAMS)",
-        "ms",
-        bench.in_turns(lambda one: ms(lambda: one.drain(GIGABYTE_OF_ZEROS)), 1, rounds),
+        "1 GiB drained, 64 MiB of it to a file", "s", drained_s(bench, lambda one: one.drain_to_file), goal=Goal()
     )
+
+
+@row("drain-streams")
+def _(bench: Comparison) -> Iterator[Line]:
+    yield Line("1 GiB drained, no file (STREAMS)", "s", drained_s(bench, lambda one: one.drain))
 
 
 @row("flood")
 def _(bench: Comparison) -> Iterator[Line]:
-    told = bench.hosts("flood", 1, bench.times(3), CONTENDERS[1:])
-    yield Line("1 GB: growth of the host's peak", "MiB", told["host"])
-    yield Line("1 GB: tool's processes after it", "MiB", told["rest"])
+    told = bench.hosts("flood", 1, bench.times(3), bench.tools)
+    yield Line("1 GiB: growth of the host's peak", "MiB", told["host"])
+    yield Line("1 GiB: tool's processes after it", "MiB", told["rest"])
 
 
 @row("cli")
 def _(bench: Comparison) -> Iterator[Line]:
     def _run(one: Floor) -> None:
-        """`python3 bash_tool.py :`; the floor runs a shell, then a Python that does nothing."""
+        """`python3 bash_tool.py :`; the floor runs a shell, then a Python of the same that does nothing."""
         program = ["-c", "pass"]
         if isinstance(one, Version):
             program = [one.module.__file__, ":"]
@@ -822,8 +876,8 @@ def _(bench: Comparison) -> Iterator[Line]:
             [sys.executable, *program], env=bench.env, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         )
 
-    rounds = bench.in_turns(lambda one: ms(lambda: _run(one)), bench.times(10), 3)
-    yield Line("python3 bash_tool.py ':'", "ms", rounds)
+    rounds = bench.in_turns(lambda one: ms(lambda: _run(one)), 1, bench.times(15, 3))
+    yield Line("python3 bash_tool.py ':'", "ms", rounds, goal=Goal(3.0, of_ratio=True))
 
 
 def middle(values: Sequence[float]) -> tuple[float, float | None]:
@@ -834,20 +888,79 @@ def middle(values: Sequence[float]) -> tuple[float, float | None]:
     return value, statistics.median(abs(each - value) for each in values)
 
 
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """The lower and the upper one; of a single value that value."""
+    if len(values) == 1:
+        return values[0], values[0]
+    lower, _, upper = statistics.quantiles(values, n=4, method="inclusive")
+    return lower, upper
+
+
 def summed_up(name: str, one: Line) -> dict[str, Any]:
-    """A line as data: of each contender value and noise, and the same of its ratio to the floor."""
+    """A line as data: of each contender value, noise and quartiles, and the same of its ratio to the floor."""
     told: dict[str, Any] = {"row": name, "what": one.what, "unit": one.unit}
     floor = one.rounds.get("floor", []) if one.ratio else []
     for contender, values in one.rounds.items():
         value, noise = middle(values)
-        told[contender] = {"value": value, "noise": noise, "values": values}
+        told[contender] = {"value": value, "noise": noise, "quartiles": quartiles(values), "values": values}
         if contender != "floor" and floor and min(floor) > 0:
-            ratio, its_noise = middle([ours / least for ours, least in zip(values, floor)])
-            told[contender].update(ratio=ratio, ratio_noise=its_noise)
+            ratios_ = [ours / least for ours, least in zip(values, floor)]
+            ratio, its_noise = middle(ratios_)
+            told[contender].update(ratio=ratio, ratio_noise=its_noise, ratio_quartiles=quartiles(ratios_))
+    if one.goal:
+        told["goal"] = one.goal._asdict()
+        told["verdict"] = verdict_on(told, one.goal)
     return told
 
 
+def verdict_on(told: dict[str, Any], goal: Goal) -> str:
+    """What the newest version comes to: beyond its goal in both quartiles it misses it."""
+    what, sign = "ratio" if goal.of_ratio else "value", -1 if goal.at_least else 1
+    ours = told["new"]
+    span = sorted(sign * each for each in ours["quartiles" if what == "value" else "ratio_quartiles"])
+    if goal.bound is not None:
+        most = highest = sign * goal.bound
+    elif "old" in told:
+        most, highest = told["old"]["value"], told["old"]["quartiles"][1]
+    else:
+        return ""
+    value = sign * ours[what]
+    if value > most:
+        return "MISSED" if span[0] > highest else "within the noise"
+    return "met, aim too" if goal.aim is not None and value <= sign * goal.aim else "met"
+
+
 TABLE = "%-39s %11s %11s %11s %11s %11s"
+
+
+def digits_of(size: float) -> int:
+    """How many decimal places a cell shows."""
+    return 0 if abs(size) >= 100 else 1 if abs(size) >= 10 else 2
+
+
+def engine_line(names: Sequence[str], told: dict[str, Any]) -> str:
+    """A line of the table of `engine`."""
+    goal = Goal(**told["goal"])
+
+    def _cell(name: str) -> str:
+        pair, what = told.get(name, {}), "ratio_" if goal.of_ratio and name != "floor" else ""
+        if not pair:
+            return ""
+        value, (lower, upper) = pair[what[:-1] or "value"], pair[what + "quartiles"]
+        digits = digits_of(value)
+        return "%s%.*f [%.*f %.*f]" % ("x " if what else "", digits, value, digits, lower, digits, upper)
+
+    sign = "≥" if goal.at_least else "≤"
+    bounds = "≤ old" if goal.bound is None else "%s %g" % (sign, goal.bound)
+    aim = "" if goal.aim is None else ", aim %g" % goal.aim
+    cells = "".join(" %-18s" % _cell(name) for name in names)
+    what = "%s, %s" % (told["what"], told["unit"])
+    return ("%-42s%s %-16s %s" % (what, cells, bounds + aim, told["verdict"])).rstrip()
+
+
+def engine_heading(names: Sequence[str]) -> str:
+    """What stands above the lines of `engine`."""
+    return "%-42s%s %s" % ("median [quartiles]", "".join(" %-18s" % name for name in names), "to be")
 
 
 def shown_line(told: dict[str, Any]) -> str:
@@ -858,7 +971,7 @@ def shown_line(told: dict[str, Any]) -> str:
         if value not in pair:
             return ""
         size = abs(pair[value])
-        digits = 0 if size >= 100 else 1 if size >= 10 else 2
+        digits = digits_of(size)
         text = "%.*f" % (digits, pair[value])
         return text if pair[noise] is None else "%s±%.*f" % (text, digits, pair[noise])
 
@@ -867,21 +980,30 @@ def shown_line(told: dict[str, Any]) -> str:
     return TABLE % (told["what"] + ", " + told["unit"], *values, *to_floor)
 
 
-def compare(arguments: Sequence[str]) -> int:
-    """Measures two versions, prints, and returns 1 if a row failed."""
+ENGINE = ("call", "call-apart", "threads", "first", "cli", "jobs", "drain", "timeout")
+
+
+def compare(view: str, arguments: Sequence[str]) -> int:
+    """Measures versions, prints, and returns 1 if a row failed or a goal was missed."""
+    engine = view == "engine"
     parser = argparse.ArgumentParser(
-        prog="bench_bash_tool.py compare", description="Two versions and subprocess, in turns."
+        prog="bench_bash_tool.py " + view, description="Versions and subprocess, in turns."
     )
-    parser.add_argument("old", metavar="OLD.py")
-    parser.add_argument("new", metavar="NEW.py")
-    parser.add_argument("--rows", metavar="NAME,...", default=",".join(ROWS), help="only these of: %(default)s")
+    if engine:
+        parser.add_argument("old", metavar="OLD.py", nargs="?", help="a version to compare with")
+        parser.add_argument("new", metavar="NEW.py", nargs="?", help="default: the bash_tool.py beside this file")
+    else:
+        parser.add_argument("old", metavar="OLD.py")
+        parser.add_argument("new", metavar="NEW.py")
+    rows = ",".join(ENGINE if engine else ROWS)
+    parser.add_argument("--rows", metavar="NAME,...", default=rows, help="only these of: %(default)s")
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions: a glance, no measurement")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
     options = parser.parse_args(arguments)
     names = options.rows.split(",")
     for name in names:
-        if name not in ROWS:
-            parser.error("no row is called %r; there are %s" % (name, ", ".join(ROWS)))
+        if name not in rows.split(","):
+            parser.error("no row is called %r; there are %s" % (name, rows))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended
 
     def say(text: str) -> None:
@@ -890,17 +1012,23 @@ def compare(arguments: Sequence[str]) -> int:
 
     lines: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    bench = Comparison(options.old, options.new, options.quick)
+    unreadable: dict[str, str] = {}
+    begun = time.monotonic()
+    bench = Comparison(list(filter(None, (options.old, options.new))) or [str(HERE / "bash_tool.py")], options.quick)
     try:
         say(machine())
         for name, known in bench.versions.items():
             say("{}: {path}, version {version}, sha256 {sha256:.12}".format(name, **known))
-        say(TABLE % ("", *CONTENDERS, "old/floor", "new/floor"))
+        say(engine_heading(bench.names) if engine else TABLE % ("", *CONTENDERS, "old/floor", "new/floor"))
         for name in names:
             try:
                 for one in ROWS[name](bench):
-                    lines.append(summed_up(name, one))
-                    say(shown_line(lines[-1]))
+                    if one.goal or not engine:
+                        lines.append(summed_up(name, one))
+                        say(engine_line(bench.names, lines[-1]) if engine else shown_line(lines[-1]))
+            except NotReadable as problem:
+                unreadable[name] = str(problem)
+                say("%s: not measured: %s" % (name, problem))
             except Exception as problem:
                 failed[name] = "%s: %s" % (type(problem).__name__, problem)
                 say("%s: FAILED: %s" % (name, failed[name]))
@@ -908,6 +1036,14 @@ def compare(arguments: Sequence[str]) -> int:
                 end_naps(NAP)
     finally:
         bench.close()
+    if engine:
+        say(
+            "x: times the floor, subprocess.run(start_new_session=True) of `bash -c`; of the command line `python3 -c pass`"
+        )
+        say(
+            "and `bash -c :`. The rest is in the unit of the line. Took %.0f s, load now %.1f"
+            % (time.monotonic() - begun, os.getloadavg()[0])
+        )
     if options.json:
         print(
             json.dumps(
@@ -917,16 +1053,17 @@ def compare(arguments: Sequence[str]) -> int:
                     "versions": bench.versions,
                     "lines": lines,
                     "failed": failed,
+                    "not measured": unreadable,
                 },
                 indent=1,
             )
         )
-    return 1 if failed else 0
+    return 1 if failed or engine and any(told["verdict"] == "MISSED" for told in lines) else 0
 
 
 # The rest imports the bash_tool.py beside this file, which may be neither of the two.
-if __name__ == "__main__" and sys.argv[1:2] == ["compare"]:
-    sys.exit(compare(sys.argv[2:]))
+if __name__ == "__main__" and sys.argv[1:2] in (["compare"], ["engine"]):
+    sys.exit(compare(sys.argv[1], sys.argv[2:]))
 if __name__ == "__main__" and sys.argv[1:2] == ["compare-host"]:
     sys.exit(host_main(*sys.argv[2:]))
 
@@ -973,20 +1110,13 @@ def scaled(count: int, least: int = 1) -> int:
 
 # ---- a call ---------------------------------------------------------------------------------------------
 
-OURS = "beyond the next line's: 0.2 to 0.3 ms of Python for supervision and answer"
-
-
-@figure("call: run(':') / subprocess.run", 1.05, instead=1.30, because=OURS)
-def _() -> Iterator[float]:
-    return ratios(lambda: ran(":"), lambda: plain(":"), scaled(200))
-
 
 @figure("call: a thread that waits and a text on stdin / subprocess.run")
 def _() -> Iterator[float]:
     return ratios(floor, lambda: plain(":"), scaled(200))
 
 
-@figure("call: run(':') / subprocess.run, with 1,000 other processes", 1.05, instead=1.30, because="as without them")
+@figure("call: run(':') / subprocess.run, with 1,000 other processes", 1.40)
 def _() -> Iterator[float]:
     with strangers(1000):
         yield from ratios(lambda: ran(":"), lambda: plain(":"), scaled(200))
@@ -1006,17 +1136,6 @@ def at_once(act: Callable[[], object]) -> Callable[[], None]:
                 pass
 
     return _all
-
-
-@figure(
-    "call: 16 threads, throughput / that of subprocess.run",
-    0.8,
-    at_least=True,
-    instead=0.68,
-    because=OURS + ", one thread at a time",
-)
-def _() -> Iterator[float]:
-    return (1 / ratio for ratio in ratios(at_once(lambda: ran(":")), at_once(lambda: plain(":")), 1))
 
 
 @figure("call: 16 threads, a thread that waits and a text on stdin / subprocess.run", at_least=True)
@@ -1046,7 +1165,7 @@ def _() -> Iterator[float]:
     def _round_trip() -> None:
         sends.write(line)
         sends.flush()
-        assert b'"exited"' in hears.readline()
+        assert not json.loads(hears.readline())["result"].get("isError")
 
     try:
         yield from ratios(_round_trip, lambda: ran(":"), scaled(200))
@@ -1063,18 +1182,12 @@ def against_bare(*arguments: str) -> Iterator[float]:
         plain(":")
 
     return ratios(
-        lambda: subprocess.run([sys.executable, *arguments], env=ENV, cwd=FOLDER, check=True), _bare, scaled(20, 3)
+        lambda: subprocess.run(
+            [sys.executable, *arguments], env=ENV, cwd=FOLDER, check=True, stdout=subprocess.DEVNULL
+        ),
+        _bare,
+        scaled(20, 3),
     )
-
-
-@figure(
-    "call: `python3 bash_tool.py :` / `python3 -c pass` and `bash -c :`",
-    4.0,
-    instead=8.5,
-    because="the next line's alone is more",
-)
-def _() -> Iterator[float]:
-    return against_bare("bash_tool.py", ":")
 
 
 @figure("call: compiling it, and importing its modules / `python3 -c pass` and `bash -c :`")
@@ -1136,11 +1249,6 @@ def drained(by: bash_tool.BashTool, command: str) -> Iterator[float]:
 @figure("output: 1 GB drained / head … | cat >/dev/null", 0.9)
 def _() -> Iterator[float]:
     return drained(quiet, GIGABYTE % scaled(10**9))
-
-
-@figure("output: 1 GB with the file up to its cap / head … | cat >/dev/null", 1.5)
-def _() -> Iterator[float]:
-    return drained(tool, GIGABYTE % scaled(10**9))
 
 
 @figure("output: 5 million short lines / yes | head … | cat >/dev/null", 1.0)
@@ -1208,12 +1316,6 @@ def beyond(limit_s: float, clean_up_s: float, times: int) -> float:
     )
 
 
-@figure("ending: control back after a timeout", 20.0, "ms")
-def _() -> Iterator[float]:
-    for _ in range(5):
-        yield beyond(0.2, 0.0, 5)
-
-
 @figure("ending: control back after a timeout and 0.2 s of cleaning up", 20.0, "ms")
 def _() -> Iterator[float]:
     for _ in range(5):
@@ -1273,88 +1375,6 @@ def what_imports_cost() -> dict[str, float]:
     costs = {name: total / 1000 for d, name, _, total in rows[begin:] if d == depth + 2}
     costs["bash_tool itself"] = next(own for _, name, own, _ in rows if name == "bash_tool") / 1000
     return costs
-
-
-# ---- jobs -----------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def jobs_of(count: int) -> Iterator[list[float]]:
-    """So many background jobs under way; the seconds that the start of each took."""
-    with bash_tool.BashTool(profile=dataclasses.replace(MODES, grace_s=0.5)) as mine:
-        times = [took(lambda: mine.run("exec sleep 600", mode="background")) for _ in range(count)]
-        jobs = mine.jobs()
-        try:
-            assert len(jobs) == count and all(job.status == "running" for job in jobs)
-            supervisors[:] = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid)]
-            assert len(supervisors) == count, supervisors
-            yield times
-        finally:
-            for job in jobs:
-                job.kill()
-
-
-supervisors: list[int] = []
-
-
-def is_supervisor(pid: str) -> bool:
-    """True for a process that runs this benchmark's copy of bash_tool."""
-    try:
-        return (
-            str(FOLDER).encode() in Path("/proc/%s/cmdline" % pid).read_bytes()
-            and Path("/proc/%s/comm" % pid).read_text() == "bash-tool-job\n"
-        )
-    except OSError:
-        return False
-
-
-def memory_per_job(count: int) -> Iterator[float]:
-    for _ in range(3):
-        with jobs_of(count):
-            yield sum(map(proportional_kib, supervisors)) / count / 1024
-
-
-@figure("job: start beyond its look of 0.3 s", 100.0, "ms")
-def _() -> Iterator[float]:
-    for _ in range(3):
-        with jobs_of(scaled(10, 3)) as times:
-            yield 1000 * (statistics.median(times) - bash_tool.LOOK_S)
-
-
-@figure("job: memory of its supervisor, alone (PSS)", 14.0, "MiB")
-def _() -> Iterator[float]:
-    return memory_per_job(1)
-
-
-@figure("job: memory of each of 20 supervisors (PSS)", 6.0, "MiB", instead=9.5, because="the next line's alone is more")
-def _() -> Iterator[float]:
-    return memory_per_job(20)
-
-
-@figure("job: memory of each of 20 interpreters that import the same (PSS)", None, "MiB")
-def _() -> Iterator[float]:
-    others = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-I",
-                "-S",
-                "-c",
-                "import sys; sys.path.insert(0, %r); import its_modules; print(flush=True); "
-                "sys.stdin.read()" % str(FOLDER),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=ENV,
-        )
-        for _ in range(20)
-    ]
-    for other in others:
-        assert other.stdout is not None
-        other.stdout.readline()
-    yield sum(proportional_kib(other.pid) for other in others) / 20 / 1024
-    for other in others:
-        other.communicate()
 
 
 # ---- the table ------------------------------------------------------------------------------------------
