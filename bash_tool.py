@@ -1309,9 +1309,10 @@ class Command:
         self.attached = True  # ends with its host
         self.is_job = plan.background
         self.answered = False  # the caller knows it as a job
+        self.reported = False  # ... or how the shell ended
         self.stopped = ""  # the status of a command that is ended before its time
         self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
-        self._stops_seen = 0  # of those that the supervisor counts
+        self._cancels = 0  # that the host has told; none after the report
         self.grace_s = plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
         self.notes: list[str] = []
@@ -1504,6 +1505,7 @@ class Command:
         elif self.is_job:
             self._note_end()
         self.output.is_live = False
+        self.reported = True
         self.tell("ended")
         if self.supervisor.line.closed:
             self.supervisor.hang_up()  # the host waits for that
@@ -1626,9 +1628,10 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
         takes notice of it: of output, stops, the host, ended processes."""
         self.supervisor.turn(until)
-        for _ in range(self.supervisor.stops(self.is_job) - self._stops_seen):
-            self._stops_seen += 1
+        while self._cancels < self.supervisor.line.stops and not self.reported:
+            self._cancels += 1
             self.stop("cancelled")
+        self.stops += self.supervisor.take_kills() if self.is_job else 0
         if self.attached and self.supervisor.line.closed:
             self._hurry()
         self._take_ended()
@@ -1697,12 +1700,12 @@ class Wakes:
         before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         if before >= 0:  # of the fork server that has forked this process
             os.close(before)
-        self.job_stops = 0  # how many STOP_SIGNAL have come
+        self.kills = 0  # how many STOP_SIGNAL have come
         selector.register(self._reader, selectors.EVENT_READ, self._take)
 
     def _take(self, _: int) -> None:
         with suppress(BlockingIOError):
-            self.job_stops += os.read(self._reader, READ_BYTES).count(STOP_SIGNAL)
+            self.kills += os.read(self._reader, READ_BYTES).count(STOP_SIGNAL)
 
 
 def _handle_signals() -> None:
@@ -1736,7 +1739,7 @@ class Supervisor:
             if self.line.request is None:
                 return
             plan, self.line.request = self.line.request, None
-            self._wakes.job_stops = 0
+            self.take_kills()
             source = self.line.fds.pop(0) if self.line.fds else None
             if plan.env is not None:  # and kept for the next request
                 os.environb.clear()
@@ -1764,9 +1767,10 @@ class Supervisor:
             found = self._programs[key] = _program(plan)
         return found
 
-    def stops(self, of_job: bool) -> int:
-        """How often the host has asked to end the command; of a job also Job.kill."""
-        return self.line.stops + (self._wakes.job_stops if of_job else 0)
+    def take_kills(self) -> int:
+        """How many STOP_SIGNAL have come since the last time, from Job.kill."""
+        kills, self._wakes.kills = self._wakes.kills, 0
+        return kills
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
@@ -4202,9 +4206,10 @@ class Job:
         now: the second is a KILL."""
         begun, asked = time.monotonic(), 0
         while self._is_supervised():
-            if time.monotonic() > begun + self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
+            passed_s = time.monotonic() - begun
+            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < stops():
+            if asked < max(stops(), 1 + (passed_s >= self._grace_s)):  # a second stop is a KILL
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
@@ -4529,18 +4534,24 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
-        jobs = {
-            shown_job.job.output_file: shown_job.job for shown_job in list(self._shown.values())
-        }
+        jobs = [shown_job.job for shown_job in list(self._shown.values())]
         if self._lists_folder:
-            own, jobs, prefix = jobs, {}, self._profile.file_prefix
-            with suppress(OSError):
-                for name in os.listdir(self._folder):
-                    if is_own_name(name, prefix, (".job",)):
-                        path = os.path.join(self._folder, name[: -len("job")] + "log")
-                        with suppress(OSError):  # removed to make room, damaged, or another user's
-                            jobs[path] = own.get(path) or Job(path, self._profile.grace_s)
-        return sorted((job for job in jobs.values() if job.pid), key=lambda job: job.created)
+            own = {job.output_file: job for job in jobs}
+            jobs = [job for job in jobs if not os.path.exists(record_of(job.output_file))]
+            jobs = [job for job in jobs if not job._has_ended()]  # kept, without a record
+            for path in self._recorded():
+                with suppress(OSError):  # removed to make room, damaged, or another user's
+                    jobs.append(own.get(path) or Job(path, self._profile.grace_s))
+        return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
+
+    def _recorded(self) -> list[str]:
+        """The output files in the folder that have a record."""
+        names: list[str] = []
+        with suppress(OSError):
+            names = os.listdir(self._folder)
+        prefix = self._profile.file_prefix
+        stems = [name[: -len(".job")] for name in names if is_own_name(name, prefix, (".job",))]
+        return [os.path.join(self._folder, stem + ".log") for stem in stems]
 
     def _find(self, pid: int) -> ShownJob | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
