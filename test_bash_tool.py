@@ -2317,7 +2317,7 @@ def test_a_job_that_ruins_its_own_files(act, then):
         assert result.pid and time.monotonic() - begun < 10 and result.error is None
         assert (result.status, result.exit_code) == (("exited", 3) if then == "exit 3" else ("running", None))
         if "rf" in act:
-            assert not eventually(lambda: tool.jobs(), 0.2)
+            assert BashTool(state_dir="state").jobs() == []
         else:
             job = tool.job(result.pid)
             assert job.wait(10) and (job.status, job.exit_code) == ("exited", 3)
@@ -7205,7 +7205,7 @@ def test_what_is_said_of_a_job():
         assert (known["command"], known["pid"], known["status"]) == (lasting("sleep 600 # what"), job.pid, "running")
         assert known["supervisor"] == [supervisor_of(job), birth(supervisor_of(job))]
         assert known["at"] == -1 and job.kill() and record_of(job)["at"] == 0
-        (note,) = tool.run(
+        *_, note = tool.run(
             lasting("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done")
         ).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
@@ -8523,13 +8523,15 @@ def test_spec_says_how_state_is_carried():
     assert sentences.split("\n") == [bash_tool.NOTHING_PERSISTS, bash_tool.CARRIES]
     ((_, schema),) = fenced("restart")
     assert json.loads(schema) == {"restart": dict(bash_tool.RESTART)}
-    line = bash_tool.BOOTSTRAP
-    assert line.count("cd -P -- ") == 1
-    for old, new in bash_tool.BOOTSTRAP_CARRYING:
-        assert line.count(old) == 1
-        line = line.replace(old, new)
+    for kind, number, options in (
+        ("bash-text", "N", dict(has_prefix=False, has_input=False, carries=False)),
+        ("bash-prefix", "", dict(has_prefix=True, has_input=False, carries=False)),
+    ):
+        ((_, line),) = fenced(kind)
+        assert line == bash_tool.shell_line(7531, **options).replace("7531", number), kind
+    line = bash_tool.shell_line(7531, has_prefix=False, has_input=False, carries=True)
     ((_, end),) = fenced("bash-carry")
-    assert line.endswith(end) and "exec 20<&0 </dev/null; " in line
+    assert line.endswith(end) and "command exec 20<&7531 7531<&-; " in line
 
 
 # ---- Jobs as a whole: random acts on real jobs, and what a simple model says of them ---------------------------------
