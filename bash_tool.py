@@ -727,7 +727,8 @@ def descendants(spared: Container[int] = ()) -> dict[int, int]:
     found: dict[int, int] = {}
     for pid in waiting:  # the list grows meanwhile
         fields = _stat(pid) if pid not in found else []
-        if fields and fields[0] not in (b"Z", b"X"):
+        # A process whose first thread alone has ended is in state Z too (field num_threads).
+        if fields and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
             found[pid] = int(fields[2])
             waiting += _children(pid)
     return found
@@ -1812,7 +1813,7 @@ class ForkServer:
 
     def serve(self) -> None:
         """Forks supervisors on request."""
-        while self._control is not None or self._supervisors:
+        while self._control is not None or self._supervisors or self._strays_s is not None:
             wait_s = None
             if self._strays_s is not None:
                 _kill_below(self._supervisors)
