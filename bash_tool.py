@@ -192,10 +192,6 @@ NOTE_CWD = (
 )
 NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
-NO_SCRATCH = (
-    "the working directory {cwd} is gone ({reason}), "
-    "and no scratch folder could be made ({problem})"
-)
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 SERVER_KILLED = ", and what it started may still run"  # the fork server was killed too
@@ -675,15 +671,18 @@ class Record:
     has room for the end, so that a full disk does not lose it."""
 
     def __init__(self, output: str) -> None:
+        """Raises OSError."""
         self._fd = _create(record_of(output), os.O_RDWR)
         _lock(self._fd)
+        os.pwrite(self._fd, b" " * RECORD_ROOM, 0)
 
     def write(self, facts: Mapping[str, Any]) -> None:
-        """Writes down what is known by now; blanks hold the room. Raises OSError."""
+        """Writes down what is known by now; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
         text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
-        os.pwrite(self._fd, text.ljust(RECORD_ROOM), 0)
+        with suppress(OSError):
+            os.pwrite(self._fd, text.ljust(RECORD_ROOM), 0)
 
     def close(self) -> None:
         """Gives back the descriptor, and the lock with it."""
@@ -988,9 +987,8 @@ class Output:
         self.problem = ""  # why the file is incomplete or missing
         self.capped = False
 
-    def open_pipes(self) -> list[int]:
-        """A pipe for each stream; returns the ends for the shell. Raises OSError."""
-        writers = []
+    def open_pipes(self, writers: list[int]) -> None:
+        """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
         for stream in range(self._plan.streams):
             reader, writer = os.pipe()
             writers.append(writer)
@@ -1000,7 +998,6 @@ class Output:
                 with suppress(OSError):
                     os.fchmod(writer, 0o666)
             self._selector.register(reader, selectors.EVENT_READ, self.read)
-        return writers
 
     def read(self, reader: int) -> None:
         """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
@@ -1104,7 +1101,8 @@ class Output:
             self.path = ""
 
     def close_pipes(self) -> None:
-        """Closes the pipes that are still open."""
+        """Reads what is in the pipes now, and closes them."""
+        self.read_all()
         for reader in list(self.pipes):
             self._close_pipe(reader)
 
@@ -1190,36 +1188,54 @@ def _spawn_error(problem: Exception, shell: bytes) -> SpawnError:
 
 
 class Shell:
-    """The shell of one command, and the process group that it leads. Until the supervisor reaps the
-    shell, the kernel gives its number to no other process and no other group."""
+    """The shell of one command: its text, its directory, and the process group that it leads. Until
+    the supervisor reaps the shell, the kernel gives its number to no other process or group."""
+
+    popen: subprocess.Popen[bytes]  # from `start` on
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._has_prefix = len(plan.shell) > 1
+        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
         self._text_fd: int | None = None
         self._text_bytes = 0
-        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
-        self.pid = 0  # not spawned yet
-        self._popen: subprocess.Popen[bytes] | None = None
+        self.scratch = b""  # a folder in the place of the command's directory
+        self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
-    @property
-    def returncode(self) -> int | None:
-        """As subprocess has it; None until the shell is reaped."""
-        return self._popen.returncode if self._popen is not None else None
-
-    def spawn(self, program: bytes, cwd: bytes, source: int | None, writers: list[int]) -> None:
-        """Starts the shell in this directory. `source`: the command's own input. The supervisor
-        has taken on the environment of the command, so none is given here: to encode it for each
-        spawn takes a tenth longer. Raises OSError, with `filename` where it is the directory that
-        cannot be entered."""
+    def start(self, program: bytes, source: int | None, writers: Sequence[int]) -> None:
+        """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
+        refuse would end the conversation, any other folder would make relative paths dangerous.
+        `source`: the command's own input. Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
         plan = self._plan
+        try:
+            self._spawn(program, plan.cwd, source, writers)
+        except OSError as problem:
+            if problem.filename != plan.cwd:
+                raise
+            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
+            try:
+                if plan.cwd_required or self._has_prefix:
+                    raise
+                self.scratch = make_scratch(plan.folder)
+            except OSError:
+                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
+            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+            self.close()
+            self._spawn(program, self.scratch, source, writers)
+
+    def _spawn(
+        self, program: bytes, cwd: bytes, source: int | None, writers: Sequence[int]
+    ) -> None:
+        """The supervisor has taken on the environment of the command, so none is given here: to
+        encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
+        `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         self._text_fd = fd = self._text_file(cwd, source)
-        line = shell_line(fd, self._has_prefix, plan.has_input, self.carries)
+        line = shell_line(fd, self._has_prefix, self._plan.has_input, self.carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
-        self._popen = subprocess.Popen(
-            [*plan.shell, b"--norc", b"-c", line.encode()],
+        self.popen = subprocess.Popen(
+            [*self._plan.shell, b"--norc", b"-c", line.encode()],
             executable=program,
             cwd=cwd,
             stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
@@ -1228,7 +1244,6 @@ class Shell:
             pass_fds=() if self._has_prefix else (fd,),
             start_new_session=True,
         )
-        self.pid = self._popen.pid
 
     def _text_file(self, cwd: bytes, source: int | None) -> int:
         """What the shell reads its text from. The slash and the newline: `read` would take a NUL
@@ -1242,16 +1257,17 @@ class Shell:
                 parts.append(file.read())
         return data_file(*parts)
 
-    def note_status(self, status: int) -> None:
-        """Takes in the status with which the shell was reaped."""
-        assert self._popen is not None
-        self._popen.returncode = os.waitstatus_to_exitcode(status)
-
     def has_read_text(self) -> bool:
         """True once the shell has read its text: shell and supervisor share the position in the
         file (open(2), open file descriptions)."""
         assert self._text_fd is not None
         return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
+
+    def why_unread(self) -> str:
+        """How a shell ended that has not read its text."""
+        code, name = status_of(self.popen.returncode or 0)
+        shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
+        return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
         """What the shell has written behind its text."""
@@ -1263,10 +1279,10 @@ class Shell:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
-        if self.pid == 0 or (self.returncode is not None and SEES_TREE):
+        if self.popen.returncode is not None and SEES_TREE:
             return False
         try:
-            os.killpg(self.pid, number)
+            os.killpg(self.popen.pid, number)
             return True
         except OSError:
             return False
@@ -1278,7 +1294,7 @@ class Shell:
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = self.signal_group(number)
             for pid, group in processes.items():
-                if group != self.pid or not reached:
+                if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
     def kill(self) -> None:
@@ -1286,11 +1302,37 @@ class Shell:
         self.signal_group(signal.SIGKILL)
         _kill_below()
 
+    def clear_scratch(self, is_lived_in: bool) -> None:
+        """Removes the scratch folder, or says that it holds something. A folder in which processes
+        live stays. Upholds REQ-BASH-013.2."""
+        try:
+            if self.scratch and (not is_lived_in or os.listdir(self.scratch)):
+                os.rmdir(self.scratch)
+        except OSError:
+            path = printable(os.fsdecode(self.scratch))
+            self.notes.append(NOTE_SCRATCH.format(path=path))
+
     def close(self) -> None:
         """Gives back the file of the text."""
         if self._text_fd is not None:
             os.close(self._text_fd)
             self._text_fd = None
+
+
+def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
+    """What names the processes that a foreground command has left behind, numbers and groups, and
+    says where their output goes on. Upholds REQ-BASH-011.2."""
+    path = ""
+    if output.pipes:
+        output.save()
+        path = printable(output.path)
+        if output.problem:
+            path = NOWHERE.format(reason=output.problem)
+    if not left:
+        return [NOTE_HELD.format(path=path)] if path else []
+    targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
+    more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
+    return [NOTE_LEFTOVER.format(named=named(left), targets=targets, more=more)]
 
 
 class Command:
@@ -1302,10 +1344,8 @@ class Command:
         self.shell = Shell(plan)
         self.output = Output(plan, supervisor.line, supervisor.selector)
         self.record: Record | None = None
-        self.started_s = time.monotonic()
-        self.created = time.time()
-        self.exited_s: float | None = None  # of the shell
-        self.duration_s: float | None = None
+        self.created, self.started_s = time.time(), time.monotonic()
+        self.exited_s = 0.0  # when the shell ended; 0: it runs
         self.alone = False  # no descendant lives: waitpid(2) said ECHILD
         self.attached = True  # ends with its host
         self.is_job = plan.background
@@ -1313,12 +1353,9 @@ class Command:
         self.reported = False  # ... or how the shell ended
         self.stopped = ""  # the status of a command that is ended before its time
         self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
-        self._cancels = 0  # that the host has told; none after the report
+        self.cancels = 0  # those that the host has told
         self.grace_s = plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
-        self.notes: list[str] = []
-        self.scratch = b""  # in the place of the plan's directory
-        self.failure = ("", "")  # a stable id and a sentence
         self.note_at = -1  # the place of the completion note in the output file
 
     def run(self, source: int | None) -> None:
@@ -1326,131 +1363,95 @@ class Command:
         input."""
         try:
             self.start(source)
-            if not self.watch() or self._was_killed() or not self.drain():
+            if not self.watch() or not self.drain():
                 self.end()
             self.report()
             self.stay()
         except SpawnError as problem:
-            _kill_below()
             self.output.discard()
-            error, reason = problem.args
-            self.supervisor.line.tell("failed", error, reason)
+            self.supervisor.line.tell("failed", *problem.args)
         finally:
-            self.release()
-
-    # -- start
+            if self.record is not None:
+                self.record.close()
+            self.output.close()
+            self.shell.close()
 
     def start(self, source: int | None) -> None:
         """Spawns the shell. Raises SpawnError."""
         plan = self.plan
+        program = self.supervisor.program(plan)
+        if plan.has_input and source is None:
+            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+        writers: list[int] = []
         try:
-            program = self.supervisor.program(plan)
             if plan.background:
                 self.begin_job()
-            if plan.has_input and source is None:
-                raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
-            writers = self.output.open_pipes()
-            try:
-                self._spawn(program, source, writers)
-            finally:
-                for writer in writers:
-                    os.close(writer)
-            self.write_record()
+            self.output.open_pipes(writers)
+            self.shell.start(program, source, writers)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan.shell[0]) from None
-
-    def _spawn(self, program: bytes, source: int | None, writers: list[int]) -> None:
-        """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
-        refuse would end the conversation, any other folder would make relative paths dangerous.
-        Upholds REQ-BASH-013.1."""
-        plan = self.plan
-        try:
-            self.shell.spawn(program, plan.cwd, source, writers)
-        except OSError as problem:
-            if problem.filename != plan.cwd:
-                raise
-            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
-            if plan.cwd_required or len(plan.shell) > 1:
-                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
-            try:
-                self.scratch = make_scratch(plan.folder)
-            except OSError as why:
-                text = NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(why))
-                raise SpawnError("cwd_missing", text) from None
-            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-            self.shell.close()
-            self.shell.spawn(program, self.scratch, source, writers)
+        finally:
+            for writer in writers:
+                os.close(writer)
+        self.write_record()
 
     def begin_job(self) -> None:
         """Makes the output file and the record of a job. Raises SpawnError."""
         self.output.save()
-        try:
-            if self.output.problem:
-                raise OSError(errno.EIO, self.output.problem)
-            self.record = Record(self.output.path)
-            self.write_record()
-        except OSError as problem:
-            reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason) from None
-
-    # -- watch
+        problem = self.output.problem
+        if not problem:
+            try:
+                self.record = Record(self.output.path)
+            except OSError as failed:
+                problem = _reason(failed)
+        if problem:
+            raise SpawnError("spawn_failed", "no file for the job could be made: " + problem)
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended before. A cancel and
-        an exit that have come already go before the limit and before the answer of a job. Upholds
-        REQ-BASH-002.3."""
+        """Waits for the end of the shell; False if the command is to be ended. A cancel and an exit
+        that have come already go before the limit and before the answer of a job. Where a signal
+        that the supervisor did not send has ended the shell of a job, what is left of the job is
+        ended. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         answer_s = self.started_s + self.plan.answer_after_s
         limit_s = self.started_s + self.plan.limit_s
-        while self.shell.returncode is None and not self.stops:
+        while not self.exited_s and not self.stops:
             due_s = min(answer_s, limit_s)
             is_due = time.monotonic() >= due_s
-            self.turn(0.0 if is_due else due_s)
-            if not is_due or self.stops or self.shell.returncode is not None:
-                continue
-            if due_s == limit_s:
-                self.stop("timed_out")
-            else:
-                answer_s = math.inf
-                self._answer_as_job()
-        return not self.stops
+            self.turn(due_s)
+            if is_due and not self.exited_s and not self.stops:
+                if due_s == limit_s:
+                    self.stop("timed_out")
+                else:
+                    answer_s = math.inf
+                    self.answer_as_job()
+        return not self.stops and not (self.answered and self.shell.popen.returncode < 0)
 
-    def _answer_as_job(self) -> None:
+    def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.17."""
         self.answered = self.is_job = True
+        self.output.is_live = False
         if self.plan.background:
             self.attached = False
         else:
             with suppress(SpawnError):
                 self.begin_job()
-        self.output.is_live = False
+        self.write_record()
         self.tell("running")
-
-    # -- drain
 
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if the
         command is to be ended. Upholds REQ-BASH-011.1 and REQ-BASH-011.4."""
-        exited_s = self.exited_s or 0.0
-        while not self.stops:
-            quiet_s = max(self.output.last_s, exited_s)
+        plan = self.plan
+        while not self.stops and (self.output.pipes or not self.alone):
+            quiet_s = max(self.output.last_s, self.exited_s)
+            until = quiet_s + LEAVING_S
             if self.output.pipes:
-                until = min(quiet_s + self.plan.drain_idle_s, exited_s + self.plan.drain_total_s)
-            elif self.alone:
-                return True
-            else:
-                until = quiet_s + LEAVING_S
+                until = min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)
             if time.monotonic() >= until:
-                return True
+                break
             self.turn(until)
-        return False
-
-    def _was_killed(self) -> bool:
-        """True where a signal that the supervisor did not send has ended the shell of a job: what
-        is left of the job is ended. Upholds REQ-BASH-003.21."""
-        return self.answered and (self.shell.returncode or 0) < 0
-
-    # -- end: the one function that ends a command, and what asks for it
+        return not self.stops
 
     def stop(self, status: str) -> None:
         """One request more to end the command; the first reason counts."""
@@ -1458,9 +1459,9 @@ class Command:
         self.stops += 1
 
     def end(self) -> None:
-        """Ends everything of the command: TERM; after the grace, or at a second request, passes of
-        KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-004.4 to REQ-BASH-004.6 and
-        REQ-BASH-015.3."""
+        """The one function that ends a command: TERM; after the grace, or at a second request,
+        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-004.4 to
+        REQ-BASH-004.6 and REQ-BASH-015.3."""
         begun_s = time.monotonic()
         self.shell.terminate()
         while not self.is_gone() and self.stops < 2:
@@ -1472,76 +1473,39 @@ class Command:
         while not self.is_gone() and time.monotonic() < kill_until:
             self.shell.kill()
             self.turn(time.monotonic() + KILL_EVERY_S)
-        self.output.read_all()  # what the processes wrote before they were ended
-        self.output.close_pipes()
+        self.output.close_pipes()  # behind what the processes wrote before they were ended
         if not self.is_gone():
             names = named(descendants())
-            self.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+            self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
 
     def is_gone(self) -> bool:
         """True once no process of the command is left."""
-        return self.shell.returncode is not None and self.alone
-
-    # -- report
+        return self.exited_s > 0 and self.alone
 
     def report(self) -> None:
-        """Tells the host how the command ended, and writes it down if the command is a job.
-        Upholds REQ-BASH-011.2."""
-        if not (self.alone and not self.output.pipes):
+        """Tells the host how the command ended, and writes it down if the command is a job."""
+        if not self.is_over():
             self.attached = False
             self.left = descendants()
             if not self.stops and not self.is_job:
-                self._name_leftovers()
-        self._clear_scratch()
-        if not self.shell.has_read_text():
-            code, name = status_of(self.shell.returncode or 0)
-            how = name or "exit code %d" % code
-            shell = shown(os.fsdecode(self.plan.shell[0]))
-            reason = "the shell %s ended (%s) before it read the command" % (shell, how)
-            self.failure = ("spawn_failed", reason)
+                self.shell.notes += leftover_notes(self.left, self.output)
+        self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long():
             self.output.save()
         if self.supervisor.line.closed and not self.answered:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
-            self._note_end()
-        self.output.is_live = False
-        self.reported = True
+            self.note_end()
+        self.output.is_live, self.reported = False, True
         self.tell("ended")
         if self.supervisor.line.closed:
             self.supervisor.hang_up()  # the host waits for that
 
-    def _name_leftovers(self) -> None:
-        """Names what a foreground command has left behind, and where its output goes on."""
-        path = ""
-        if self.output.pipes:
-            self.output.save()
-            problem = self.output.problem
-            path = NOWHERE.format(reason=problem) if problem else printable(self.output.path)
-        if not self.left:
-            if path:
-                self.notes.append(NOTE_HELD.format(path=path))
-            return
-        groups = sorted(set(self.left.values()))[:20]
-        self.notes.append(
-            NOTE_LEFTOVER.format(
-                named=named(self.left),
-                targets=" ".join("-%d" % group for group in groups),
-                more=NOTE_LEFTOVER_OUTPUT.format(path=path) if path else "",
-            )
-        )
+    def is_over(self) -> bool:
+        """True once no process of the command is left, nor another one that holds its output."""
+        return self.alone and not self.output.pipes
 
-    def _clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. One in which processes live
-        stays. Upholds REQ-BASH-013.2."""
-        if self.scratch:
-            try:
-                if not self.left or os.listdir(self.scratch):
-                    os.rmdir(self.scratch)
-            except OSError:
-                self.notes.append(NOTE_SCRATCH.format(path=printable(os.fsdecode(self.scratch))))
-
-    def _note_end(self) -> None:
+    def note_end(self) -> None:
         """Appends the completion note of a job, and writes its record. Upholds REQ-BASH-003.5 to
         003.7, 003.9, 003.10 and 003.20."""
         facts = self.facts()
@@ -1551,39 +1515,39 @@ class Command:
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
-        with suppress(OSError):
-            self.write_record()
+        self.write_record()
 
     def facts(self) -> dict[str, Any]:
         """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
         and 002.6."""
-        plan, returncode = self.plan, self.shell.returncode
-        error, reason = self.failure
-        status = "failed" if error else "running" if returncode is None else "exited"
-        code, name = status_of(returncode or 0) if status == "exited" else (None, None)
-        if self.stopped:
-            status, code, name = self.stopped, None, None
+        plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
+        code: int | None = None
+        name: str | None = None
+        error, reason = "cwd_missing" if self.shell.scratch else None, ""
+        if status == "exited" and not self.shell.has_read_text():
+            status, error, reason = "failed", "spawn_failed", self.shell.why_unread()
+        elif status == "exited":
+            code, name = status_of(self.shell.popen.returncode)
         # A background command that is ended within its first look was never told as a job.
         is_told = self.is_job and (self.answered or not self.stopped)
-        passed_s = time.monotonic() - self.started_s
         return {
             "status": status,
             "exit_code": code,
             "signal": name,
-            "error": error or ("cwd_missing" if self.scratch else None),
+            "error": error,
             "reason": reason,
             "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
-            "notes": self.notes,
+            "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
-            "duration_s": passed_s if self.duration_s is None else self.duration_s,
-            "pid": self.shell.pid if is_told else None,
+            "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
+            "pid": self.shell.popen.pid if is_told else None,
         }
 
     def job_facts(self) -> dict[str, Any]:
         """What the record of a job says beside the facts."""
         text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
         return {
-            "pid": self.shell.pid,
+            "pid": self.shell.popen.pid,
             "command": text[:COMMAND_RECORDED],
             "created": self.created,
             "supervisor": self.supervisor.identity,
@@ -1591,7 +1555,7 @@ class Command:
         }
 
     def write_record(self) -> None:
-        """Writes down what is known by now. Raises OSError."""
+        """Writes down what is known by now, if there is a record."""
         if self.record is not None:
             self.record.write({**self.facts(), **self.job_facts()})
 
@@ -1605,10 +1569,8 @@ class Command:
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.capped),
             self.shell.written() if kind == "ended" else b"",
-            self.alone and not output.pipes,  # ready for the next command
+            self.is_over(),  # ready for the next command
         )
-
-    # -- stay
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, and ends it at the limit of a background
@@ -1616,50 +1578,37 @@ class Command:
         child of this supervisor."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         handled = self.stops
-        while not (self.alone and not self.output.pipes):
+        while not self.is_over():
             if self.stops > handled or time.monotonic() >= limit_s:
                 self.end()
                 handled, limit_s = self.stops, math.inf
             else:
                 self.turn(limit_s)
 
-    # -- the only place where a command waits
-
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
-        takes notice of it: of output, stops, the host, ended processes."""
+        takes notice of it: of output, stops, the host, ended processes. A command waits nowhere
+        else. When the host has left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
+        line = self.supervisor.line
         self.supervisor.turn(until)
-        while self._cancels < self.supervisor.line.stops and not self.reported:
-            self._cancels += 1
+        while self.cancels < line.stops and not self.reported:  # what is left is no call's
+            self.cancels += 1
             self.stop("cancelled")
-        self.stops += self.supervisor.take_kills() if self.is_job else 0
-        if self.attached and self.supervisor.line.closed:
-            self._hurry()
-        self._take_ended()
-
-    def _hurry(self) -> None:
-        """The host has left: no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        self.attached = False
-        self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
-        if not self.stops:
-            self.stop("cancelled")
-
-    def _take_ended(self) -> None:
+        if self.is_job:
+            self.stops += self.supervisor.take_kills()
+        if self.attached and line.closed:
+            self.attached = False
+            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
+            if not self.stops:
+                self.stop("cancelled")
         ended, self.alone = _reap()
-        if self.shell.pid in ended and self.shell.returncode is None:
-            self.shell.note_status(ended[self.shell.pid])
+        shell = self.shell.popen
+        if shell.pid in ended and not self.exited_s:
+            shell.returncode = os.waitstatus_to_exitcode(ended[shell.pid])
             self.output.read_all()  # what the shell wrote
             self.exited_s = time.monotonic()
-            self.duration_s = self.exited_s - self.started_s
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
             self.alone = False  # the group is all that is known then
-
-    def release(self) -> None:
-        """Gives back everything that the command held here."""
-        if self.record is not None:
-            self.record.close()
-        self.output.close()
-        self.shell.close()
 
 
 # -- The processes: a supervisor, and the fork server that forks it
