@@ -613,13 +613,13 @@ def make_scratch(folder: bytes) -> bytes:
     return path
 
 
-def is_own_name(name: str, prefix: str, suffixes: Sequence[str] = _SUFFIXES) -> bool:
+def is_own_name(name: str, prefix: str) -> bool:
     """True for the name of an output file or a record of the tools that share a folder, which may
     hold other files too."""
     stem, suffix = os.path.splitext(name)
     digits = stem[-12:]
     is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-    return is_hex and suffix in suffixes and stem[:-12] in ("output-", "pipe-bash-", prefix)
+    return is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix)
 
 
 def _make_room(folder: int, prefix: str) -> None:
@@ -3417,16 +3417,13 @@ def _above_standard(end: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
-class NotSent(Exception):
-    """What a request needs is not there: `args` hold the exception that says what."""
-
-
 class LineLost(Exception):
-    """The other end of a line is closed. `unread`: before it had read all that was sent to it."""
+    """The other end of a line is closed."""
 
-    def __init__(self, unread: bool = False) -> None:
-        super().__init__()
-        self.unread = unread
+
+class NotRun(LineLost):
+    """... before the request was read, or no supervisor could be had: `args` say why. Nothing was
+    run."""
 
 
 def _has_ended(end: socket.socket) -> bool:
@@ -3448,29 +3445,27 @@ class Line(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[Any] = deque()
 
-    def _wait_for(self, events: int, until: float) -> None:
-        """Waits until the socket is ready. `select.poll` needs no descriptor, and is looked up now:
-        gevent replaces it, also after this module was imported."""
+    def _wait_for(self, events: int, until: float) -> bool:
+        """True as soon as the socket is ready, False after this moment. `select.poll` needs no
+        descriptor, and is looked up now: gevent replaces it, also after this module was imported.
+        Raises LineLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
         poller = select.poll()
         poller.register(fd, events)
         wait_s = max(0.0, until - time.monotonic())
-        poller.poll(1000 * wait_s if wait_s < 1e6 else None)
+        return bool(poller.poll(1000 * wait_s if wait_s < 1e6 else None))
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises LineLost where it was not read in time."""
+        """Sends the whole request. Raises NotRun where it was not read in time."""
         until = time.monotonic() + ACCEPT_S
-        try:
+        with suppress(OSError):
             self.send(request, fds)
-            while self.unsent and time.monotonic() < until:
-                self._wait_for(select.POLLOUT, until)
+            while self.unsent and self._wait_for(select.POLLOUT, until):
                 self.flush()
-        except OSError:
-            raise LineLost(unread=True) from None
         if self.unsent:
-            raise LineLost(unread=True)
+            raise NotRun("no supervisor answered")
 
     def tell_stops(self, count: int) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
@@ -3478,21 +3473,19 @@ class Line(Channel):
             self.socket.send(pack(count))
 
     def next(self, until: float) -> tuple[Any, ...] | None:
-        """The next message; None if none comes until this moment. Raises LineLost at the end. Linux
-        resets a connection whose other end was closed before all was read there; a new supervisor
-        that has said nothing has read nothing."""
+        """The next message; None if none comes until this moment. Raises LineLost at the end,
+        NotRun where the other end was closed before all was read there, when Linux resets the
+        connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            self._wait_for(select.POLLIN, until)
+            if not self._wait_for(select.POLLIN, until):
+                return None
             try:
                 messages = self.receive()
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    return None
-                continue
             except OSError as problem:
-                raise LineLost(unread=problem.errno == errno.ECONNRESET) from None
+                is_unread = problem.errno == errno.ECONNRESET
+                raise (NotRun if is_unread else LineLost)("the supervisor has ended") from None
             if messages is None:
-                raise LineLost(unread=not self.supervisor)
+                raise (LineLost if self.supervisor else NotRun)("no supervisor answered")
             self._messages.extend(messages)
         message: tuple[Any, ...] = self._messages.popleft()
         return message
@@ -3502,10 +3495,8 @@ class Line(Channel):
         comes until the supervisor closes the line, or until this moment."""
         with suppress(LineLost, OSError):
             self.socket.shutdown(socket.SHUT_WR)
-            while time.monotonic() < until:
-                self._wait_for(select.POLLIN, until)
-                if not self.socket.recv(READ_BYTES):
-                    return
+            while self._wait_for(select.POLLIN, until) and self.socket.recv(READ_BYTES):
+                pass
 
 
 class Engine:
@@ -3515,12 +3506,11 @@ class Engine:
     def __init__(self, python: str | None) -> None:
         self.owner = os.getpid()
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self._python = python  # None: the fork server is a fork of this process
-        self._failures = 0  # of fork servers that brought no supervisor
+        self.python = python  # None: the fork server is a fork of this process
+        self._starts = 0  # of fork servers, since a supervisor has answered
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._popen: subprocess.Popen[bytes] | None = None  # the first process of the start
-        self._has_answered = False  # a supervisor of this fork server has
         self._idle: list[Line] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -3531,7 +3521,7 @@ class Engine:
         return ours, theirs
 
     def borrow(self) -> Line:
-        """A line to an idle supervisor, or to a new one. Raises LineLost, OSError."""
+        """A line to an idle supervisor, or to a new one. Raises NotRun, OSError."""
         with self.lock:
             ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
             if ids != self._ids:
@@ -3541,42 +3531,39 @@ class Engine:
                 line = self._idle.pop()  # the latest first, so that the others end
                 if not _has_ended(line.socket):
                     return line
-            if not self.has_server():
+            if self._control is None or _has_ended(self._control):
                 self.give_up()
-                self._start_server()
-            assert self._control is not None
+                self._control = self._start_server()
             ours, theirs = self._socketpair()
             with theirs:  # what comes from the supervisor is the fork server's reply
                 try:
                     socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
                 except OSError:
-                    raise LineLost(unread=True) from None
+                    raise NotRun("no fork server answered") from None
             return Line(ours)
 
     def has_server(self) -> bool:
         """False once the fork server has ended."""
         return self._control is not None and not _has_ended(self._control)
 
-    def _start_server(self) -> None:
+    def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        python = self._python
-        if python is not None and (self._failures > 1 or not os.access(python, os.X_OK)):
-            python = None
-        self._has_answered = False
-        self._control, theirs = self._socketpair()
+        self._starts += 1
+        ours, theirs = self._socketpair()
         with theirs:
-            if python is None:
+            if self.python is None or self._starts > 2 or not os.access(self.python, os.X_OK):
                 _fork_directly(theirs.fileno())
-                return
-            self._popen = _start_python(python, theirs.fileno())
+                return ours
+            self._popen = _start_python(self.python, theirs.fileno())
         with suppress(OSError):  # it has ended: no supervisor will come
-            self._control.sendall(pack(_supervisor_code()))
+            ours.sendall(pack(_supervisor_code()))
+        return ours
 
     def note_answer(self) -> None:
         """A supervisor has answered: the first process of the start has ended by then."""
-        self._has_answered = True
+        self._starts = 0
         if self._popen is not None:
             self._popen.wait()
 
@@ -3584,10 +3571,9 @@ class Engine:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
         another one. The fork server ends with its last supervisor."""
         with self.lock:
-            control, self._control = self._control, None
-            if control is not None:
-                control.close()
-                self._failures += not self._has_answered
+            if self._control is not None:
+                self._control.close()
+                self._control = None
             if self._popen is not None:
                 self._popen.kill()
                 self._popen.wait()
@@ -3620,12 +3606,6 @@ def _begin_anew() -> None:
     global _engine
     old, _engine = _engine, Engine(_python())
     old.forget()
-
-
-def fork_supervisors_directly() -> None:
-    """For a program with one thread that runs one command: no interpreter is started."""
-    global _engine
-    _engine = Engine(None)
 
 
 os.register_at_fork(
@@ -3702,20 +3682,25 @@ class Answer(NamedTuple):
     record: JobRecord | None = None  # of a job
 
 
+def failed(error: str, reason: str) -> Answer:
+    """The answer where the tool could not run a command, or lost it."""
+    return Answer(Outcome("failed", error=error, reason=reason))
+
+
 class Exchange:
     """One command as the host sees it: a request, and the messages of its supervisor. The caller's
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`."""
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
-        self._plan, self._tokens = plan, list(tokens)
+        self._plan, self._tokens = plan, tokens
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         self._begun_s = time.monotonic()
         self._line: Line | None = None  # to a supervisor that has the request, or a part of it
         self._is_sent = False  # the whole request was sent: a stop may follow
         self._stops_sent = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no message is expected
-        self._last: Answer | None = None  # that the command is a job
+        self._last: JobRecord | None = None  # of a job, when it was told to go on
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3744,61 +3729,61 @@ class Exchange:
         left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
         for token in self._tokens:
             token._exchanges.append(self)
-        answer = None
+        runs_on = False
         try:
             answer = self._run(on_live, stdin)
+            runs_on = answer.runs_on
             return answer
         except BaseException:
             self.leave()
             raise
         finally:
-            if answer is None or not answer.runs_on:
-                self._finish()
-            else:
-                self.obey(self._tokens[:1])  # the caller's token was for the call
+            self.obey(self._tokens[:1] if runs_on else ())  # the caller's token was for the call
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
-        """From now on these tokens alone ask the command to stop."""
-        for token in self._tokens:
+        """From now on these tokens alone ask the command to stop; with none the host closes the
+        line of a command that is over."""
+        before, self._tokens = self._tokens, tokens
+        for token in before:
             if token not in tokens:
                 token._exchanges.remove(self)
-        self._tokens = list(tokens)
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
-        """Brings the request to a supervisor, and waits for the answer. Where the supervisor ends
-        before it has read the request, nothing was run: another one is asked."""
-        problem = "no supervisor answered"
+        """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
+        another supervisor is asked."""
+        why = ""
         for _ in range(REQUESTS_MOST):
             if self._stops_wanted():
                 return Answer(Outcome("cancelled"))
             try:
                 self._request(stdin)
                 return self.wait(on_live)
-            except LineLost as lost:
-                if not lost.unread or self._stops_sent:  # else a stop may be what was not read
+            except NotRun as problem:
+                if self._stops_sent:  # that may be what was not read
                     return self._lost()
-            except NotSent as failed:
-                problem = _reason(failed.args[0])
+                why = str(problem)
+            except LineLost:
+                return self._lost()
             if self._line is not None and not self._line.supervisor:
                 _own_engine().give_up()
             self._line, self._is_sent = None, False
-        reason = "no supervisor could be started: " + problem
-        return Answer(Outcome("failed", error="spawn_failed", reason=reason))
+        return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
-        """Sends the request. Raises LineLost where it was not read, NotSent where there is no
-        supervisor, or no place for the input."""
+        """Sends the request. Raises NotRun where it was not read, and where there is no supervisor,
+        or no place for the input."""
         fields = dict(vars(self._plan))
         fds: list[int] = []
         try:
-            fds += [] if stdin is None else [data_file(stdin)]
+            if stdin is not None:
+                fds.append(data_file(stdin))
             line = self._line = _own_engine().borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
             line.ask(fields, fds)
         except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
-            raise NotSent(problem) from None
+            raise NotRun(_reason(problem)) from None
         finally:
             for fd in fds:
                 os.close(fd)
@@ -3817,6 +3802,8 @@ class Exchange:
             line = self._line
             message = line.next(self._gives_up_s)
             kind, *parts = message or ("late",)
+            if kind == "late":
+                return self._give_up(line)
             if kind == "hello":
                 line.supervisor, self._gives_up_s = parts[0], math.inf
                 _own_engine().note_answer()
@@ -3825,91 +3812,69 @@ class Exchange:
                 if live is not None:
                     live.take(*parts)
             elif kind == "failed":
-                error, reason = parts
                 line.sent_env = None
-                self._end_line(line, error != "internal")
-                return Answer(Outcome("failed", error=error, reason=reason))
-            elif kind != "late":
-                answer = self._take_answer(line, kind, *parts)
+                self._end_line(parts[0] != "internal")
+                return failed(*parts)
+            else:
+                answer = self._take_answer(kind == "running", *parts)
                 if live is not None:
                     live.take(0, (), final=True)
                 return answer
-            elif time.monotonic() >= self._gives_up_s:
-                return self._give_up(line)
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(
-        self,
-        line: Line,
-        kind: str,
-        facts: dict[str, Any],
-        job: dict[str, Any] | None,
-        streams: Sequence[tuple[bytes, bytes, int, int]],
-        file: tuple[bytes, str, bool],
-        carried: bytes,
-        is_idle: bool,
-    ) -> Answer:
-        runs_on = kind == "running"
-        path = os.fsdecode(file[0]) or None
-        outcome = Outcome(
-            **facts,
-            kept=runs_on and not self._plan.background,
-            saved=Saved(path, file[1], file[2]) if path or file[1] else None,
-            carried=carried,
-        )
+    def _take_answer(self, runs_on: bool, *parts: Any) -> Answer:
+        facts, job, streams, (path, problem, capped), carried, is_idle = parts
+        saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
+        kept = runs_on and not self._plan.background
+        outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
         record = None if job is None else JobRecord(**job, outcome=outcome)
-        answer = Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
         if runs_on:
-            self._last, self._gives_up_s = answer, math.inf
+            self._last, self._gives_up_s = record, math.inf
             self.tell_stops()
         else:
-            self._end_line(line, is_idle)
-        return answer
+            self._end_line(is_idle)
+        return Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
 
-    def _end_line(self, line: Line, is_idle: bool) -> None:
+    def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
-        if is_idle and not self._stops_wanted():
-            self._line = None
-            _own_engine().give_back(line)
-        self._finish()
-
-    def _finish(self) -> None:
         line, self._line = self._line, None
         if line is not None:
-            line.socket.close()
-        self.obey(())
+            if is_idle and not self._stops_wanted():
+                _own_engine().give_back(line)
+            else:
+                line.socket.close()
 
     def _lost(self) -> Answer:
         """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
         server was killed too. Upholds REQ-BASH-007.5."""
+        self._end_line(False)
         reason = SUPERVISOR_KILLED + ("" if _own_engine().has_server() else SERVER_KILLED)
-        self._finish()
-        return Answer(Outcome("failed", error="status_unknown", reason=reason))
+        return failed("status_unknown", reason)
 
     def wait_for_end(self) -> Answer:
         """The end of a command that runs on; where its supervisor was killed, that it is lost.
         Upholds REQ-BASH-003.8."""
-        assert self._last is not None and self._last.record is not None
+        assert self._last is not None
         try:
             return self.wait()
         except LineLost:
-            self._finish()
             passed_s = time.monotonic() - self._begun_s
-            lost = self._last.outcome._replace(
-                status="lost", error="lost", reason=JOB_LOST, kept=False, duration_s=passed_s
-            )
-            return Answer(lost, record=self._last.record._replace(outcome=lost))
+            lost = Outcome("lost", error="lost", reason=JOB_LOST, duration_s=passed_s)
+            return Answer(lost, record=self._last._replace(outcome=lost))
+        finally:
+            self._end_line(False)
+            self.obey(())
 
     def _give_up(self, line: Line) -> Answer:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
-        the command. Raises LineLost for a supervisor that has never answered."""
+        the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor:
-            raise LineLost(unread=True)
-        self._finish()
+            raise NotRun("no supervisor answered")
+        self._end_line(False)
         note = NOTE_HANGS.format(pid=line.supervisor)
         if self._plan.background:
-            return Answer(Outcome("failed", error="spawn_failed", reason=note))
+            return failed("spawn_failed", note)
         status = "cancelled" if self._stops_sent else "timed_out"
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
@@ -3918,8 +3883,7 @@ class Exchange:
         process, and in a signal handler that has interrupted the thread which waits for the
         command."""
         if self.waiter is None:  # no monitor thread could be started
-            self.leave()
-            self._finish()
+            self.wait_for_end()
         begun_s = time.monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
         while here and self._tokens and time.monotonic() < self._gives_up_s + HOST_SLACK_S:
@@ -3930,12 +3894,12 @@ class Exchange:
         and tells the supervisor that the host has left; waits until the supervisor closes the line,
         when nothing of the command is left. What the supervisor says is not read: bytes that were
         received when the exception struck may be lost."""
-        line = self._line
-        if line is not None:
-            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
+        if self._line is not None:
             if self._is_sent:
-                line.tell_stops(self._stops_sent + 1)
-            line.leave(time.monotonic() + ending_s)
+                self._line.tell_stops(self._stops_sent + 1)
+            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
+            self._line.leave(time.monotonic() + ending_s)
+            self._end_line(False)
 
 
 # -- Jobs
@@ -3995,6 +3959,8 @@ class Job:
         self._monitor_of = 0  # the process in which a thread waits for the end
         self._final: Answer | None = None  # what that thread received
         self._note = ""  # what the next answer of the tool says of it
+        self._shown_bytes = 0  # of the output, that answers have shown
+        self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
         return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
@@ -4175,6 +4141,45 @@ class Job:
         except OSError:  # the record is gone, or could not be made
             return self.status == "running"
 
+    def _new_output(self, is_running: bool, most: int) -> Captured:
+        """The last `most` bytes of what is new in the output, all of it once the job has ended,
+        and the counts of it. A file that became shorter is read from its beginning. Raises
+        OSError if the file is gone."""
+        buffer = OutputBuffer(0, most, True)
+        size = os.stat(self.output_file).st_size
+        offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
+        data = b"x"
+        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
+            data = self._output_from(offset + buffer.total_bytes)
+            buffer.add(data)
+        stream = Captured(*buffer.captured())
+        if is_running:
+            stream = without_unfinished(stream)
+            self._shown_bytes = offset + stream.total_bytes
+        return stream
+
+    def _tell(self, profile: Profile) -> Outcome:
+        """What the job has said since the last time; once it has ended, how, and the tails of all
+        that it said."""
+        known, fit = self._look(), profile.truncation.fit
+        is_running = known.status == "running"
+        if not is_running:
+            self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
+            if self._final is not None and self._final.streams:
+                streams = tuple(fit(stream, profile) for stream in self._final.streams)
+                return self._final.outcome._replace(streams=streams, pid=self.pid)
+        saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
+        with self._showing:
+            try:
+                stream = self._new_output(is_running, profile.rolling_bytes)
+            except OSError as problem:
+                saved = Saved(None, _reason(problem), False)
+        streams = (fit(stream, profile),)
+        total = stream.total_bytes
+        return known._replace(
+            streams=streams, total_bytes=total, pid=self.pid, saved=saved, kept=False
+        )
+
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
@@ -4196,58 +4201,6 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
         if len(ended) >= enough or left_s <= 0:
             return ended
         time.sleep(min(left_s, _pause_s(begun)))
-
-
-class ShownJob:
-    """A job that a model may ask about, and up to where its output was shown."""
-
-    def __init__(self, job: Job, shown_bytes: int) -> None:
-        self.job = job
-        self.shown_bytes = shown_bytes
-        self._showing = threading.Lock()  # concurrent checks return each line once
-
-    def _captured(self, is_running: bool, most: int) -> Captured:
-        """The last `most` bytes of what is new in the output, all of it once the job has ended,
-        and the counts of it. A file that became shorter is read from its beginning. Raises
-        OSError if the file is gone."""
-        buffer = OutputBuffer(0, most, True)
-        size = os.stat(self.job.output_file).st_size
-        offset = self.shown_bytes if is_running and self.shown_bytes <= size else 0
-        data = b"x"
-        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
-            data = self.job._output_from(offset + buffer.total_bytes)
-            buffer.add(data)
-        stream = Captured(*buffer.captured())
-        if is_running:
-            stream = without_unfinished(stream)
-            self.shown_bytes = offset + stream.total_bytes
-        return stream
-
-    def tell(self, profile: Profile) -> Outcome:
-        """What the job has said since the last time; once it has ended, how, and the tails of all
-        that it said."""
-        known = self.job._look()
-        fit = profile.truncation.fit
-        if known.status != "running":
-            self.job.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            final = self.job._final
-            if final is not None and final.streams:
-                streams = tuple(fit(stream, profile) for stream in final.streams)
-                return final.outcome._replace(streams=streams, pid=self.job.pid)
-        saved = Saved(self.job.output_file, "", False)
-        stream = Captured(b"", b"", 0)
-        with self._showing:
-            try:
-                stream = self._captured(known.status == "running", profile.rolling_bytes)
-            except OSError as problem:
-                saved = Saved(None, _reason(problem), False)
-        return known._replace(
-            streams=(fit(stream, profile),),
-            total_bytes=stream.total_bytes,
-            pid=self.job.pid,
-            saved=saved,
-            kept=False,
-        )
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
@@ -4374,35 +4327,25 @@ class Draft(NamedTuple):
     passed: tuple[str, ...] = ()  # names of variables that came with the call
 
 
+def _usable(folder: str) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def user_folder() -> str:
-    """The one folder of this user for output files and records: in the first folder for temporary
-    files in which it can be; a new private one where another user holds its name. It is made with
-    the first file. Upholds REQ-BASH-009.2."""
-    bases = temporary_folders()
-    for base in bases:
-        path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
-        try:
-            info = os.lstat(path)
-        except OSError:
-            if os.access(base, os.W_OK | os.X_OK):
-                return path
-            continue
-        is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
-        if is_own and not info.st_mode & 0o077 and os.access(path, os.W_OK | os.X_OK):
+    """The one folder of this user for output files and records, in the first folder for temporary
+    files that can be written to; a new private one where the folder of that name is a link, another
+    user's or open to others. It is made with the first file. Upholds REQ-BASH-009.2."""
+    name = "bash-tool-of-%d" % os.geteuid()
+    for base in filter(_usable, temporary_folders()):
+        path = os.path.join(base, name)
+        if not os.path.lexists(path):
             return path
-        if os.access(base, os.W_OK | os.X_OK):
-            return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-    return os.path.join(bases[0], "bash-tool-of-%d" % os.geteuid())
-
-
-def _folder(given: str | None, row: Profile) -> str:
-    """Where the files of a tool stand."""
-    if given is not None:
-        return given
-    if row.own_folder:
-        return user_folder()
-    bases = temporary_folders()
-    return next((base for base in bases if os.access(base, os.W_OK | os.X_OK)), bases[0])
+        info = os.lstat(path)
+        is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
+        if is_private and info.st_uid == os.geteuid() and _usable(path):
+            return path
+        return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+    return os.path.join("/tmp", name)
 
 
 class JobTable:
@@ -4424,7 +4367,7 @@ class JobTable:
         self.on_end = on_end
         self._numbers = itertools.count()
         self._live: dict[int, Job | None] = {}  # None: about to start
-        self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
+        self._known: dict[int, Job] = {}  # that this tool started or was asked about, by number
         self._untold: dict[int, Job] = {}  # by number
 
     def live(self) -> list[Job]:
@@ -4458,18 +4401,18 @@ class JobTable:
 
     def add(self, answer: Answer, exchange: Exchange, place: int) -> Job | None:
         """Takes in the job of an answer, and starts its monitor thread."""
-        outcome, record = answer.outcome, answer.record
-        if record is None:
+        outcome = answer.outcome
+        if answer.record is None:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
-        job = Job(path or "", self._profile.grace_s, record)
-        self.live()
+        job = Job(path or "", self._profile.grace_s, answer.record)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
-        shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file holds no more
-        self._shown[job.pid] = ShownJob(job, shown_bytes)
-        ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
-        for pid in ended[:-FOLDER_CAP_FILES]:
-            self._shown.pop(pid, None)
+        job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
+        self._known[job.pid] = job
+        self.live()
+        ended = [job for job in list(self._known.values()) if job._has_ended()]
+        for old in ended[:-FOLDER_CAP_FILES]:
+            self._known.pop(old.pid, None)
         if answer.runs_on:
             self._live[place] = job
             job._monitor_of = os.getpid()
@@ -4484,14 +4427,13 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
-        jobs = [shown_job.job for shown_job in list(self._shown.values())]
-        if self._lists_folder:
-            own = {job.output_file: job for job in jobs}
-            jobs = [job for job in jobs if not os.path.exists(record_of(job.output_file))]
-            jobs = [job for job in jobs if not job._has_ended()]  # kept, without a record
-            for path in self._recorded():
-                with suppress(OSError):  # removed to make room, damaged, or another user's
-                    jobs.append(own.get(path) or Job(path, self._profile.grace_s))
+        own = {job.output_file: job for job in list(self._known.values())}
+        paths = dict.fromkeys(self._recorded() if self._lists_folder else own)
+        paths.update(dict.fromkeys(path for path, job in own.items() if not job._has_ended()))
+        jobs = []
+        for path in paths:
+            with suppress(OSError):  # removed to make room, damaged, or another user's
+                jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
 
     def _recorded(self) -> list[str]:
@@ -4499,18 +4441,18 @@ class JobTable:
         names: list[str] = []
         with suppress(OSError):
             names = os.listdir(self._folder)
-        prefix = self._profile.file_prefix
-        stems = [name[: -len(".job")] for name in names if is_own_name(name, prefix, (".job",))]
+        names = [name for name in names if is_own_name(name, self._profile.file_prefix)]
+        stems = [name[: -len(".job")] for name in names if name.endswith(".job")]
         return [os.path.join(self._folder, stem + ".log") for stem in stems]
 
-    def _find(self, pid: int) -> ShownJob | None:
+    def _find(self, pid: int) -> Job | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
         may be gone."""
-        known = self._shown.get(pid)
-        if known is None or known.job._has_ended():  # the number may have been given again
-            same = [job for job in self.all() if job.pid == pid]
-            if same and (known is None or known.job.output_file != same[-1].output_file):
-                known = self._shown[pid] = ShownJob(same[-1], 0)
+        known = self._known.get(pid)
+        if known is None or known._has_ended():  # the number may have been given again
+            for job in self.all():
+                if job.pid == pid:
+                    known = self._known[pid] = job
         return known
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
@@ -4524,13 +4466,13 @@ class JobTable:
             return Draft(rejected("no_such_job", reason))
         gone = True
         if inquiry.kill:
-            gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
-        outcome = known.tell(self._profile)
+            gone = known._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+        outcome = known._tell(self._profile)
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
         # The question was answered, whatever the answer is.
-        return Draft(outcome, known.job, is_error=not gone)
+        return Draft(outcome, known, is_error=not gone)
 
     def told(self, draft: Draft) -> tuple[str, ...]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
@@ -4664,7 +4606,10 @@ class BashTool:
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
-        self._setup = Setup(row, first, words, _folder(given, row), carry)
+        folder = given or user_folder()
+        if given is None and not row.own_folder:
+            folder = next(filter(_usable, temporary_folders()), "/tmp")
+        self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
@@ -5525,7 +5470,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        fork_supervisors_directly()
+        _engine.python = None
     cancel = Cancel()
 
     def interrupted(number: int, _: object) -> None:
