@@ -1543,10 +1543,11 @@ class Command:
             "pid": self.shell.popen.pid if is_told else None,
         }
 
-    def job_facts(self) -> dict[str, Any]:
-        """What the record of a job says beside the facts."""
+    def record_facts(self) -> dict[str, Any]:
+        """The facts with what a record of a job says beside them."""
         text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
         return {
+            **self.facts(),
             "pid": self.shell.popen.pid,
             "command": text[:COMMAND_RECORDED],
             "created": self.created,
@@ -1557,7 +1558,7 @@ class Command:
     def write_record(self) -> None:
         """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write({**self.facts(), **self.job_facts()})
+            self.record.write(self.record_facts())
 
     def tell(self, kind: str) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
@@ -1565,7 +1566,7 @@ class Command:
         self.supervisor.line.tell(
             kind,
             self.facts(),
-            self.job_facts() if self.is_job else None,
+            self.record_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.capped),
             self.shell.written() if kind == "ended" else b"",
@@ -1879,7 +1880,6 @@ if "fork_server_control" in globals():  # this code runs in a fork server: see L
 import codecs  # here, because no fork server needs these
 import fnmatch
 import io
-import itertools
 import json
 import re
 import threading
@@ -3700,7 +3700,7 @@ class Exchange:
         self._is_sent = False  # the whole request was sent: a stop may follow
         self._stops_sent = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no message is expected
-        self._last: JobRecord | None = None  # of a job, when it was told to go on
+        self._last: JobRecord | None = None  # of a job that goes on
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3823,11 +3823,11 @@ class Exchange:
         raise LineLost  # the command was given up in another thread
 
     def _take_answer(self, runs_on: bool, *parts: Any) -> Answer:
-        facts, job, streams, (path, problem, capped), carried, is_idle = parts
+        facts, record_facts, streams, (path, problem, capped), carried, is_idle = parts
         saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
         kept = runs_on and not self._plan.background
         outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
-        record = None if job is None else JobRecord(**job, outcome=outcome)
+        record = job_record(record_facts)
         if runs_on:
             self._last, self._gives_up_s = record, math.inf
             self.tell_stops()
@@ -4365,41 +4365,32 @@ class JobTable:
         self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
-        self._numbers = itertools.count()
-        self._live: dict[int, Job | None] = {}  # None: about to start
+        self._starts: list[object] = []  # of background commands that are not jobs yet
         self._known: dict[int, Job] = {}  # that this tool started or was asked about, by number
         self._untold: dict[int, Job] = {}  # by number
 
     def live(self) -> list[Job]:
-        """The jobs that have not ended; forgets the places of the others."""
-        for place, job in list(self._live.items()):
-            if job is not None and job._has_ended():
-                self._live.pop(place, None)
-        return [job for job in list(self._live.values()) if job is not None]
+        """The jobs that this tool has started and that have not ended."""
+        jobs = list(self._known.values())
+        return [job for job in jobs if job._monitor_of and not job._has_ended()]
 
-    def enter(self, background: bool) -> tuple[int, Outcome | None]:
-        """The number of a place for a job, and the answer where there is no room for one that is
-        to start. First come, first served. Upholds REQ-BASH-003.16."""
-        place = next(self._numbers)
-        if not background:
-            return place, None
-        self._live[place] = None
-        self.live()
-        before = [job for other, job in list(self._live.items()) if other < place]
-        if len(before) < self._most:
-            return place, None
-        named = _job_names([job for job in before[:MAX_JOBS] if job is not None])
-        reason = TOO_MANY_JOBS.format(
-            count=len(before), most=self._most, named=named or "none has a number yet"
-        )
-        return place, rejected("too_many_jobs", reason)
+    def enter(self, start: object) -> Outcome | None:
+        """Takes a place for a job that is to start; the answer where there is no room. First come,
+        first served. Upholds REQ-BASH-003.16."""
+        self._starts.append(start)
+        live = self.live()
+        count = len(live) + self._starts.index(start)
+        if count < self._most:
+            return None
+        names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
+        reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
+        return rejected("too_many_jobs", reason)
 
-    def leave(self, place: int) -> None:
-        """Gives back a place that no job has taken."""
-        if place in self._live and self._live[place] is None:
-            self._live.pop(place, None)
+    def leave(self, start: object) -> None:
+        """Gives back a place: the job has started, or will not."""
+        self._starts.remove(start)
 
-    def add(self, answer: Answer, exchange: Exchange, place: int) -> Job | None:
+    def add(self, answer: Answer, exchange: Exchange) -> Job | None:
         """Takes in the job of an answer, and starts its monitor thread."""
         outcome = answer.outcome
         if answer.record is None:
@@ -4409,12 +4400,10 @@ class JobTable:
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
-        self.live()
         ended = [job for job in list(self._known.values()) if job._has_ended()]
         for old in ended[:-FOLDER_CAP_FILES]:
             self._known.pop(old.pid, None)
         if answer.runs_on:
-            self._live[place] = job
             job._monitor_of = os.getpid()
             try:
                 threading.Thread(
@@ -4786,8 +4775,8 @@ class BashTool:
         return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Draft:
-        background = request.mode == "background"
-        place, refusal = self._jobs.enter(background)
+        background, start = request.mode == "background", object()
+        refusal = self._jobs.enter(start) if background else None
         try:
             if refusal is not None:
                 return Draft(refusal)
@@ -4801,14 +4790,15 @@ class BashTool:
                 _carry_over(answer.outcome.carried, starts, self._setup.first)
                 outcome = _fitted(answer, self.profile)
                 outcome = outcome._replace(command=request.command, mode=request.mode)
-                job = self._jobs.add(answer, exchange, place)
+                job = self._jobs.add(answer, exchange)
             except BaseException:
                 exchange.leave()
                 raise
             passed = tuple(request.env or ())
             return Draft(outcome, job, starts_job=answer.runs_on, passed=passed)
         finally:
-            self._jobs.leave(place)
+            if background:
+                self._jobs.leave(start)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
