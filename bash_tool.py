@@ -63,6 +63,7 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
+from functools import lru_cache
 from types import MappingProxyType
 
 TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
@@ -119,7 +120,6 @@ REQUESTS_MOST = 8           # tries: supervisors that end just then, two interpr
 IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads had
                             # 470 commands a second, with 16 they have 760
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
-STRAYS_EVERY_S = 0.005      # between two looks of a fork server that has something to end
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
@@ -194,7 +194,6 @@ NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
-SERVER_KILLED = ", and what it started may still run"  # the fork server was killed too
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
@@ -534,10 +533,9 @@ def remove_files(output: str) -> None:
             os.unlink(path)
 
 
-def _create(path: str, flags: int, folder: int | None = None) -> int:
+def _create(path: str, flags: int) -> int:
     """A descriptor of a new file that is this user's alone. Raises OSError."""
-    flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600, dir_fd=folder)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
@@ -577,92 +575,81 @@ def data_file(*parts: bytes) -> int:
         raise
 
 
-def open_folder(path: str) -> int:
-    """A descriptor of the state folder, which is made if need be. Raises OSError, also where
-    another user could change files there: since the tool was made, a cleaner of /tmp may have
-    removed the folder, and another user may have made one of the same name."""
+def make_folder(path: str) -> None:
+    """Makes the state folder if need be. Raises OSError, also where another user could change files
+    there: since the tool was made, a cleaner of /tmp may have removed the folder, and another user
+    may have made one of the same name."""
     os.makedirs(path, 0o700, exist_ok=True)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    info = os.fstat(fd)
+    info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
-    if is_safe and info.st_uid in (os.geteuid(), 0):
-        return fd
-    os.close(fd)
-    raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
+    if not is_safe or info.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
 
 
-def create_output_file(path: str, prefix: str) -> tuple[int, str]:
+def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
     """A new output file in the state folder, open for appending and locked for as long as its
     writer lives; and its path. Raises OSError."""
-    folder = open_folder(path)
-    try:
-        _make_room(folder, prefix)
-        name = "%s%s.log" % (prefix, os.urandom(6).hex())
-        fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
-    finally:
-        os.close(folder)
+    make_folder(folder)
+    _make_room(folder, prefix)
+    path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
+    fd = _create(path, os.O_RDWR | os.O_APPEND)
     _lock(fd)
-    return fd, os.path.join(path, name)
+    return fd, path
 
 
 def make_scratch(folder: bytes) -> bytes:
     """A new empty folder in the state folder. Raises OSError."""
-    os.close(open_folder(os.fsdecode(folder)))
+    make_folder(os.fsdecode(folder))
     path = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
     os.mkdir(path, 0o700)
     return path
 
 
-def is_own_name(name: str, prefix: str) -> bool:
-    """True for the name of an output file or a record of the tools that share a folder, which may
-    hold other files too."""
-    stem, suffix = os.path.splitext(name)
-    digits = stem[-12:]
-    is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-    return is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix)
+def own_files(folder: str, prefix: str) -> list[str]:
+    """The output files and records of the tools that share a folder, which may hold other files
+    too. Raises OSError."""
+    found = []
+    for name in os.listdir(folder):
+        stem, suffix = os.path.splitext(name)
+        digits = stem[-12:]
+        is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
+        if is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix):
+            found.append(os.path.join(folder, name))
+    return found
 
 
-def _make_room(folder: int, prefix: str) -> None:
+def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count. Upholds REQ-BASH-009.6."""
     files: dict[str, tuple[float, int]] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not is_own_name(entry.name, prefix):
-                continue
-            with suppress(OSError):  # it may be gone by now
-                info = entry.stat(follow_symlinks=False)
-                if info.st_uid == os.geteuid():
-                    stem = entry.name[: -len(".log")]
-                    age, size = files.get(stem, (0.0, 0))
-                    files[stem] = (max(age, info.st_mtime), size + info.st_size)
+    for path in own_files(folder, prefix):
+        with suppress(OSError):  # it may be gone by now
+            info = os.lstat(path)
+            if info.st_uid == os.geteuid():
+                stem = path[: -len(".log")]
+                age, size = files.get(stem, (0.0, 0))
+                files[stem] = (max(age, info.st_mtime), size + info.st_size)
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
     for stem in sorted(files, key=files.__getitem__):
         if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
             break
-        if _remove_finished(folder, stem):
+        if _remove_finished(stem + ".log"):
             used -= files.pop(stem)[1]
 
 
-def _remove_finished(folder: int, stem: str) -> bool:
+def _remove_finished(output: str) -> bool:
     """Removes an output file and its record; False if a process still writes it: the kernel drops
     the lock with the writer, however the writer ended. A file that is gone counts as removed:
     another tool may be making room too."""
-    fd = None
     try:
-        with suppress(FileNotFoundError):
-            fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        if fd is not None and not _lock(fd):
-            return False
-        for suffix in _SUFFIXES:
-            with suppress(FileNotFoundError):
-                os.unlink(stem + suffix, dir_fd=folder)
-        return True
-    except OSError:
-        return False
-    finally:
-        if fd is not None:
-            os.close(fd)
+        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        is_free = _lock(fd)
+        os.close(fd)
+    except OSError as problem:
+        is_free = problem.errno == errno.ENOENT
+    if is_free:
+        remove_files(output)
+    return is_free
 
 
 class Record:
@@ -840,7 +827,6 @@ class Plan:
     text: bytes
     shell: Sequence[bytes]
     path: bytes  # along which the shell is looked for
-    has_input: bool  # a descriptor with the command's standard input comes along
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for it
     env: Mapping[bytes, bytes] | None  # None: as in the request before
@@ -854,12 +840,11 @@ class Plan:
     background: bool  # a job from the start
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output that the answer may cut for another reason
+    saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
     limit_bytes: int
+    counts_lines: bool
     head_bytes: int  # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
-    limit_lines: int  # 0: lines are not counted
-    limit_chars: int  # 0: characters are not counted
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
 
@@ -875,7 +860,8 @@ class HostLine(Channel):
         super().__init__(end)
         self.closed = False
         self.request: Plan | None = None  # the next one
-        self.stops = 0  # how often the host has asked to end the command
+        self.stops = 0  # requests to end the command that it has not taken notice of
+        self._told_stops = 0  # how many the host has told: a line serves no second command then
         self._live: deque[tuple[int, bytes]] = deque()
         self._live_bytes = self._skipped = 0
         self._live_sent_s = 0.0
@@ -894,7 +880,8 @@ class HostLine(Channel):
             self.closed = True
         for message in messages or ():
             if isinstance(message, int):
-                self.stops = max(self.stops, message)
+                self.stops += max(0, message - self._told_stops)
+                self._told_stops = max(message, self._told_stops)
             else:
                 self.request = Plan(**message)
 
@@ -975,17 +962,16 @@ class Output:
         self._plan, self._line, self._selector = plan, line, selector
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [
-            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.limit_lines > 0)
+            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
         self.last_s = 0.0  # when a byte was read or a pipe ended
         self.is_live = plan.watched
         self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
         self._fd: int | None = None
-        self._room = FILE_CAP_BYTES
+        self.room = FILE_CAP_BYTES  # below 0: the file is capped
         self.path = ""  # of the file; empty where there is none
         self.problem = ""  # why the file is incomplete or missing
-        self.capped = False
 
     def open_pipes(self, writers: list[int]) -> None:
         """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
@@ -1021,15 +1007,14 @@ class Output:
         buffer.add(chunk)
         if self.is_live:
             self._line.add_live(chunk, stream)
-        if self._fd is not None:
+        if self._pending is None:
             self._write(chunk)
-        elif self._pending is not None:
-            self._pending += chunk
-            if buffer.total_bytes > self._plan.limit_bytes:
-                if self._plan.saves:
-                    self.save()
-                else:
-                    self._pending = None
+            return
+        self._pending += chunk
+        if buffer.total_bytes > self._plan.limit_bytes:
+            if self._plan.saves:
+                self.save()
+            self._pending = None
 
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
@@ -1041,20 +1026,13 @@ class Output:
         for reader in list(self.pipes):
             self.read(reader)
 
-    def is_long(self) -> bool:
-        """True if the answer will cut the output, or may."""
-        return any(self._is_long(buffer) for buffer in self.buffers)
-
-    def _is_long(self, buffer: OutputBuffer) -> bool:
-        plan = self._plan
-        head, tail, total, newlines = buffer.captured()
-        if total > len(head) + len(tail) or 0 < plan.limit_lines <= newlines:
-            return True
-        if plan.limit_chars:
-            return total > plan.limit_chars
-        if 3 * total <= plan.limit_bytes:  # three bytes replace each invalid one
-            return False
-        return len((head + tail).decode("utf-8", "replace").encode()) > plan.limit_bytes
+    def is_long_text(self) -> bool:
+        """True if the text of a stream is over the limit: three bytes replace an invalid one."""
+        most = self._plan.limit_bytes
+        return any(
+            3 * len(kept) > most and len(kept.decode("utf-8", "replace").encode()) > most
+            for kept in (b"".join(buffer.captured()[:2]) for buffer in self.buffers)
+        )
 
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included."""
@@ -1068,15 +1046,14 @@ class Output:
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
-        if self._fd is None or self.capped or self.problem:
+        if self._fd is None or self.room < 0 or self.problem:
             return
         try:
-            _write_all(self._fd, chunk[: self._room])
-            if len(chunk) > self._room:
-                self.capped = True
+            _write_all(self._fd, chunk[: self.room])
+            self.room -= len(chunk)
+            if self.room < 0:
                 note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
                 _write_all(self._fd, note.encode())
-            self._room -= len(chunk)
         except OSError as problem:
             self.problem = _reason(problem)
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
@@ -1169,22 +1146,14 @@ class SpawnError(Exception):
     """A command that could not begin: `args` are the stable id and the sentence."""
 
 
-def _program(plan: Plan) -> bytes:
-    """The file of the shell, looked for along a path. Raises SpawnError."""
-    name = plan.shell[0]
-    for folder in [b""] if b"/" in name else plan.path.split(b":"):
-        path = os.path.join(plan.cwd, folder, name)
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
+@lru_cache(maxsize=8)  # twelve folders of a PATH take 0.1 ms
+def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
+    """The file of a shell, looked for along a path. Raises SpawnError."""
+    for folder in [b""] if b"/" in name else path.split(b":"):
+        found = os.path.join(cwd, folder, name)
+        if os.access(found, os.X_OK) and os.path.isfile(found):
+            return found
     raise SpawnError("shell_not_found", "the shell %s was not found" % shown(os.fsdecode(name)))
-
-
-def _spawn_error(problem: Exception, shell: bytes) -> SpawnError:
-    """What the spawn lacked. Upholds REQ-BASH-007.4."""
-    if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
-        return SpawnError("spawn_failed", TOO_LARGE)
-    words = shown(os.fsdecode(shell)), shown(_reason(problem))
-    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % words)
 
 
 class Shell:
@@ -1193,22 +1162,24 @@ class Shell:
 
     popen: subprocess.Popen[bytes]  # from `start` on
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, source: int | None) -> None:
+        """`source`: a descriptor of the command's own input."""
+        self._plan, self._source = plan, source
         self._has_prefix = len(plan.shell) > 1
-        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
-        self._text_fd: int | None = None
+        self._carries = plan.carries and not (self._has_prefix and source is not None)
+        self._text_fd = -1
         self._text_bytes = 0
         self.scratch = b""  # a folder in the place of the command's directory
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
-    def start(self, program: bytes, source: int | None, writers: Sequence[int]) -> None:
+    def start(self, writers: Sequence[int]) -> None:
         """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
         refuse would end the conversation, any other folder would make relative paths dangerous.
-        `source`: the command's own input. Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
+        Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
         plan = self._plan
+        self._make_text()
         try:
-            self._spawn(program, plan.cwd, source, writers)
+            self._spawn(plan.cwd, writers)
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
@@ -1220,23 +1191,20 @@ class Shell:
             except OSError:
                 raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
             self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-            self.close()
-            self._spawn(program, self.scratch, source, writers)
+            self._spawn(self.scratch, writers)
 
-    def _spawn(
-        self, program: bytes, cwd: bytes, source: int | None, writers: Sequence[int]
-    ) -> None:
+    def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
-        self._text_fd = fd = self._text_file(cwd, source)
-        line = shell_line(fd, self._has_prefix, self._plan.has_input, self.carries)
+        plan, fd, source = self._plan, self._text_fd, self._source
+        line = shell_line(fd, self._has_prefix, source is not None, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
-            [*self._plan.shell, b"--norc", b"-c", line.encode()],
-            executable=program,
+            [*plan.shell, b"--norc", b"-c", line.encode()],
+            executable=program(plan.shell[0], plan.path, plan.cwd),
             cwd=cwd,
             stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
             stdout=writers[0],
@@ -1245,22 +1213,21 @@ class Shell:
             start_new_session=True,
         )
 
-    def _text_file(self, cwd: bytes, source: int | None) -> int:
-        """What the shell reads its text from. The slash and the newline: `read` would take a NUL
-        for the second half of a character."""
-        parts = [self._plan.text + b"\n\0", b"\0" if self.carries else b""]
+    def _make_text(self) -> None:
+        """Makes what the shell reads its text from. The slash and the newline: `read` would take a
+        NUL for the second half of a character."""
+        text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
-            parts.insert(0, cwd.rstrip(b"/") + b"/\0")
-        self._text_bytes = sum(map(len, parts)) - len(parts[-1])
-        if self._has_prefix and source is not None:
-            with open(source, "rb", closefd=False) as file:
-                parts.append(file.read())
-        return data_file(*parts)
+            text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
+            if self._source is not None:
+                with open(self._source, "rb", closefd=False) as file:
+                    behind = file.read()
+        self._text_bytes = len(text)
+        self._text_fd = data_file(text, behind)
 
     def has_read_text(self) -> bool:
         """True once the shell has read its text: shell and supervisor share the position in the
         file (open(2), open file descriptions)."""
-        assert self._text_fd is not None
         return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
 
     def why_unread(self) -> str:
@@ -1271,7 +1238,7 @@ class Shell:
 
     def written(self) -> bytes:
         """What the shell has written behind its text."""
-        if self.carries and self._text_fd is not None:
+        if self._carries:
             return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         return b""
 
@@ -1314,9 +1281,8 @@ class Shell:
 
     def close(self) -> None:
         """Gives back the file of the text."""
-        if self._text_fd is not None:
+        if self._text_fd >= 0:
             os.close(self._text_fd)
-            self._text_fd = None
 
 
 def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
@@ -1339,9 +1305,9 @@ class Command:
     """One command, from the spawn of its shell to the proof that nothing of it is left. `run`
     passes through the phases that stand at the head of this section."""
 
-    def __init__(self, supervisor: Supervisor, plan: Plan) -> None:
+    def __init__(self, supervisor: Supervisor, plan: Plan, source: int | None) -> None:
         self.supervisor, self.plan = supervisor, plan
-        self.shell = Shell(plan)
+        self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor.line, supervisor.selector)
         self.record: Record | None = None
         self.created, self.started_s = time.time(), time.monotonic()
@@ -1353,16 +1319,14 @@ class Command:
         self.reported = False  # ... or how the shell ended
         self.stopped = ""  # the status of a command that is ended before its time
         self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
-        self.cancels = 0  # those that the host has told
         self.grace_s = plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
         self.note_at = -1  # the place of the completion note in the output file
 
-    def run(self, source: int | None) -> None:
-        """Returns when nothing of the command is left. `source`: a descriptor of the command's own
-        input."""
+    def run(self) -> None:
+        """Returns when nothing of the command is left."""
         try:
-            self.start(source)
+            self.start()
             if not self.watch() or not self.drain():
                 self.end()
             self.report()
@@ -1376,20 +1340,21 @@ class Command:
             self.output.close()
             self.shell.close()
 
-    def start(self, source: int | None) -> None:
-        """Spawns the shell. Raises SpawnError."""
-        plan = self.plan
-        program = self.supervisor.program(plan)
-        if plan.has_input and source is None:
-            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+    def start(self) -> None:
+        """Spawns the shell. Raises SpawnError. Upholds REQ-BASH-007.4."""
         writers: list[int] = []
         try:
-            if plan.background:
+            if self.plan.background:
                 self.begin_job()
             self.output.open_pipes(writers)
-            self.shell.start(program, source, writers)
-        except (OSError, ValueError, subprocess.SubprocessError) as problem:
-            raise _spawn_error(problem, plan.shell[0]) from None
+            self.shell.start(writers)
+        except OSError as problem:
+            program.cache_clear()  # the shell may be elsewhere by now
+            name = shown(os.fsdecode(self.plan.shell[0]))
+            reason = "the shell %s could not be started: %s" % (name, shown(_reason(problem)))
+            if problem.errno == errno.E2BIG:
+                reason = TOO_LARGE
+            raise SpawnError("spawn_failed", reason) from None
         finally:
             for writer in writers:
                 os.close(writer)
@@ -1437,7 +1402,7 @@ class Command:
             with suppress(SpawnError):
                 self.begin_job()
         self.write_record()
-        self.tell("running")
+        self.tell()
 
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if the
@@ -1453,10 +1418,10 @@ class Command:
             self.turn(until)
         return not self.stops
 
-    def stop(self, status: str) -> None:
-        """One request more to end the command; the first reason counts."""
+    def stop(self, status: str, count: int = 1) -> None:
+        """Requests to end the command; the first reason counts."""
         self.stopped = self.stopped or status
-        self.stops += 1
+        self.stops += count
 
     def end(self) -> None:
         """The one function that ends a command: TERM; after the grace, or at a second request,
@@ -1468,7 +1433,7 @@ class Command:
             until = begun_s + self.grace_s
             if time.monotonic() >= until:
                 break
-            self.turn(until if SEES_TREE else min(until, time.monotonic() + REAP_EVERY_S))
+            self.turn(until)
         kill_until = time.monotonic() + UNKILLABLE_S
         while not self.is_gone() and time.monotonic() < kill_until:
             self.shell.kill()
@@ -1490,14 +1455,14 @@ class Command:
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self.left, self.output)
         self.shell.clear_scratch(bool(self.left))
-        if self.plan.saves_what_is_cut and self.output.is_long():
+        if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
         if self.supervisor.line.closed and not self.answered:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
         self.output.is_live, self.reported = False, True
-        self.tell("ended")
+        self.tell()
         if self.supervisor.line.closed:
             self.supervisor.hang_up()  # the host waits for that
 
@@ -1543,11 +1508,10 @@ class Command:
             "pid": self.shell.popen.pid if is_told else None,
         }
 
-    def record_facts(self) -> dict[str, Any]:
-        """The facts with what a record of a job says beside them."""
+    def job_facts(self) -> dict[str, Any]:
+        """What a record of a job says beside the facts: the other fields of a JobRecord."""
         text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
         return {
-            **self.facts(),
             "pid": self.shell.popen.pid,
             "command": text[:COMMAND_RECORDED],
             "created": self.created,
@@ -1558,18 +1522,18 @@ class Command:
     def write_record(self) -> None:
         """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write(self.record_facts())
+            self.record.write({**self.facts(), **self.job_facts()})
 
-    def tell(self, kind: str) -> None:
+    def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
         output = self.output
         self.supervisor.line.tell(
-            kind,
+            "answer",
             self.facts(),
-            self.record_facts() if self.is_job else None,
+            self.job_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
-            (os.fsencode(output.path), output.problem, output.capped),
-            self.shell.written() if kind == "ended" else b"",
+            (os.fsencode(output.path), output.problem, output.room < 0),
+            self.shell.written(),
             self.is_over(),  # ready for the next command
         )
 
@@ -1590,13 +1554,15 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
         takes notice of it: of output, stops, the host, ended processes. A command waits nowhere
         else. When the host has left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        line = self.supervisor.line
-        self.supervisor.turn(until)
-        while self.cancels < line.stops and not self.reported:  # what is left is no call's
-            self.cancels += 1
-            self.stop("cancelled")
+        supervisor, line = self.supervisor, self.supervisor.line
+        if self.stops and not SEES_TREE:
+            until = min(until, time.monotonic() + REAP_EVERY_S)
+        supervisor.turn(until)
+        if line.stops and not self.reported:  # what is left is no call's
+            self.stop("cancelled", line.stops)
         if self.is_job:
-            self.stops += self.supervisor.take_kills()
+            self.stops += supervisor.kills
+        line.stops = supervisor.kills = 0
         if self.attached and line.closed:
             self.attached = False
             self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
@@ -1640,23 +1606,26 @@ def _do_nothing(*_: object) -> None:
     """A handler of signals: the signal wakes the process, and does nothing else."""
 
 
-class Wakes:
-    """What wakes a process when a signal comes: a pipe into which the interpreter writes the number
-    of each signal (signal.set_wakeup_fd)."""
+class Loop:
+    """What a process waits for: descriptors, each with the function that is called when it is
+    ready. One is a pipe into which the interpreter writes the number of each signal that comes
+    (signal.set_wakeup_fd)."""
 
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._reader, writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(writer, False)
-        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        if before >= 0:  # of the fork server that has forked this process
-            os.close(before)
+    def __init__(self) -> None:
+        self.selector = selectors.PollSelector()  # needs no descriptor of its own
         self.kills = 0  # how many STOP_SIGNAL have come
-        selector.register(self._reader, selectors.EVENT_READ, self._take)
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self.selector.register(reader, selectors.EVENT_READ, self._take_signals)
 
-    def _take(self, _: int) -> None:
-        with suppress(BlockingIOError):
-            self.kills += os.read(self._reader, READ_BYTES).count(STOP_SIGNAL)
+    def _take_signals(self, reader: int) -> None:
+        self.kills += os.read(reader, READ_BYTES).count(STOP_SIGNAL)
+
+    def wait(self, wait_s: float | None) -> None:
+        """Calls the functions of what is ready, within this time; None: however long that takes."""
+        for key, _ in self.selector.select(wait_s):
+            key.data(key.fd)
 
 
 def _handle_signals() -> None:
@@ -1669,18 +1638,15 @@ def _handle_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-class Supervisor:
+class Supervisor(Loop):
     """The process that runs commands, one at a time. The supervisor ends when its host has left and
     its command with it, and when no request has come for IDLE_S."""
 
     def __init__(self, line: HostLine) -> None:
+        super().__init__()
         self.line = line
         self.identity = identity(os.getpid())
-        self.selector = selectors.PollSelector()  # needs no descriptor of its own
-        self._wakes = Wakes(self.selector)
-        self._events = selectors.EVENT_READ  # of the line
-        self.selector.register(line.socket, self._events, self._hear)
-        self._programs: dict[object, bytes] = {}  # the shells that were looked up
+        self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
@@ -1690,12 +1656,12 @@ class Supervisor:
             if self.line.request is None:
                 return
             plan, self.line.request = self.line.request, None
-            self.take_kills()
+            self.kills = 0
             source = self.line.fds.pop(0) if self.line.fds else None
             if plan.env is not None:  # and kept for the next request
                 os.environb.clear()
                 os.environb.update(plan.env)
-            Command(self, plan).run(source)
+            Command(self, plan, source).run()
             if source is not None:
                 os.close(source)
 
@@ -1710,31 +1676,15 @@ class Supervisor:
                 return
             self.turn(idle_s + IDLE_S)
 
-    def program(self, plan: Plan) -> bytes:
-        """The file of the shell. It is looked up once: twelve folders of a PATH take 0.1 ms."""
-        key = (plan.shell[0], plan.path)
-        found = self._programs.get(key)
-        if found is None or not os.access(found, os.X_OK):
-            found = self._programs[key] = _program(plan)
-        return found
-
-    def take_kills(self) -> int:
-        """How many STOP_SIGNAL have come since the last time, from Job.kill."""
-        kills, self._wakes.kills = self._wakes.kills, 0
-        return kills
-
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = time.monotonic()
         until = min(until, self.line.tell_live(now))
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
-        if events != self._events and not self.line.closed:
-            self._events = events
+        if not self.line.closed:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
-        wait_s = None if until == math.inf else min(max(0.0, until - now), 3600.0)
-        for key, _ in self.selector.select(wait_s):
-            key.data(key.fd)
+        self.wait(None if until == math.inf else min(max(0.0, until - now), 3600.0))
 
     def _hear(self, _: int) -> None:
         self.line.take()
@@ -1746,46 +1696,36 @@ class Supervisor:
         self.line.socket.close()
 
 
-class ForkServer:
+class ForkServer(Loop):
     """The process that forks supervisors, so that the host need not: a process that has never had a
     second thread can fork safely. The fork server is a subreaper too: what a supervisor leaves that
     was killed becomes its child, and is ended. The fork server ends when its host has left and its
     last supervisor has ended."""
 
     def __init__(self, control: socket.socket) -> None:
-        control.setblocking(True)
-        self._control: socket.socket | None = control
+        super().__init__()
+        self._control = control  # closed when the host has left
         self._supervisors: set[int] = set()
-        self._strays_s: float | None = None  # since when it has children that are no supervisors
-        self._selector = selectors.PollSelector()
-        Wakes(self._selector)
-        self._selector.register(control, selectors.EVENT_READ, self._hear)
+        self._has_strays = False  # children that are no supervisors
+        self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request."""
-        while self._control is not None or self._supervisors or self._strays_s is not None:
-            wait_s = None
-            if self._strays_s is not None:
+        while self._control.fileno() >= 0 or self._supervisors or self._has_strays:
+            if self._has_strays:
                 _kill_below(self._supervisors)
-                is_long = time.monotonic() > self._strays_s + UNKILLABLE_S
-                wait_s = LOOK_AROUND_S if is_long else STRAYS_EVERY_S
-            for key, _ in self._selector.select(wait_s):
-                key.data(key.fd)
+            # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
+            self.wait(LOOK_AROUND_S if self._has_strays else None)
             self._reap()
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
-        assert self._control is not None
-        try:
-            data, fds, _, _ = socket.recv_fds(self._control, 1, 1)
-        except OSError:
-            data, fds = b"", []
+        data, fds, _, _ = socket.recv_fds(self._control, 1, 1)
         if fds:
             self._fork(socket.socket(fileno=fds[0]))
         elif not data:  # the host has left; each supervisor watches its own socket
-            self._selector.unregister(self._control)
+            self.selector.unregister(self._control)
             self._control.close()
-            self._control = None
 
     def _fork(self, line: socket.socket) -> None:
         try:
@@ -1806,8 +1746,7 @@ class ForkServer:
         try:
             os.setsid()
             _look_for_tree()
-            if self._control is not None:
-                self._control.close()
+            self._control.close()
             Supervisor(line).serve()
             code = 0
         except BaseException as bug:
@@ -1820,11 +1759,9 @@ class ForkServer:
         of this process, one process after the other."""
         ended, is_alone = _reap()
         self._supervisors.difference_update(ended)
-        if is_alone:
-            self._strays_s = None
-        elif self._strays_s is not None or any(ended.values()):
-            has_strays = SEES_TREE and set(_children(os.getpid())) - self._supervisors
-            self._strays_s = (self._strays_s or time.monotonic()) if has_strays else None
+        if self._has_strays or any(ended.values()):
+            children = set() if is_alone or not SEES_TREE else set(_children(os.getpid()))
+            self._has_strays = not children <= self._supervisors
 
 
 def _overwrite_own(field: int, data: bytes) -> None:
@@ -3372,23 +3309,28 @@ def _python() -> str | None:
     return python if is_named and not is_frozen else None
 
 
-def _start_python(python: str, control: int) -> subprocess.Popen[bytes]:
-    """Starts a fork server. Its name as argv[0] keeps `pkill python` off; an interpreter that is
-    named so looks for its library in the wrong place, unless PYTHONHOME says where it is."""
+def _start_python(python: str, control: int) -> bool:
+    """Starts a fork server; False if the interpreter does not run. The name as argv[0] keeps `pkill
+    python` off; an interpreter that is named so looks for its library in the wrong place, unless
+    PYTHONHOME says where it is."""
     env = {k: v for k, v in os.environ.items() if k.startswith(("LD_LIBRARY_", "DYLD_"))}
     env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
     name = os.fsdecode(OWN_NAME)
-    return subprocess.Popen(
-        [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
-        executable=python,
-        env=env,
-        cwd="/",
-        pass_fds=(control,),
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with suppress(OSError, subprocess.TimeoutExpired):
+        code = subprocess.call(
+            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
+            executable=python,
+            env=env,
+            cwd="/",
+            pass_fds=(control,),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=ACCEPT_S,
+        )
+        return code == 0
+    return False
 
 
 def _fork_directly(control: int) -> None:
@@ -3504,13 +3446,10 @@ class Engine:
     forked child has none of them: it begins with an engine of its own."""
 
     def __init__(self, python: str | None) -> None:
-        self.owner = os.getpid()
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
         self.python = python  # None: the fork server is a fork of this process
-        self._starts = 0  # of fork servers, since a supervisor has answered
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
-        self._popen: subprocess.Popen[bytes] | None = None  # the first process of the start
         self._idle: list[Line] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -3542,30 +3481,18 @@ class Engine:
                     raise NotRun("no fork server answered") from None
             return Line(ours)
 
-    def has_server(self) -> bool:
-        """False once the fork server has ended."""
-        return self._control is not None and not _has_ended(self._control)
-
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        self._starts += 1
         ours, theirs = self._socketpair()
         with theirs:
-            if self.python is None or self._starts > 2 or not os.access(self.python, os.X_OK):
-                _fork_directly(theirs.fileno())
-                return ours
-            self._popen = _start_python(self.python, theirs.fileno())
-        with suppress(OSError):  # it has ended: no supervisor will come
-            ours.sendall(pack(_supervisor_code()))
+            for python in (self.python, self.python):
+                if python is not None and _start_python(python, theirs.fileno()):
+                    ours.sendall(pack(_supervisor_code()))
+                    return ours
+            _fork_directly(theirs.fileno())
         return ours
-
-    def note_answer(self) -> None:
-        """A supervisor has answered: the first process of the start has ended by then."""
-        self._starts = 0
-        if self._popen is not None:
-            self._popen.wait()
 
     def give_up(self) -> None:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
@@ -3574,15 +3501,11 @@ class Engine:
             if self._control is not None:
                 self._control.close()
                 self._control = None
-            if self._popen is not None:
-                self._popen.kill()
-                self._popen.wait()
-                self._popen = None
 
     def give_back(self, line: Line) -> None:
         """The supervisor is idle again."""
         with self.lock:
-            if len(self._idle) < IDLE_MOST and self.owner == os.getpid():
+            if len(self._idle) < IDLE_MOST:
                 self._idle.append(line)
 
     def forget(self) -> None:
@@ -3592,14 +3515,6 @@ class Engine:
 
 
 _engine = Engine(_python())
-
-
-def _own_engine() -> Engine:
-    """The engine of this process. A child of a fork in C, which runs no handlers of Python's, is
-    noticed here."""
-    if _engine.owner != os.getpid():
-        _begin_anew()
-    return _engine
 
 
 def _begin_anew() -> None:
@@ -3651,7 +3566,7 @@ class LiveText:
     """Live output as text, behind the number of the bytes that were skipped before it: each stream
     has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
 
-    def __init__(self, tell: OnLive) -> None:
+    def __init__(self, tell: OnLive | None) -> None:
         self._tell = tell
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
@@ -3660,7 +3575,7 @@ class LiveText:
         text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
         if final:
             text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
-        if skipped or text:
+        if self._tell is not None and (skipped or text):
             self._tell(skipped, text)
 
 
@@ -3674,11 +3589,11 @@ def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
 
 
 class Answer(NamedTuple):
-    """What a supervisor has told: an outcome without texts, and the raw bytes of its streams."""
+    """What a supervisor has told: an outcome without texts, and the raw bytes of its streams. The
+    status is `running` where the command goes on as a job."""
 
     outcome: Outcome
     streams: Sequence[Captured] = ()
-    runs_on: bool = False  # the command is a job now
     record: JobRecord | None = None  # of a job
 
 
@@ -3695,12 +3610,12 @@ class Exchange:
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
-        self._begun_s = time.monotonic()
+        # The longest that the ending of a command takes.
+        self._ending_s = plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
         self._line: Line | None = None  # to a supervisor that has the request, or a part of it
         self._is_sent = False  # the whole request was sent: a stop may follow
         self._stops_sent = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no message is expected
-        self._last: JobRecord | None = None  # of a job that goes on
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3718,10 +3633,9 @@ class Exchange:
 
     def _expect_end_after(self, seconds: float) -> None:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
-        begins to end, and the longest that the ending takes. A supervisor that has not answered by
-        then hangs, below a file system say. Upholds REQ-BASH-002.1."""
-        ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
-        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
+        begins to end, and the ending. A supervisor that has not answered by then hangs, below a
+        file system say. Upholds REQ-BASH-002.1."""
+        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + self._ending_s)
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
@@ -3732,7 +3646,7 @@ class Exchange:
         runs_on = False
         try:
             answer = self._run(on_live, stdin)
-            runs_on = answer.runs_on
+            runs_on = answer.outcome.status == "running"
             return answer
         except BaseException:
             self.leave()
@@ -3750,7 +3664,8 @@ class Exchange:
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
-        another supervisor is asked."""
+        another supervisor is asked. The fork server ends what a killed supervisor leaves. Upholds
+        REQ-BASH-007.5."""
         why = ""
         for _ in range(REQUESTS_MOST):
             if self._stops_wanted():
@@ -3758,14 +3673,14 @@ class Exchange:
             try:
                 self._request(stdin)
                 return self.wait(on_live)
-            except NotRun as problem:
-                if self._stops_sent:  # that may be what was not read
-                    return self._lost()
+            except LineLost as problem:
+                # A stop that was sent may be all that was not read.
+                if not isinstance(problem, NotRun) or self._stops_sent:
+                    self._end_line(False)
+                    return failed("status_unknown", SUPERVISOR_KILLED)
                 why = str(problem)
-            except LineLost:
-                return self._lost()
             if self._line is not None and not self._line.supervisor:
-                _own_engine().give_up()
+                _engine.give_up()
             self._line, self._is_sent = None, False
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
@@ -3777,12 +3692,12 @@ class Exchange:
         try:
             if stdin is not None:
                 fds.append(data_file(stdin))
-            line = self._line = _own_engine().borrow()
+            line = self._line = _engine.borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
             line.ask(fields, fds)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
+        except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem)) from None
         finally:
             for fd in fds:
@@ -3797,43 +3712,40 @@ class Exchange:
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
         self.waiter = threading.get_ident()
-        live = LiveText(on_live) if on_live is not None else None
+        live = LiveText(on_live)
         while self._line is not None:
             line = self._line
             message = line.next(self._gives_up_s)
-            kind, *parts = message or ("late",)
-            if kind == "late":
+            if message is None:
                 return self._give_up(line)
+            kind, *parts = message
             if kind == "hello":
                 line.supervisor, self._gives_up_s = parts[0], math.inf
-                _own_engine().note_answer()
                 self._expect_end_after(self._waits_s)
             elif kind == "live":
-                if live is not None:
-                    live.take(*parts)
+                live.take(*parts)
             elif kind == "failed":
                 line.sent_env = None
                 self._end_line(parts[0] != "internal")
                 return failed(*parts)
             else:
-                answer = self._take_answer(kind == "running", *parts)
-                if live is not None:
-                    live.take(0, (), final=True)
-                return answer
+                live.take(0, (), final=True)
+                return self._take_answer(*parts)
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, runs_on: bool, *parts: Any) -> Answer:
-        facts, record_facts, streams, (path, problem, capped), carried, is_idle = parts
+    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Answer:
+        job_facts, streams, (path, problem, capped), carried, is_idle = parts
+        runs_on = facts["status"] == "running"
         saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
         kept = runs_on and not self._plan.background
         outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
-        record = job_record(record_facts)
+        record = None if job_facts is None else JobRecord(**job_facts, outcome=outcome)
         if runs_on:
-            self._last, self._gives_up_s = record, math.inf
+            self._gives_up_s = math.inf
             self.tell_stops()
         else:
             self._end_line(is_idle)
-        return Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
+        return Answer(outcome, [Captured(*stream) for stream in streams], record)
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
@@ -3841,27 +3753,16 @@ class Exchange:
         line, self._line = self._line, None
         if line is not None:
             if is_idle and not self._stops_wanted():
-                _own_engine().give_back(line)
+                _engine.give_back(line)
             else:
                 line.socket.close()
 
-    def _lost(self) -> Answer:
-        """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
-        server was killed too. Upholds REQ-BASH-007.5."""
-        self._end_line(False)
-        reason = SUPERVISOR_KILLED + ("" if _own_engine().has_server() else SERVER_KILLED)
-        return failed("status_unknown", reason)
-
-    def wait_for_end(self) -> Answer:
-        """The end of a command that runs on; where its supervisor was killed, that it is lost.
-        Upholds REQ-BASH-003.8."""
-        assert self._last is not None
+    def wait_for_end(self) -> Answer | None:
+        """The end of a command that runs on; None where its supervisor was killed."""
         try:
             return self.wait()
         except LineLost:
-            passed_s = time.monotonic() - self._begun_s
-            lost = Outcome("lost", error="lost", reason=JOB_LOST, duration_s=passed_s)
-            return Answer(lost, record=self._last._replace(outcome=lost))
+            return None
         finally:
             self._end_line(False)
             self.obey(())
@@ -3897,8 +3798,7 @@ class Exchange:
         if self._line is not None:
             if self._is_sent:
                 self._line.tell_stops(self._stops_sent + 1)
-            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
-            self._line.leave(time.monotonic() + ending_s)
+            self._line.leave(time.monotonic() + self._ending_s)
             self._end_line(False)
 
 
@@ -3936,6 +3836,11 @@ def read_record(output: str) -> tuple[JobRecord | None, bool]:
         return None, supervised
 
 
+def _lost(outcome: Outcome) -> Outcome:
+    """What is known of a job after its supervisor was killed."""
+    return outcome._replace(status="lost", error="lost", reason=JOB_LOST)
+
+
 class Job:
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
@@ -3968,7 +3873,12 @@ class Job:
     def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
-        self._known = final.record or self._known
+        if final is None:
+            outcome = _lost(self._known.outcome)
+            final = Answer(outcome._replace(duration_s=time.time() - self.created))
+        self._known = self._known._replace(outcome=final.outcome)
+        if final.record is not None:
+            self._known = final.record
         self._note = ended_note(
             self.pid, self.command, self.output_file, final.outcome, final.streams
         )
@@ -3982,27 +3892,28 @@ class Job:
             return self._final is not None
         return self.status != "running"
 
+    def _supervised(self) -> bool:
+        """True while the supervisor of the job lives, and so while something of the job may live:
+        the supervisor holds the lock of the record, which is read on the way. Without a record
+        (removed, or never made) number and start time of the supervisor are left."""
+        is_running = self._known.outcome.status == "running"
+        try:
+            found, supervised = read_record(self.output_file)
+        except FileNotFoundError:
+            return is_running and self._supervisor_lives()
+        except OSError:  # no descriptor left
+            return is_running
+        if found is not None and self._final is None:
+            self._known = found
+        return supervised
+
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor; a supervisor that has just ended has written its end before. Upholds
-        REQ-BASH-003.8."""
-        for looks in (1, 2):
+        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
+        if self._known.outcome.status == "running" and not self._supervised():
             known = self._known
-            if self._final is not None or known.outcome.status != "running":
-                break
-            try:
-                found, supervised = read_record(self.output_file)
-            except FileNotFoundError:  # removed: only the supervisor is left to ask
-                found, supervised = None, self._supervisor_lives()
-            except OSError:  # no descriptor left
-                break
-            known = found or known
-            if looks == 2 and not supervised and known.outcome.status == "running":
-                known = known._replace(outcome=known.outcome._replace(status="lost", error="lost"))
-            if self._final is None:
-                self._known = known
-            if supervised:
-                break
+            if known.outcome.status == "running":
+                self._known = known._replace(outcome=_lost(known.outcome))
         return self._known.outcome
 
     def _supervisor_lives(self) -> bool:
@@ -4067,20 +3978,19 @@ class Job:
         require(isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until)
         begun = time.monotonic()
         deadline = _deadline(timeout_s)
-        offset, part = 0, bytearray()
+        offset, part = 0, b""
         while True:
             ended = self.status != "running"
             if self._size() < offset:  # emptied: from its beginning
-                offset, part = 0, bytearray()
+                offset, part = 0, b""
             data = self._output_from(offset)
             offset += len(data)
-            part += data
-            complete = len(part) if ended and not data else part.rfind(b"\n") + 1
-            for line in bytes(part[:complete]).split(b"\n"):
+            lines = (part + data).split(b"\n")
+            part = lines.pop() if data or not ended else b""
+            for line in lines:
                 text = render(decode(line))
                 if wanted.search(text) and text:
                     return text
-            del part[:complete]
             left_s = deadline - time.monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
@@ -4115,31 +4025,21 @@ class Job:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
         lives, so also for a job that had ended; False if something could not be ended, and for a
         lost job. The supervisor of the job ends it. Upholds REQ-BASH-003.13, REQ-BASH-003.14."""
-        return self._end(lambda: 1)
+        return self._end(Cancel())
 
-    def _end(self, stops: Callable[[], int]) -> bool:
-        """Does what `kill` does. `stops` returns how many requests to end the job there were by
-        now: the second is a KILL."""
+    def _end(self, cancel: Cancel) -> bool:
+        """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = time.monotonic(), 0
-        while self._is_supervised():
-            passed_s = time.monotonic() - begun
-            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
+        while self._supervised():
+            if time.monotonic() - begun > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < max(stops(), 1 + (passed_s >= self._grace_s)):  # a second stop is a KILL
+            if asked < 1 + cancel.count:
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
             time.sleep(_pause_s(begun))
         self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
         return self.status != "lost"
-
-    def _is_supervised(self) -> bool:
-        """True while a supervisor holds the record's lock, so while something of the job lives."""
-        try:
-            known, supervised = read_record(self.output_file)
-            return supervised and known is not None and known.supervisor == self._known.supervisor
-        except OSError:  # the record is gone, or could not be made
-            return self.status == "running"
 
     def _new_output(self, is_running: bool, most: int) -> Captured:
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
@@ -4273,10 +4173,9 @@ def _job_names(jobs: Iterable[Job]) -> str:
 def _fitted(answer: Answer, profile: Profile) -> Outcome:
     """The outcome with the texts of its streams."""
     streams = answer.streams
-    if answer.runs_on:
-        streams = [without_unfinished(stream) for stream in streams]
-    if answer.runs_on and not answer.outcome.kept:
-        streams = ()  # a background command that runs: its file has the output
+    if answer.outcome.status == "running":  # the output of a background command is in its file
+        kept = streams if answer.outcome.kept else ()
+        streams = [without_unfinished(stream) for stream in kept]
     fit = profile.truncation.fit
     return answer.outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
 
@@ -4403,7 +4302,7 @@ class JobTable:
         ended = [job for job in list(self._known.values()) if job._has_ended()]
         for old in ended[:-FOLDER_CAP_FILES]:
             self._known.pop(old.pid, None)
-        if answer.runs_on:
+        if outcome.status == "running":
             job._monitor_of = os.getpid()
             try:
                 threading.Thread(
@@ -4427,12 +4326,10 @@ class JobTable:
 
     def _recorded(self) -> list[str]:
         """The output files in the folder that have a record."""
-        names: list[str] = []
         with suppress(OSError):
-            names = os.listdir(self._folder)
-        names = [name for name in names if is_own_name(name, self._profile.file_prefix)]
-        stems = [name[: -len(".job")] for name in names if name.endswith(".job")]
-        return [os.path.join(self._folder, stem + ".log") for stem in stems]
+            paths = own_files(self._folder, self._profile.file_prefix)
+            return [path[: -len(".job")] + ".log" for path in paths if path.endswith(".job")]
+        return []
 
     def _find(self, pid: int) -> Job | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
@@ -4455,7 +4352,7 @@ class JobTable:
             return Draft(rejected("no_such_job", reason))
         gone = True
         if inquiry.kill:
-            gone = known._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+            gone = known._end(cancel or Cancel())
         outcome = known._tell(self._profile)
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
@@ -4492,6 +4389,8 @@ class Setup(NamedTuple):
         profile = self.profile
         head_bytes, tail_bytes = profile.truncation.kept(profile)
         used = profile.truncation.limits
+        limits = [getattr(profile, name) for name in used if name.startswith("max_")]
+        saves_what_is_cut = profile.saving is Saving.WHEN_CUT
         own = _encoded(request.env or {})
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4502,7 +4401,6 @@ class Setup(NamedTuple):
             shell=self.shell,
             # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
-            has_input=request.stdin is not None,
             cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
             cwd_required=request.cwd is not None,
             env=env,
@@ -4512,12 +4410,11 @@ class Setup(NamedTuple):
             background=request.mode == "background",
             watched=watched,
             saves=profile.saving is not Saving.NEVER,
-            saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
-            limit_bytes=profile.max_output_bytes,
+            saves_what_is_cut=saves_what_is_cut,
+            limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,
+            counts_lines="max_output_lines" in used,
             head_bytes=head_bytes,
             tail_bytes=tail_bytes,
-            limit_lines=profile.max_output_lines if "max_output_lines" in used else 0,
-            limit_chars=profile.max_output_chars if "max_output_chars" in used else 0,
             folder=os.fsencode(self.folder),
             file_prefix=profile.file_prefix,
         )
@@ -4795,7 +4692,7 @@ class BashTool:
                 exchange.leave()
                 raise
             passed = tuple(request.env or ())
-            return Draft(outcome, job, starts_job=answer.runs_on, passed=passed)
+            return Draft(outcome, job, starts_job=outcome.status == "running", passed=passed)
         finally:
             if background:
                 self._jobs.leave(start)
