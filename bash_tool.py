@@ -1373,23 +1373,24 @@ class Command:
             raise SpawnError("spawn_failed", "no file for the job could be made: " + problem)
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. A cancel and an exit
-        that have come already go before the limit and before the answer of a job. Where a signal
-        that the supervisor did not send has ended the shell of a job, what is left of the job is
-        ended. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
-        answer_s = self.started_s + self.plan.answer_after_s
-        limit_s = self.started_s + self.plan.limit_s
-        while not self.exited_s and not self.stops:
-            due_s = min(answer_s, limit_s)
-            is_due = time.monotonic() >= due_s
-            self.turn(due_s)
-            if is_due and not self.exited_s and not self.stops:
-                if due_s == limit_s:
-                    self.stop("timed_out")
-                else:
-                    answer_s = math.inf
-                    self.answer_as_job()
+        """Waits for the end of the shell; False if the command is to be ended. Where a signal that
+        the supervisor did not send has ended the shell of a job, what is left of the job is ended.
+        Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
+        plan = self.plan
+        if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
+            self.answer_as_job()
+        if self.runs_for(plan.limit_s):
+            self.stop("timed_out")
         return not self.stops and not (self.answered and self.shell.popen.returncode < 0)
+
+    def runs_for(self, seconds: float) -> bool:
+        """True if the shell runs, and no stop was asked for, so many seconds after the start. A
+        stop or an exit that has come by then goes before."""
+        until, is_due = self.started_s + seconds, False
+        while not self.exited_s and not self.stops and not is_due:
+            is_due = time.monotonic() >= until
+            self.turn(until)
+        return not self.exited_s and not self.stops
 
     def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
@@ -1493,8 +1494,6 @@ class Command:
             status, error, reason = "failed", "spawn_failed", self.shell.why_unread()
         elif status == "exited":
             code, name = status_of(self.shell.popen.returncode)
-        # A background command that is ended within its first look was never told as a job.
-        is_told = self.is_job and (self.answered or not self.stopped)
         return {
             "status": status,
             "exit_code": code,
@@ -1505,7 +1504,6 @@ class Command:
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
-            "pid": self.shell.popen.pid if is_told else None,
         }
 
     def job_facts(self) -> dict[str, Any]:
@@ -3643,16 +3641,17 @@ class Exchange:
         left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
         for token in self._tokens:
             token._exchanges.append(self)
-        runs_on = False
+        kept = False
         try:
             answer = self._run(on_live, stdin)
-            runs_on = answer.outcome.status == "running"
+            kept = answer.outcome.kept
             return answer
         except BaseException:
             self.leave()
             raise
         finally:
-            self.obey(self._tokens[:1] if runs_on else ())  # the caller's token was for the call
+            # The caller's token was for the call, and a background command is detached.
+            self.obey(self._tokens[:1] if kept else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
         """From now on these tokens alone ask the command to stop; with none the host closes the
@@ -3738,8 +3737,12 @@ class Exchange:
         runs_on = facts["status"] == "running"
         saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
         kept = runs_on and not self._plan.background
-        outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
-        record = None if job_facts is None else JobRecord(**job_facts, outcome=outcome)
+        outcome, record = Outcome(**facts, kept=kept, saved=saved, carried=carried), None
+        if job_facts is not None:
+            # A background command that is ended within its first look was never told as a job.
+            is_told = facts["status"] not in ("cancelled", "timed_out")
+            outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
+            record = JobRecord(**job_facts, outcome=outcome)
         if runs_on:
             self._gives_up_s = math.inf
             self.tell_stops()
@@ -3752,7 +3755,7 @@ class Exchange:
         command: the supervisor could take the stop for one of that."""
         line, self._line = self._line, None
         if line is not None:
-            if is_idle and not self._stops_wanted():
+            if is_idle and not self._stops_wanted() and not self._stops_sent:
                 _engine.give_back(line)
             else:
                 line.socket.close()
@@ -4216,16 +4219,6 @@ def _carry_over(written: bytes, starts: list[Start], first: Start) -> None:
             starts[0] = start
 
 
-class Draft(NamedTuple):
-    """An answer without the notes that are told once: `_finish` adds these."""
-
-    outcome: Outcome
-    job: Job | None = None  # that the answer is about
-    starts_job: bool = False  # whose end is to be told
-    is_error: bool | None = None  # in the place of what the outcome says
-    passed: tuple[str, ...] = ()  # names of variables that came with the call
-
-
 def _usable(folder: str) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
@@ -4281,6 +4274,7 @@ class JobTable:
         count = len(live) + self._starts.index(start)
         if count < self._most:
             return None
+        self.leave(start)
         names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
         reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
         return rejected("too_many_jobs", reason)
@@ -4289,8 +4283,8 @@ class JobTable:
         """Gives back a place: the job has started, or will not."""
         self._starts.remove(start)
 
-    def add(self, answer: Answer, exchange: Exchange) -> Job | None:
-        """Takes in the job of an answer, and starts its monitor thread."""
+    def add(self, answer: Answer) -> Job | None:
+        """Takes in the job of an answer, if it is about one."""
         outcome = answer.outcome
         if answer.record is None:
             return None
@@ -4302,15 +4296,16 @@ class JobTable:
         ended = [job for job in list(self._known.values()) if job._has_ended()]
         for old in ended[:-FOLDER_CAP_FILES]:
             self._known.pop(old.pid, None)
-        if outcome.status == "running":
-            job._monitor_of = os.getpid()
-            try:
-                threading.Thread(
-                    target=job._monitor, args=(exchange, self.on_end), daemon=True
-                ).start()
-            except RuntimeError:  # no thread can be started: the job goes on all the same
-                job._monitor_of, exchange.waiter = 0, None
         return job
+
+    def watch(self, job: Job, exchange: Exchange) -> None:
+        """Starts the monitor thread of a job, whose end is to be told."""
+        self._untold[job.pid] = job
+        job._monitor_of = os.getpid()
+        try:
+            threading.Thread(target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
+        except RuntimeError:  # no thread can be started: the job goes on all the same
+            job._monitor_of, exchange.waiter = 0, None
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
@@ -4341,38 +4336,30 @@ class JobTable:
                     known = self._known[pid] = job
         return known
 
-    def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
-        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
-        REQ-BASH-021.9."""
+    def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> tuple[Outcome, Job | None, bool]:
+        """What a job has said since the last time, or how it ended; the job, if there is one; and
+        whether all was done that was asked for. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
         known = self._find(inquiry.pid)
         if known is None:
             live = [job for job in self.all() if job.status == "running"]
             named = _job_names(live[-MAX_JOBS:]) or "none"
             reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return Draft(rejected("no_such_job", reason))
-        gone = True
-        if inquiry.kill:
-            gone = known._end(cancel or Cancel())
+            return rejected("no_such_job", reason), None, False
+        is_gone = not inquiry.kill or known._end(cancel or Cancel())
         outcome = known._tell(self._profile)
-        if not gone:
+        if not is_gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
-        # The question was answered, whatever the answer is.
-        return Draft(outcome, known, is_error=not gone)
+        return outcome, known, is_gone
 
-    def told(self, draft: Draft) -> tuple[str, ...]:
+    def told(self, told: Job | None) -> list[str]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
-        table, so that each is told once. An answer that tells an end itself counts. Upholds
+        table, so that each is told once. `told`: a job whose end the answer tells itself. Upholds
         REQ-BASH-027.1 and REQ-BASH-027.2."""
-        if draft.job is not None and draft.outcome.status != "running":
-            self._untold.pop(draft.job.pid, None)
-        notes = []
-        for pid, job in list(self._untold.items()):
-            if job._final is not None and self._untold.pop(pid, None) is not None:
-                notes.append(job._note)
-        if draft.starts_job and draft.job is not None:
-            self._untold[draft.job.pid] = draft.job
-        return tuple(notes)
+        if told is not None:
+            self._untold.pop(told.pid, None)
+        ended = [job for job in list(self._untold.values()) if job._final is not None]
+        return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
 
 
 class Setup(NamedTuple):
@@ -4440,6 +4427,10 @@ class Setup(NamedTuple):
         }
 
 
+class Withdrawn(Exception):
+    """A cancelled call of a client that reads no answer to such calls."""
+
+
 class BashTool:
     """A shell for a model. Thread-safe; a context manager that closes.
 
@@ -4498,6 +4489,7 @@ class BashTool:
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
+        self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(row, self._setup.folder, given is not None, max_jobs, on_job_end)
@@ -4632,70 +4624,70 @@ class BashTool:
     def _answer(
         self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
     ) -> Result:
-        """The answer to a request. A job that an exception leaves without an answer is ended.
-        Upholds REQ-BASH-015.2."""
-        draft = self._draft(request, cancel, on_live)
-        try:
-            return self._finish(draft)
-        except BaseException:
-            if draft.starts_job and draft.job is not None:
-                draft.job.kill()
-                remove_files(draft.job.output_file)
-            raise
-
-    def _draft(
-        self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
-    ) -> Draft:
-        """The answer to a request, but for what `_finish` adds."""
+        """The answer to a request, or to what was found wrong with it."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         if isinstance(request, Inquiry):
-            return self._jobs.inquire(request, cancel)
+            outcome, job, is_gone = self._jobs.inquire(request, cancel)
+            # The question was answered, whatever the answer is.
+            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
         if isinstance(request, Outcome):
-            return Draft(request)
+            return self._finish(request, cancel)
         if self._closing.count:
-            return Draft(rejected("closed", "this tool is closed"))
+            return self._finish(rejected("closed", "this tool is closed"), cancel)
         if isinstance(request, Restart):  # REQ-BASH-028.8
             self._starts = [self._setup.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
-            return Draft(Outcome("exited", exit_code=0, streams=(told,)))
+            return self._finish(Outcome("exited", exit_code=0, streams=(told,)), cancel)
         refusal = _refusal(request, self._deny, self._confirm)
-        return self._run(request, cancel, on_live) if refusal is None else Draft(refusal)
+        if refusal is not None:
+            return self._finish(refusal, cancel)
+        return self._run(request, cancel, on_live)
 
-    def _finish(self, draft: Draft) -> Result:
-        """The result, with the notes that are told once. Upholds REQ-BASH-027.6."""
-        outcome = draft.outcome
-        notes = (*self._jobs.told(draft), *outcome.notes)
+    def _finish(
+        self,
+        outcome: Outcome,
+        cancel: Cancel | None,
+        job: Job | None = None,
+        passed: Iterable[str] = (),
+    ) -> Result:
+        """The result, with the notes that are told once. `passed`: names of variables that came
+        with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
+        if self._withdraws and cancel is not None and cancel.count:
+            raise Withdrawn
+        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
-            untold = [name for name in tuple(self._untold) if name not in draft.passed]
+            untold = [name for name in tuple(self._untold) if name not in passed]
             notes += _withheld_notes(self._untold, names_to_tell(untold, outcome.command, outcome))
-        result = present(outcome._replace(notes=notes), self.profile)
-        return result if draft.is_error is None else replace(result, is_error=draft.is_error)
+        return present(outcome._replace(notes=notes), self.profile)
 
-    def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Draft:
-        background, start = request.mode == "background", object()
-        refusal = self._jobs.enter(start) if background else None
+    def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
+        """The answer to a command. What an exception leaves without an answer is ended. Upholds
+        REQ-BASH-015.2."""
+        starts = self._starts
+        plan = self._setup.plan(request, on_live is not None, starts[0])
+        exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
+        refusal = self._jobs.enter(exchange) if plan.background else None
+        if refusal is not None:
+            return self._finish(refusal, cancel)
+        job = None
         try:
-            if refusal is not None:
-                return Draft(refusal)
-            starts = self._starts
-            plan = self._setup.plan(request, on_live is not None, starts[0])
-            exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
             answer = exchange.answer(on_live, request.stdin)
-            try:
-                if background:  # detached, if it runs on
-                    exchange.obey(())
-                _carry_over(answer.outcome.carried, starts, self._setup.first)
-                outcome = _fitted(answer, self.profile)
-                outcome = outcome._replace(command=request.command, mode=request.mode)
-                job = self._jobs.add(answer, exchange)
-            except BaseException:
-                exchange.leave()
-                raise
-            passed = tuple(request.env or ())
-            return Draft(outcome, job, starts_job=outcome.status == "running", passed=passed)
+            _carry_over(answer.outcome.carried, starts, self._setup.first)
+            outcome = _fitted(answer, self.profile)
+            outcome = outcome._replace(command=request.command, mode=request.mode)
+            job = self._jobs.add(answer)
+            result = self._finish(outcome, cancel, job, request.env or ())
+            if job is not None and outcome.status == "running":
+                self._jobs.watch(job, exchange)
+            return result
+        except BaseException:
+            exchange.leave()
+            if job is not None:
+                remove_files(job.output_file)
+            raise
         finally:
-            if background:
-                self._jobs.leave(start)
+            if plan.background:
+                self._jobs.leave(exchange)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -4986,6 +4978,7 @@ class Server:
         self._logs_jobs = False
         self._on_job_end = tool._jobs.on_end  # what the program has the tool call
         tool._jobs.on_end = self._log_job
+        tool._withdraws = True
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -5161,16 +5154,14 @@ class Server:
             self._wake_up()
 
         try:
-            draft = self._tool._draft(
+            result = self._tool._answer(
                 parse_arguments(call.arguments, self._tool.profile),
                 underway.cancel,
                 None if call.token is None else tell,
             )
-            if not underway.cancel.count:
-                result = self._tool._finish(draft)
-                underway.answer = call_message(call, result, self._structured)
-            elif draft.starts_job and draft.job is not None:
-                draft.job.kill()
+            underway.answer = call_message(call, result, self._structured)
+        except Withdrawn:
+            pass
         except BaseException as bug:
             reason = "bug in bash_tool: %r" % bug
             underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
