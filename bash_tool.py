@@ -605,16 +605,16 @@ def make_scratch(folder: bytes) -> bytes:
     return path
 
 
-def own_files(folder: str, prefix: str) -> list[str]:
-    """The output files and records of the tools that share a folder, which may hold other files
-    too. Raises OSError."""
-    found = []
+def own_outputs(folder: str, prefix: str) -> set[str]:
+    """The output files of the tools that share a folder, which may hold other files too; those
+    included of which only the record is left. Raises OSError."""
+    found = set()
     for name in os.listdir(folder):
         stem, suffix = os.path.splitext(name)
         digits = stem[-12:]
         is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
         if is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix):
-            found.append(os.path.join(folder, name))
+            found.add(os.path.join(folder, stem + ".log"))
     return found
 
 
@@ -622,19 +622,19 @@ def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count. Upholds REQ-BASH-009.6."""
     files: dict[str, tuple[float, int]] = {}
-    for path in own_files(folder, prefix):
+    for path in own_outputs(folder, prefix):
+        files[path] = (0.0, 0)
         with suppress(OSError):  # it may be gone by now
             info = os.lstat(path)
-            if info.st_uid == os.geteuid():
-                stem = path[: -len(".log")]
-                age, size = files.get(stem, (0.0, 0))
-                files[stem] = (max(age, info.st_mtime), size + info.st_size)
+            files[path] = (info.st_mtime, info.st_size)
+            if info.st_uid != os.geteuid():
+                del files[path]
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
-    for stem in sorted(files, key=files.__getitem__):
+    for path in sorted(files, key=files.__getitem__):
         if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
             break
-        if _remove_finished(stem + ".log"):
-            used -= files.pop(stem)[1]
+        if _remove_finished(path):
+            used -= files.pop(path)[1]
 
 
 def _remove_finished(output: str) -> bool:
@@ -856,15 +856,17 @@ class HostLine(Channel):
     """A supervisor's end. What the host does not read waits here, and live output, the only thing
     without a bound of its own, is dropped from its oldest end. Upholds REQ-BASH-016.2."""
 
+    closed = False
+    request: Plan | None = None  # the next one
+    stops = 0  # requests to end the command that it has not taken notice of
+    _told_stops = 0  # how many the host has told: a line serves no second command then
+    _live_bytes = 0
+    _skipped = 0
+    _live_sent_s = 0.0
+
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
-        self.closed = False
-        self.request: Plan | None = None  # the next one
-        self.stops = 0  # requests to end the command that it has not taken notice of
-        self._told_stops = 0  # how many the host has told: a line serves no second command then
         self._live: deque[tuple[int, bytes]] = deque()
-        self._live_bytes = self._skipped = 0
-        self._live_sent_s = 0.0
 
     def take(self) -> None:
         """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
@@ -958,6 +960,12 @@ class Output:
     cannot be made or written ends the saving, never the command. Upholds REQ-BASH-009.2 to
     REQ-BASH-009.5."""
 
+    last_s = 0.0  # when a byte was read or a pipe ended
+    room = FILE_CAP_BYTES  # below 0: the file is capped
+    path = ""  # of the file; empty where there is none
+    problem = ""  # why the file is incomplete or missing
+    _fd: int | None = None
+
     def __init__(self, plan: Plan, line: HostLine, selector: selectors.BaseSelector) -> None:
         self._plan, self._line, self._selector = plan, line, selector
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
@@ -965,13 +973,8 @@ class Output:
             OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
-        self.last_s = 0.0  # when a byte was read or a pipe ended
         self.is_live = plan.watched
         self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
-        self._fd: int | None = None
-        self.room = FILE_CAP_BYTES  # below 0: the file is capped
-        self.path = ""  # of the file; empty where there is none
-        self.problem = ""  # why the file is incomplete or missing
 
     def open_pipes(self, writers: list[int]) -> None:
         """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
@@ -1305,23 +1308,24 @@ class Command:
     """One command, from the spawn of its shell to the proof that nothing of it is left. `run`
     passes through the phases that stand at the head of this section."""
 
+    record: Record | None = None
+    exited_s = 0.0  # when the shell ended; 0: it runs
+    alone = False  # no descendant lives: waitpid(2) said ECHILD
+    attached = True  # ends with its host
+    answered = False  # the caller knows it as a job
+    reported = False  # ... or how the shell ended
+    stopped = ""  # the status of a command that is ended before its time
+    stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
+    note_at = -1  # the place of the completion note in the output file
+
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int | None) -> None:
         self.supervisor, self.plan = supervisor, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor.line, supervisor.selector)
-        self.record: Record | None = None
         self.created, self.started_s = time.time(), time.monotonic()
-        self.exited_s = 0.0  # when the shell ended; 0: it runs
-        self.alone = False  # no descendant lives: waitpid(2) said ECHILD
-        self.attached = True  # ends with its host
         self.is_job = plan.background
-        self.answered = False  # the caller knows it as a job
-        self.reported = False  # ... or how the shell ended
-        self.stopped = ""  # the status of a command that is ended before its time
-        self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
         self.grace_s = plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
-        self.note_at = -1  # the place of the completion note in the output file
 
     def run(self) -> None:
         """Returns when nothing of the command is left."""
@@ -1465,7 +1469,7 @@ class Command:
         self.output.is_live, self.reported = False, True
         self.tell()
         if self.supervisor.line.closed:
-            self.supervisor.hang_up()  # the host waits for that
+            self.supervisor.line.socket.close()  # a caller that has left waits for that
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1688,10 +1692,6 @@ class Supervisor(Loop):
         self.line.take()
         if self.line.closed:
             self.selector.unregister(self.line.socket)
-
-    def hang_up(self) -> None:
-        """Closes the line. A caller that has left after an exception waits for that."""
-        self.line.socket.close()
 
 
 class ForkServer(Loop):
@@ -3605,15 +3605,16 @@ class Exchange:
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`."""
 
+    _line: Line | None = None  # to a supervisor that has the request, or a part of it
+    _is_sent = False  # the whole request was sent: a stop may follow
+    _stops_sent = 0  # the count that the supervisor knows of
+    _gives_up_s = math.inf  # the moment after which no message is expected
+
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         # The longest that the ending of a command takes.
         self._ending_s = plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
-        self._line: Line | None = None  # to a supervisor that has the request, or a part of it
-        self._is_sent = False  # the whole request was sent: a stop may follow
-        self._stops_sent = 0  # the count that the supervisor knows of
-        self._gives_up_s = math.inf  # the moment after which no message is expected
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3853,6 +3854,11 @@ class Job:
     OSError where no sound record stands beside `output_file`.
     """
 
+    _monitor_of = 0  # the process in which a thread waits for the end
+    _final: Answer | None = None  # what that thread received
+    _note = ""  # what the next answer of the tool says of it
+    _shown_bytes = 0  # of the output, that answers have shown
+
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, known: JobRecord | None = None
     ) -> None:
@@ -3864,10 +3870,6 @@ class Job:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._known = known
         self.pid, self.command, self.created = known.pid, known.command, known.created
-        self._monitor_of = 0  # the process in which a thread waits for the end
-        self._final: Answer | None = None  # what that thread received
-        self._note = ""  # what the next answer of the tool says of it
-        self._shown_bytes = 0  # of the output, that answers have shown
         self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
@@ -4000,12 +4002,12 @@ class Job:
             if not data:  # the output file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
-    def _output_from(self, offset: int) -> bytes:
+    def _output_from(self, offset: int, most: int = MIB) -> bytes:
         """The next part of the output, without the completion note, whose place the record has."""
         try:
             with open(_open_own(self.output_file), "rb") as file:
                 file.seek(offset)
-                data = file.read(MIB)
+                data = file.read(most)
         except OSError:
             return b""
         self._look()
@@ -4048,14 +4050,10 @@ class Job:
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
         and the counts of it. A file that became shorter is read from its beginning. Raises
         OSError if the file is gone."""
-        buffer = OutputBuffer(0, most, True)
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
-        data = b"x"
-        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
-            data = self._output_from(offset + buffer.total_bytes)
-            buffer.add(data)
-        stream = Captured(*buffer.captured())
+        data = self._output_from(offset, 2 * FILE_CAP_BYTES)  # a command can lengthen the file
+        stream = Captured(b"", data[-most:], len(data), data.count(b"\n"))
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
@@ -4201,24 +4199,6 @@ def _refusal(
     return None
 
 
-def _withheld_notes(untold: dict[str, bool], names: Iterable[str]) -> tuple[str, ...]:
-    """The note of these withheld names: each of them once, by the call that takes it out of the
-    table."""
-    told = []
-    for name in names:
-        if untold.pop(name, False):  # else another thread has told it
-            told.append(shown(name))
-    return (NOTE_WITHHELD.format(names=", ".join(told)),) if told else ()
-
-
-def _carry_over(written: bytes, starts: list[Start], first: Start) -> None:
-    """Makes the end of a command the start of the next one, if the shell wrote all of it."""
-    if written != starts[0].written:
-        start = next_start(written, first.env)
-        if start is not None:
-            starts[0] = start
-
-
 def _usable(folder: str) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
@@ -4311,22 +4291,23 @@ class JobTable:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
         own = {job.output_file: job for job in list(self._known.values())}
-        paths = dict.fromkeys(self._recorded() if self._lists_folder else own)
-        paths.update(dict.fromkeys(path for path, job in own.items() if not job._has_ended()))
+        paths = {
+            path for path, job in own.items() if not self._lists_folder or not job._has_ended()
+        }
+        if self._lists_folder:
+            with suppress(OSError):
+                paths |= own_outputs(self._folder, self._profile.file_prefix)
         jobs = []
         for path in paths:
-            with suppress(OSError):  # removed to make room, damaged, or another user's
+            with suppress(OSError):  # no job, removed to make room, damaged, or another user's
                 jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
 
-    def _recorded(self) -> list[str]:
-        """The output files in the folder that have a record."""
-        with suppress(OSError):
-            paths = own_files(self._folder, self._profile.file_prefix)
-            return [path[: -len(".job")] + ".log" for path in paths if path.endswith(".job")]
-        return []
+    def running(self) -> list[Job]:
+        """Those of `all` that run."""
+        return [job for job in self.all() if job.status == "running"]
 
-    def _find(self, pid: int) -> Job | None:
+    def find(self, pid: int) -> Job | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
         may be gone."""
         known = self._known.get(pid)
@@ -4339,10 +4320,9 @@ class JobTable:
     def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one; and
         whether all was done that was asked for. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
-        known = self._find(inquiry.pid)
+        known = self.find(inquiry.pid)
         if known is None:
-            live = [job for job in self.all() if job.status == "running"]
-            named = _job_names(live[-MAX_JOBS:]) or "none"
+            named = _job_names(self.running()[-MAX_JOBS:]) or "none"
             reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
             return rejected("no_such_job", reason), None, False
         is_gone = not inquiry.kill or known._end(cancel or Cancel())
@@ -4583,11 +4563,10 @@ class BashTool:
     def job(self, pid: int) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the
         live ones, if there is none."""
-        jobs = self.jobs()
-        for job in reversed(jobs):
-            if job.pid == pid:
-                return job
-        live = ", ".join(str(job.pid) for job in jobs if job.status == "running")
+        job = self._jobs.find(pid)
+        if job is not None:
+            return job
+        live = ", ".join(str(job.pid) for job in self._jobs.running())
         raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
 
     def wait(
@@ -4657,7 +4636,10 @@ class BashTool:
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
             untold = [name for name in tuple(self._untold) if name not in passed]
-            notes += _withheld_notes(self._untold, names_to_tell(untold, outcome.command, outcome))
+            names = names_to_tell(untold, outcome.command, outcome)
+            names = [shown(name) for name in names if self._untold.pop(name, False)]
+            if names:  # that no other thread has told meanwhile
+                notes += (NOTE_WITHHELD.format(names=", ".join(names)),)
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
@@ -4672,7 +4654,9 @@ class BashTool:
         job = None
         try:
             answer = exchange.answer(on_live, request.stdin)
-            _carry_over(answer.outcome.carried, starts, self._setup.first)
+            carried = answer.outcome.carried
+            if carried != starts[0].written:  # else the start is the same object, and sent once
+                starts[0] = next_start(carried, self._setup.first.env) or starts[0]
             outcome = _fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
             job = self._jobs.add(answer)
