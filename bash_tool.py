@@ -1228,13 +1228,11 @@ class Shell:
         self._text_bytes = len(text)
         self._text_fd = data_file(text, behind)
 
-    def has_read_text(self) -> bool:
-        """True once the shell has read its text: shell and supervisor share the position in the
-        file (open(2), open file descriptions)."""
-        return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
-
     def why_unread(self) -> str:
-        """How a shell ended that has not read its text."""
+        """How a shell ended that has not read its text; empty if it has: shell and supervisor share
+        the position in the file (open(2), open file descriptions)."""
+        if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
+            return ""
         code, name = status_of(self.popen.returncode or 0)
         shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
@@ -1266,11 +1264,6 @@ class Shell:
             for pid, group in processes.items():
                 if group != self.popen.pid or not reached:
                     _signal(pid, number)
-
-    def kill(self) -> None:
-        """One pass of KILL over everything of the command."""
-        self.signal_group(signal.SIGKILL)
-        _kill_below()
 
     def clear_scratch(self, is_lived_in: bool) -> None:
         """Removes the scratch folder, or says that it holds something. A folder in which processes
@@ -1434,23 +1427,20 @@ class Command:
         REQ-BASH-004.6 and REQ-BASH-015.3."""
         begun_s = time.monotonic()
         self.shell.terminate()
-        while not self.is_gone() and self.stops < 2:
+        while not self.alone and self.stops < 2:
             until = begun_s + self.grace_s
             if time.monotonic() >= until:
                 break
             self.turn(until)
         kill_until = time.monotonic() + UNKILLABLE_S
-        while not self.is_gone() and time.monotonic() < kill_until:
-            self.shell.kill()
+        while not self.alone and time.monotonic() < kill_until:
+            self.shell.signal_group(signal.SIGKILL)
+            _kill_below()
             self.turn(time.monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.is_gone():
+        if not self.alone:
             names = named(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
-
-    def is_gone(self) -> bool:
-        """True once no process of the command is left."""
-        return self.exited_s > 0 and self.alone
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
@@ -1493,9 +1483,10 @@ class Command:
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
         code: int | None = None
         name: str | None = None
-        error, reason = "cwd_missing" if self.shell.scratch else None, ""
-        if status == "exited" and not self.shell.has_read_text():
-            status, error, reason = "failed", "spawn_failed", self.shell.why_unread()
+        error = "cwd_missing" if self.shell.scratch else None
+        reason = self.shell.why_unread() if status == "exited" else ""
+        if reason:
+            status, error = "failed", "spawn_failed"
         elif status == "exited":
             code, name = status_of(self.shell.popen.returncode)
         return {
@@ -1544,11 +1535,11 @@ class Command:
         command or when Job.kill asks. Returns when nothing is left. What cannot be ended stays the
         child of this supervisor."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
-        handled = self.stops
+        self.stops = 0
         while not self.is_over():
-            if self.stops > handled or time.monotonic() >= limit_s:
+            if self.stops or time.monotonic() >= limit_s:
                 self.end()
-                handled, limit_s = self.stops, math.inf
+                self.stops, limit_s = 0, math.inf
             else:
                 self.turn(limit_s)
 
@@ -1590,10 +1581,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
     try:
         import ctypes
 
-        zero = ctypes.c_ulong(0)
-        argument = ctypes.c_ulong(value) if isinstance(value, int) else value
-        call = ctypes.CDLL(None, use_errno=True).prctl
-        return bool(call(ctypes.c_int(option), argument, zero, zero, zero) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
         return False
 
@@ -1714,7 +1702,10 @@ class ForkServer(Loop):
                 _kill_below(self._supervisors)
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
             self.wait(LOOK_AROUND_S if self._has_strays else None)
-            self._reap()
+            ended, _ = _reap()
+            self._supervisors.difference_update(ended)
+            if SEES_TREE and (self._has_strays or any(ended.values())):
+                self._has_strays = not self._supervisors.issuperset(_children(os.getpid()))
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
@@ -1725,17 +1716,19 @@ class ForkServer(Loop):
             self.selector.unregister(self._control)
             self._control.close()
 
-    def _fork(self, line: socket.socket) -> None:
+    def _fork(self, end: socket.socket) -> None:
+        line = HostLine(end)
         try:
             pid = os.fork()
         except OSError as problem:
-            reason = "no supervisor could be started: " + _reason(problem)
-            HostLine(line).tell("failed", "spawn_failed", reason)
+            line.tell(
+                "failed", "spawn_failed", "no supervisor could be started: " + _reason(problem)
+            )
         else:
             if pid == 0:
-                self._supervise(HostLine(line))
+                self._supervise(line)
             self._supervisors.add(pid)
-        line.close()
+        end.close()
         import json  # noqa: F401  # after the first fork: later supervisors share its pages
 
     def _supervise(self, line: HostLine) -> NoReturn:
@@ -1751,15 +1744,6 @@ class ForkServer(Loop):
             line.tell("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
             os._exit(code)  # after a bug the fork server ends what the supervisor leaves
-
-    def _reap(self) -> None:
-        """Reaps children that have ended. What a supervisor leaves that was killed becomes a child
-        of this process, one process after the other."""
-        ended, is_alone = _reap()
-        self._supervisors.difference_update(ended)
-        if self._has_strays or any(ended.values()):
-            children = set() if is_alone or not SEES_TREE else set(_children(os.getpid()))
-            self._has_strays = not children <= self._supervisors
 
 
 def _overwrite_own(field: int, data: bytes) -> None:
@@ -3817,21 +3801,21 @@ def _pause_s(since_s: float) -> float:
     return min(max(time.monotonic() - since_s, 0.0005), 0.05)
 
 
-def _open_own(path: str) -> int:
-    """A descriptor, for reading, of a regular file of this user or of root. Raises OSError for
-    what else stands there."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    info = os.fstat(fd)
+def _open_own(path: str) -> io.BufferedReader:
+    """A regular file of this user or of root, to be read. Raises OSError for what else stands
+    there."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    info = os.fstat(file.fileno())
     if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
-        return fd
-    os.close(fd)
+        return file
+    file.close()
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
 def read_record(output: str) -> tuple[JobRecord | None, bool]:
     """What the record beside an output file says, None where that is no record; and whether the
     supervisor of the job lives, which holds the lock of the file. Raises OSError."""
-    with open(_open_own(record_of(output)), "rb") as file:
+    with _open_own(record_of(output)) as file:
         supervised = not _lock(file.fileno(), fcntl.LOCK_SH)
         data = file.read(RECORD_CAP_BYTES)
     try:
@@ -4005,7 +3989,7 @@ class Job:
     def _output_from(self, offset: int, most: int = MIB) -> bytes:
         """The next part of the output, without the completion note, whose place the record has."""
         try:
-            with open(_open_own(self.output_file), "rb") as file:
+            with _open_own(self.output_file) as file:
                 file.seek(offset)
                 data = file.read(most)
         except OSError:
@@ -4019,7 +4003,7 @@ class Job:
         and reading piece by piece yields the same text as reading at once. Raises OSError if the
         file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
-        with open(_open_own(self.output_file), "rb") as file:
+        with _open_own(self.output_file) as file:
             file.seek(max(0, offset))
             data = file.read()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
