@@ -973,7 +973,6 @@ class Output:
             OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
-        self.is_live = plan.watched
         self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
 
     def open_pipes(self, writers: list[int]) -> None:
@@ -1008,7 +1007,7 @@ class Output:
     def _keep(self, chunk: bytes, stream: int) -> None:
         buffer = self.buffers[stream]
         buffer.add(chunk)
-        if self.is_live:
+        if self._plan.watched:
             self._line.add_live(chunk, stream)
         if self._pending is None:
             self._write(chunk)
@@ -1165,11 +1164,11 @@ class Shell:
 
     popen: subprocess.Popen[bytes]  # from `start` on
 
-    def __init__(self, plan: Plan, source: int | None) -> None:
-        """`source`: a descriptor of the command's own input."""
+    def __init__(self, plan: Plan, source: int) -> None:
+        """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
         self._plan, self._source = plan, source
         self._has_prefix = len(plan.shell) > 1
-        self._carries = plan.carries and not (self._has_prefix and source is not None)
+        self._carries = plan.carries and not (self._has_prefix and source >= 0)
         self._text_fd = -1
         self._text_bytes = 0
         self.scratch = b""  # a folder in the place of the command's directory
@@ -1186,14 +1185,14 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
+            why = {"cwd": printable(os.fsdecode(plan.cwd)), "reason": _reason(problem)}
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
                 self.scratch = make_scratch(plan.folder)
             except OSError:
-                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
-            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+                raise SpawnError("cwd_missing", NO_CWD.format(**why)) from None
+            self.notes.append(NOTE_CWD.format(**why))
             self._spawn(self.scratch, writers)
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
@@ -1201,15 +1200,15 @@ class Shell:
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
-        plan, fd, source = self._plan, self._text_fd, self._source
-        line = shell_line(fd, self._has_prefix, source is not None, self._carries)
+        plan, fd = self._plan, self._text_fd
+        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
             executable=program(plan.shell[0], plan.path, plan.cwd),
             cwd=cwd,
-            stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
+            stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
             stderr=writers[-1],
             pass_fds=() if self._has_prefix else (fd,),
@@ -1222,7 +1221,7 @@ class Shell:
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
-            if self._source is not None:
+            if self._source >= 0:
                 with open(self._source, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
@@ -1239,9 +1238,9 @@ class Shell:
 
     def written(self) -> bytes:
         """What the shell has written behind its text."""
-        if self._carries:
-            return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
-        return b""
+        if not self._carries:
+            return b""
+        return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
 
     def signal_group(self, number: int) -> bool:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
@@ -1276,9 +1275,10 @@ class Shell:
             self.notes.append(NOTE_SCRATCH.format(path=path))
 
     def close(self) -> None:
-        """Gives back the file of the text."""
-        if self._text_fd >= 0:
-            os.close(self._text_fd)
+        """Gives back the files of the text and of the command's own input."""
+        for fd in (self._text_fd, self._source):
+            if fd >= 0:
+                os.close(fd)
 
 
 def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
@@ -1306,12 +1306,11 @@ class Command:
     alone = False  # no descendant lives: waitpid(2) said ECHILD
     attached = True  # ends with its host
     answered = False  # the caller knows it as a job
-    reported = False  # ... or how the shell ended
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
     note_at = -1  # the place of the completion note in the output file
 
-    def __init__(self, supervisor: Supervisor, plan: Plan, source: int | None) -> None:
+    def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.plan = supervisor, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor.line, supervisor.selector)
@@ -1393,7 +1392,6 @@ class Command:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.17."""
         self.answered = self.is_job = True
-        self.output.is_live = False
         if self.plan.background:
             self.attached = False
         else:
@@ -1456,7 +1454,6 @@ class Command:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
-        self.output.is_live, self.reported = False, True
         self.tell()
         if self.supervisor.line.closed:
             self.supervisor.line.socket.close()  # a caller that has left waits for that
@@ -1551,7 +1548,7 @@ class Command:
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
         supervisor.turn(until)
-        if line.stops and not self.reported:  # what is left is no call's
+        if line.stops:
             self.stop("cancelled", line.stops)
         if self.is_job:
             self.stops += supervisor.kills
@@ -1647,13 +1644,11 @@ class Supervisor(Loop):
                 return
             plan, self.line.request = self.line.request, None
             self.kills = 0
-            source = self.line.fds.pop(0) if self.line.fds else None
+            source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
             if plan.env is not None:  # and kept for the next request
                 os.environb.clear()
                 os.environb.update(plan.env)
             Command(self, plan, source).run()
-            if source is not None:
-                os.close(source)
 
     def _wait_for_request(self) -> None:
         """Waits for the next request; there is none where the host has left or IDLE_S has passed
@@ -3433,12 +3428,12 @@ class Engine:
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[Line] = []
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
         theirs.setblocking(True)  # those of gevent come non-blocking
-        self._sockets.add(ours)
+        self.sockets.add(ours)
         return ours, theirs
 
     def borrow(self) -> Line:
@@ -3486,23 +3481,19 @@ class Engine:
 
     def give_back(self, line: Line) -> None:
         """The supervisor is idle again."""
-        with self.lock:
-            if len(self._idle) < IDLE_MOST:
-                self._idle.append(line)
-
-    def forget(self) -> None:
-        """In a forked child: gives back the copies of the parent's sockets."""
-        for end in list(self._sockets):
-            end.close()
+        if len(self._idle) < IDLE_MOST:
+            self._idle.append(line)
 
 
 _engine = Engine(_python())
 
 
 def _begin_anew() -> None:
+    """In a forked child: gives back the copies of the parent's sockets."""
     global _engine
     old, _engine = _engine, Engine(_python())
-    old.forget()
+    for end in list(old.sockets):
+        end.close()
 
 
 os.register_at_fork(
