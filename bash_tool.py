@@ -136,7 +136,7 @@ FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
-LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
+LIVE_BYTES = 256 * KIB      # of each stream, live output that nobody has fetched yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
@@ -852,78 +852,6 @@ class Plan:
         vars(self).update(fields)
 
 
-class HostLine(Channel):
-    """A supervisor's end. What the host does not read waits here, and live output, the only thing
-    without a bound of its own, is dropped from its oldest end. Upholds REQ-BASH-016.2."""
-
-    closed = False
-    request: Plan | None = None  # the next one
-    stops = 0  # requests to end the command that it has not taken notice of
-    _told_stops = 0  # how many the host has told: a line serves no second command then
-    _live_bytes = 0
-    _skipped = 0
-    _live_sent_s = 0.0
-
-    def __init__(self, end: socket.socket) -> None:
-        super().__init__(end)
-        self._live: deque[tuple[int, bytes]] = deque()
-
-    def take(self) -> None:
-        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
-        has waited. `closed` is set at the end of the line."""
-        try:
-            messages = self.receive()
-            self.flush()
-        except BlockingIOError:
-            return
-        except OSError:
-            messages = None
-        if messages is None:
-            self.closed = True
-        for message in messages or ():
-            if isinstance(message, int):
-                self.stops += max(0, message - self._told_stops)
-                self._told_stops = max(message, self._told_stops)
-            else:
-                self.request = Plan(**message)
-
-    def tell(self, *message: Any) -> None:
-        """Sends the message, after the live output that came before. After the end of the line it
-        is dropped."""
-        if self._live:
-            self.unsent += pack(("live", self._skipped, list(self._live)))
-            self._live.clear()
-            self._live_bytes = self._skipped = 0
-        with suppress(OSError):
-            if message:
-                self.send(message)
-            self.flush()
-
-    def add_live(self, chunk: bytes, stream: int) -> None:
-        """Takes live output, which is sent about ten times a second."""
-        self._live.append((stream, chunk))
-        self._live_bytes += len(chunk)
-        while self._live_bytes > LIVE_BYTES or len(self._live) > LIVE_BYTES // 64:
-            dropped = len(self._live.popleft()[1])
-            self._live_bytes -= dropped
-            self._skipped += dropped
-
-    def tell_live(self, now: float) -> float:
-        """Sends live output if it is time; returns the moment at which it is. While the host reads
-        nothing there is no such moment."""
-        if self.unsent or not self._live:
-            return math.inf
-        due_s = self._live_sent_s + LIVE_EVERY_S
-        if now < due_s:
-            return due_s
-        self._live_sent_s = now
-        self.tell()
-        return math.inf
-
-
-# -- One command: its output, its shell, its life
-
-
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all.
     Upholds REQ-BASH-010.1."""
@@ -952,6 +880,73 @@ class OutputBuffer:
         newlines that came: the fields of a Captured."""
         surplus = max(0, len(self._tail) - self._tail_bytes)
         return bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self.newlines
+
+
+class HostLine(Channel):
+    """A supervisor's end. What the host does not read waits here; of live output, the only thing
+    without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
+
+    closed = False
+    request: Plan | None = None  # the next one
+    stops = 0  # requests to end the command that it has not taken notice of
+    _told_stops = 0  # how many the host has told: a line serves no second command then
+    _live_sent_s = 0.0
+
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__(end)
+        self._live: dict[int, OutputBuffer] = {}  # by stream
+
+    def take(self) -> None:
+        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
+        has waited. `closed` is set at the end of the line."""
+        try:
+            messages = self.receive()
+            self.flush()
+        except BlockingIOError:
+            return
+        except OSError:
+            messages = None
+        if messages is None:
+            self.closed = True
+        for message in messages or ():
+            if isinstance(message, int):
+                self.stops += max(0, message - self._told_stops)
+                self._told_stops = max(message, self._told_stops)
+            else:
+                self.request = Plan(**message)
+
+    def tell(self, *message: Any) -> None:
+        """Sends the message, after the live output that came before. After the end of the line it
+        is dropped."""
+        if self._live:
+            tails = {stream: buffer.captured()[1] for stream, buffer in self._live.items()}
+            total = sum(buffer.total_bytes for buffer in self._live.values())
+            skipped = total - sum(map(len, tails.values()))
+            self.unsent += pack(("live", skipped, list(tails.items())))
+            self._live.clear()
+        with suppress(OSError):
+            if message:
+                self.send(message)
+            self.flush()
+
+    def add_live(self, chunk: bytes, stream: int) -> None:
+        """Takes live output, which is sent about ten times a second."""
+        self._live.setdefault(stream, OutputBuffer(0, LIVE_BYTES)).add(chunk)
+
+    def tell_live(self, now: float) -> float:
+        """Sends live output if it is time; returns the moment at which it is. While the host reads
+        nothing there is no such moment."""
+        if self.unsent or not self._live:
+            return math.inf
+        due_s = self._live_sent_s + LIVE_EVERY_S
+        if now < due_s:
+            return due_s
+        self._live_sent_s = now
+        self.tell()
+        return math.inf
+
+
+# -- One command: its output, its shell, its life
 
 
 class Output:
@@ -3364,7 +3359,7 @@ class Line(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[Any] = deque()
 
-    def _wait_for(self, events: int, until: float) -> bool:
+    def wait_for(self, events: int, until: float) -> bool:
         """True as soon as the socket is ready, False after this moment. `select.poll` needs no
         descriptor, and is looked up now: gevent replaces it, also after this module was imported.
         Raises LineLost."""
@@ -3381,7 +3376,7 @@ class Line(Channel):
         until = time.monotonic() + ACCEPT_S
         with suppress(OSError):
             self.send(request, fds)
-            while self.unsent and self._wait_for(select.POLLOUT, until):
+            while self.unsent and self.wait_for(select.POLLOUT, until):
                 self.flush()
         if self.unsent:
             raise NotRun("no supervisor answered")
@@ -3396,7 +3391,7 @@ class Line(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self._wait_for(select.POLLIN, until):
+            if not self.wait_for(select.POLLIN, until):
                 return None
             try:
                 messages = self.receive()
@@ -3408,14 +3403,6 @@ class Line(Channel):
             self._messages.extend(messages)
         message: tuple[Any, ...] = self._messages.popleft()
         return message
-
-    def leave(self, until: float) -> None:
-        """Shuts the line for writing: to the supervisor that is the end of the host. Drops what
-        comes until the supervisor closes the line, or until this moment."""
-        with suppress(LineLost, OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-            while self._wait_for(select.POLLIN, until) and self.socket.recv(READ_BYTES):
-                pass
 
 
 class Engine:
@@ -3771,14 +3758,18 @@ class Exchange:
 
     def leave(self) -> None:
         """After an exception in the caller: asks for a stop, which also a detached command obeys,
-        and tells the supervisor that the host has left; waits until the supervisor closes the line,
-        when nothing of the command is left. What the supervisor says is not read: bytes that were
-        received when the exception struck may be lost."""
-        if self._line is not None:
-            if self._is_sent:
-                self._line.tell_stops(self._stops_sent + 1)
-            self._line.leave(time.monotonic() + self._ending_s)
-            self._end_line(False)
+        and shuts the line for writing, which is the end of the host to the supervisor; waits until
+        the supervisor closes the line, when nothing of the command is left. What the supervisor
+        says is not read: bytes that were received when the exception struck may be lost."""
+        line, until = self._line, time.monotonic() + self._ending_s
+        with suppress(LineLost, OSError):
+            if line is not None:
+                if self._is_sent:
+                    line.tell_stops(self._stops_sent + 1)
+                line.socket.shutdown(socket.SHUT_WR)
+                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
+                    pass
+        self._end_line(False)
 
 
 # -- Jobs
@@ -4201,15 +4192,10 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(
-        self,
-        profile: Profile,
-        folder: str,
-        lists_folder: bool,
-        most: int,
-        on_end: Callable[[Job], object] | None,
+        self, setup: Setup, lists_folder: bool, most: int, on_end: Callable[[Job], object] | None
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self._profile, self._folder, self._most = profile, folder, most
+        self._profile, self._folder, self._most = setup.profile, setup.folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
         self._starts: list[object] = []  # of background commands that are not jobs yet
@@ -4447,7 +4433,7 @@ class BashTool:
         self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
-        self._jobs = JobTable(row, self._setup.folder, given is not None, max_jobs, on_job_end)
+        self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
         self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
@@ -4563,13 +4549,12 @@ class BashTool:
         leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
         end. Upholds REQ-BASH-015.5."""
         interrupt: BaseException | None = None
-        is_over = False
-        while not is_over:
+        while True:
             try:
                 self._closing.cancel()
                 for exchange in list(self._closing._exchanges):
                     exchange.await_end()
-                is_over = True
+                break
             except BaseException as problem:
                 interrupt = problem
         if interrupt is not None:
