@@ -1354,14 +1354,13 @@ class Command:
     def begin_job(self) -> None:
         """Makes the output file and the record of a job. Raises SpawnError."""
         self.output.save()
-        problem = self.output.problem
-        if not problem:
-            try:
-                self.record = Record(self.output.path)
-            except OSError as failed:
-                problem = _reason(failed)
-        if problem:
-            raise SpawnError("spawn_failed", "no file for the job could be made: " + problem)
+        try:
+            if self.output.problem:
+                raise OSError(self.output.problem)
+            self.record = Record(self.output.path)
+        except OSError as problem:
+            reason = "no file for the job could be made: " + _reason(problem)
+            raise SpawnError("spawn_failed", reason) from None
 
     def watch(self) -> bool:
         """Waits for the end of the shell; False if the command is to be ended. Where a signal that
@@ -1420,11 +1419,8 @@ class Command:
         REQ-BASH-004.6 and REQ-BASH-015.3."""
         begun_s = time.monotonic()
         self.shell.terminate()
-        while not self.alone and self.stops < 2:
-            until = begun_s + self.grace_s
-            if time.monotonic() >= until:
-                break
-            self.turn(until)
+        while not self.alone and self.stops < 2 and time.monotonic() < begun_s + self.grace_s:
+            self.turn(begun_s + self.grace_s)
         kill_until = time.monotonic() + UNKILLABLE_S
         while not self.alone and time.monotonic() < kill_until:
             self.shell.signal_group(signal.SIGKILL)
@@ -1473,14 +1469,12 @@ class Command:
         """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
         and 002.6."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
-        code: int | None = None
-        name: str | None = None
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        elif status == "exited":
-            code, name = status_of(self.shell.popen.returncode)
+        has_code = status == "exited"
+        code, name = status_of(self.shell.popen.returncode) if has_code else (None, None)
         return {
             "status": status,
             "exit_code": code,
@@ -3589,14 +3583,14 @@ class Exchange:
         line, wanted = self._line, self._stops_wanted()
         if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
-            self._expect_end_after(0.0)
+            self._gives_up_s = min(self._gives_up_s, time.monotonic() + self._ending_s)
             line.tell_stops(wanted)
 
-    def _expect_end_after(self, seconds: float) -> None:
-        """Sets the moment at which the host gives the supervisor up: `seconds` until the command
-        begins to end, and the ending. A supervisor that has not answered by then hangs, below a
-        file system say. Upholds REQ-BASH-002.1."""
-        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + self._ending_s)
+    def _expect_end(self) -> None:
+        """Sets the moment at which the host gives the supervisor up: when the command ends at the
+        latest. A supervisor that has not answered by then hangs, below a file system say. Upholds
+        REQ-BASH-002.1."""
+        self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
@@ -3664,11 +3658,10 @@ class Exchange:
         finally:
             for fd in fds:
                 os.close(fd)
-        self._is_sent, self._gives_up_s = True, math.inf
+        self._is_sent = True
+        self._gives_up_s = time.monotonic() + ACCEPT_S  # until a new supervisor says hello
         if line.supervisor:
-            self._expect_end_after(self._waits_s)
-        else:
-            self._gives_up_s = time.monotonic() + ACCEPT_S
+            self._expect_end()
         self.tell_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
@@ -3682,13 +3675,12 @@ class Exchange:
                 return self._give_up(line)
             kind, *parts = message
             if kind == "hello":
-                line.supervisor, self._gives_up_s = parts[0], math.inf
-                self._expect_end_after(self._waits_s)
+                line.supervisor = parts[0]
+                self._expect_end()
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                line.sent_env = None
-                self._end_line(parts[0] != "internal")
+                self._end_line(True)
                 return failed(*parts)
             else:
                 live.take(0, (), final=True)
@@ -3847,12 +3839,9 @@ class Job:
         if final is None:
             outcome = _lost(self._known.outcome)
             final = Answer(outcome._replace(duration_s=time.time() - self.created))
-        self._known = self._known._replace(outcome=final.outcome)
-        if final.record is not None:
-            self._known = final.record
-        self._note = ended_note(
-            self.pid, self.command, self.output_file, final.outcome, final.streams
-        )
+        self._known = final.record or self._known._replace(outcome=final.outcome)
+        about = (self.pid, self.command, self.output_file)
+        self._note = ended_note(*about, final.outcome, final.streams)
         self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
@@ -3874,16 +3863,17 @@ class Job:
             return is_running and self._supervisor_lives()
         except OSError:  # no descriptor left
             return is_running
-        if found is not None and self._final is None:
+        if found is not None and is_running:
             self._known = found
         return supervised
 
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
+        supervisor: the record was read after the lock was tried. The monitor thread of a job says
+        that itself. Upholds REQ-BASH-003.8."""
         if self._known.outcome.status == "running" and not self._supervised():
             known = self._known
-            if known.outcome.status == "running":
+            if known.outcome.status == "running" and self._monitor_of != os.getpid():
                 self._known = known._replace(outcome=_lost(known.outcome))
         return self._known.outcome
 
