@@ -1310,8 +1310,7 @@ class Command:
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor.line, supervisor.selector)
         self.created, self.started_s = time.time(), time.monotonic()
-        self.is_job = plan.background
-        self.grace_s = plan.grace_s
+        self.is_job, self.grace_s = plan.background, plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
     def run(self) -> None:
@@ -1466,8 +1465,7 @@ class Command:
         self.write_record()
 
     def facts(self) -> dict[str, Any]:
-        """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
-        and 002.6."""
+        """How the command stands: fields of an Outcome. Upholds REQ-BASH-002.6, 007.2, 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
@@ -1517,9 +1515,8 @@ class Command:
         )
 
     def stay(self) -> None:
-        """Goes on for what is left: reads its output, and ends it at the limit of a background
-        command or when Job.kill asks. Returns when nothing is left. What cannot be ended stays the
-        child of this supervisor."""
+        """Goes on for what is left: reads its output, ends it at the limit of a background command
+        or when Job.kill asks. What cannot be ended stays a child of this supervisor."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         self.stops = 0
         while not self.is_over():
@@ -1559,7 +1556,7 @@ class Command:
 
 # -- The processes: a supervisor, and the fork server that forks it
 #
-# Both are single-threaded loops over `poll`, and handle signals as one more descriptor.
+# Both are single-threaded loops over `poll`, to which a signal is one more descriptor.
 
 
 def _prctl(option: int, value: int | bytes) -> bool:
@@ -3246,6 +3243,7 @@ os.setsid()
 del sys.path[0]
 import marshal
 control = int(sys.argv[1])
+os.write(control, b"1")
 left = int.from_bytes(os.read(control, 4), sys.byteorder)
 code = b""
 while len(code) < left:
@@ -3275,27 +3273,37 @@ def _python() -> str | None:
     return python if is_named and not is_frozen else None
 
 
-def _start_python(python: str, control: int) -> bool:
+def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bool:
     """Starts a fork server; False if the interpreter does not run. The name as argv[0] keeps `pkill
     python` off; an interpreter that is named so looks for its library in the wrong place, unless
     PYTHONHOME says where it is."""
     env = {k: v for k, v in os.environ.items() if k.startswith(("LD_LIBRARY_", "DYLD_"))}
     env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
+    control = str(theirs.fileno())
     name = os.fsdecode(OWN_NAME)
-    with suppress(OSError, subprocess.TimeoutExpired):
-        code = subprocess.call(
-            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
+    with (
+        theirs,
+        suppress(OSError),
+        subprocess.Popen(
+            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, control, str(sys.hexversion)],
             executable=python,
             env=env,
             cwd="/",
-            pass_fds=(control,),
+            pass_fds=(theirs.fileno(),),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=ACCEPT_S,
-        )
-        return code == 0
+        ) as first,
+    ):
+        theirs.close()  # so that the end of the other process is the end of the line
+        try:
+            ours.settimeout(ACCEPT_S)
+            ours.sendall(pack(_supervisor_code()))
+            return bool(ours.recv(1))
+        finally:
+            ours.settimeout(None)
+            first.kill()  # the fork server is its child, or there is none
     return False
 
 
@@ -3443,12 +3451,12 @@ class Engine:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
+        for python in filter(None, (self.python, self.python)):
+            ours, theirs = self._socketpair()
+            if _start_python(python, ours, theirs):
+                return ours
         ours, theirs = self._socketpair()
         with theirs:
-            for python in (self.python, self.python):
-                if python is not None and _start_python(python, theirs.fileno()):
-                    ours.sendall(pack(_supervisor_code()))
-                    return ours
             _fork_directly(theirs.fileno())
         return ours
 
