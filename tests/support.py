@@ -62,9 +62,7 @@ IMPORTABLE = _importable()
 
 def row(default=1.0, grace=0.4, profile=bash_tool.MODES, **changes):
     """A profile with tiny limits."""
-    return dataclasses.replace(
-        profile, timeouts_s=dict(profile.timeouts_s, default=default), grace_s=grace, **changes
-    )
+    return dataclasses.replace(profile, timeouts_s=dict(profile.timeouts_s, default=default), grace_s=grace, **changes)
 
 
 def made(cwd=None, default=1.0, grace=0.4, profile=bash_tool.MODES, **options):

@@ -150,11 +150,14 @@ def test_row_01_over_each_way_to_the_tool():
 
 # ---- 2 What is left running ---------------------------------------------------------------------
 
-SERVER = PYTHON + """ -c 'import http.server
+SERVER = (
+    PYTHON
+    + """ -c 'import http.server
 server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
 print(server.server_port, file=open("port-{n}", "w"), flush=True)
 server.serve_forever()' {n} &
 until [ -s port-{n} ]; do sleep 0.02; done"""
+)
 LEFT = {
     "server &": "sleep {n} & echo answer",
     "several": "sleep {n} & sleep {n} & (sleep {n} &); echo answer",
@@ -533,7 +536,10 @@ def test_row_07_two_streams_in_true_order():
     """As they were written, one after the other, whoever wrote them."""
     expected = "".join("out %d\nerr %d\n" % (number, number) for number in range(400))
     shell = "for i in $(seq 0 399); do echo out $i; echo err $i >&2; done"
-    program = PYTHON + " -c 'import os\nfor i in range(400): os.write(1, b\"out %d\\n\" % i), os.write(2, b\"err %d\\n\" % i)'"
+    program = (
+        PYTHON
+        + " -c 'import os\nfor i in range(400): os.write(1, b\"out %d\\n\" % i), os.write(2, b\"err %d\\n\" % i)'"
+    )
     with made(default=10) as tool:
         for command in shell, program, "bash -c %s" % shlex.quote(shell):
             assert tool.run(command).text == expected
@@ -563,8 +569,8 @@ def test_row_07_the_last_line_before_the_exit():
 
 # ---- 8 The host ends ----------------------------------------------------------------------------
 
-# All of it deaf to TERM, in the group and outside of it.
-STUBBORN = "trap '' TERM HUP INT; (setsid sleep {n} &); sleep {n} & echo up; touch up-{n}; sleep {n}"
+PLAIN = "(setsid sleep {n} &); sleep {n} & sleep {n}"
+STUBBORN = "trap '' TERM HUP INT; " + PLAIN  # all of it deaf to TERM, in the group and outside of it
 
 
 def lives_and_is_found(job, pid, place):
@@ -622,11 +628,12 @@ def test_row_08_a_program_ends(tmp_path):
 
 
 def test_row_08_a_client_or_server_ends(tmp_path):
-    """The end of its input, TERM, HUP, SIGKILL; a client that is killed."""
+    """The end of its input, TERM, HUP: the deaf have the grace. SIGKILL: they have half a second."""
 
     def act(case):
         number, job, place = unique(), unique(), tmp_path / case
-        with Client("--state-dir", place, timeouts={"default": 60, "grace_s": 30}) as client:
+        grace = 30 if case == "SIGKILL" else 0.4
+        with Client("--state-dir", place, timeouts={"default": 60, "grace_s": grace}) as client:
             pid, _ = started(client.call("exec sleep " + job, mode="background"))
             client.begin(STUBBORN.format(n=number))
             assert eventually(lambda: running(number, 3))
@@ -649,7 +656,8 @@ def test_row_08_a_command_line_ends(tmp_path):
 
     def act(case):
         number, (ours, theirs) = unique(), os.openpty()
-        words = [sys.executable, TOOL, "--timeout", "60", STUBBORN.format(n=number)]
+        command = STUBBORN if case == "SIGKILL" else PLAIN  # else the deaf have a grace of 15 s
+        words = [sys.executable, TOOL, "--timeout", "60", command.format(n=number)]
         before = dict(start_new_session=True, stdin=theirs, stdout=theirs, stderr=theirs)
         if case == "terminal":
             before["preexec_fn"] = lambda: fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY: its terminal
@@ -772,7 +780,9 @@ def test_row_10_a_mistyped_directory_is_an_error_at_the_start(tmp_path):
         with pytest.raises(problem):
             made(tmp_path / name)
         done = cli("--cwd", tmp_path / name, "echo ran")
-        assert done.returncode not in (0, 124) and b"ran" not in done.stdout and name.encode() in done.stdout + done.stderr
+        assert (
+            done.returncode not in (0, 124) and b"ran" not in done.stdout and name.encode() in done.stdout + done.stderr
+        )
         done = cli("--mcp", "--cwd", tmp_path / name)
         assert done.returncode and name.encode() in done.stderr
 
@@ -799,7 +809,9 @@ TOKENS = {
 
 def test_row_11_tokens_are_not_in_the_environment(monkeypatch, tmp_path):
     """Of the command, of what it starts, or of its parents; nor in a file of the tool. All else passes."""
-    env = dict(os.environ, **TOKENS, MY_FLAG="yes", SSH_AUTH_SOCK="/run/agent", KEYBOARD="us", TOKENIZERS_PARALLELISM="false")
+    env = dict(
+        os.environ, **TOKENS, MY_FLAG="yes", SSH_AUTH_SOCK="/run/agent", KEYBOARD="us", TOKENIZERS_PARALLELISM="false"
+    )
     look = "env -0; cat /proc/$$/environ /proc/$PPID/environ /proc/*/environ | grep -a MARK_ | head -0; tr '\\0' '\\n' </proc/$PPID/environ; seq 30000"
     with Client("--state-dir", tmp_path / "state", env=env) as client:
         text = client.call(look + " >&2; env")
@@ -860,9 +872,11 @@ def test_row_12_commands_arrive_unchanged():
     """As `bash -c` would have them: to a library, over MCP, on the command line, on its stdin."""
     with Client() as client, made(default=10) as tool:
         for case, command in TEXTS.items():
-            plain = subprocess.run(["bash", "-c", command], capture_output=True, stdin=subprocess.DEVNULL) if (
-                len(command) < 100_000
-            ) else subprocess.run(["bash"], input=command.encode(), capture_output=True)
+            plain = (
+                subprocess.run(["bash", "-c", command], capture_output=True, stdin=subprocess.DEVNULL)
+                if (len(command) < 100_000)
+                else subprocess.run(["bash"], input=command.encode(), capture_output=True)
+            )
             result = tool.run("{ :; } 2>/dev/null; exec 2>/dev/null\n" + command)
             expected = plain.stdout.decode().replace("\r\n", "\n")
             assert result.exit_code == plain.returncode, case
@@ -1040,7 +1054,8 @@ def test_row_14_one_folder_of_the_user(tmp_path):
 
 GROWING = {
     "make": "printf 'all: a b c\\na b c:\\n\\tsleep {n}\\n' >Makefile; make -s -j3",
-    "prefork": PYTHON + " -c 'import os, time\nfor _ in range(3):\n    if not os.fork():\n        os.execvp(\"sleep\", [\"sleep\", "
+    "prefork": PYTHON
+    + " -c 'import os, time\nfor _ in range(3):\n    if not os.fork():\n        os.execvp(\"sleep\", [\"sleep\", "
     "\"{n}\"])\nwhile True: time.sleep(9)'",
     "reload": PYTHON + " -c 'import subprocess, time\nworkers = [subprocess.Popen([\"sleep\", \"{n}\"], "
     "start_new_session=x) for x in (False, True, True)]\ntime.sleep(99)'",
@@ -1083,7 +1098,9 @@ def removal(ask, folder):
     full = r"\[full output: (.*)\]"
     first = Path(re.search(full, ask("seq 30000")).group(1))
     number = unique()
-    pid, path = started(ask("until [ -e %s/go ]; do sleep 0.02; done; echo more; sleep %s" % (Path.cwd(), number), mode="background"))
+    pid, path = started(
+        ask("until [ -e %s/go ]; do sleep 0.02; done; echo more; sleep %s" % (Path.cwd(), number), mode="background")
+    )
     assert first.exists() and path.exists()
     assert ask("rm -rf %s/*; echo removed" % folder).endswith("removed\n")
     assert not first.exists()
@@ -1127,8 +1144,854 @@ def test_row_16_one_folder_made_anew(tmp_path):
             assert job.wait(PATIENCE_S, until="up")
             assert tool.run("rm -rf %s/*; echo removed" % tmp_path).text == "removed\n"
             assert not Path(first.output_file).exists() and not list(tmp_path.iterdir())
-            assert job.read(0)[0] == "" or True
             result = tool.run("seq 30000")
             assert Path(result.output_file).read_text().endswith("30000\n"), result.text
             assert Path(result.output_file).parent == tmp_path / ("bash-tool-of-%d" % os.getuid())
             assert isinstance(tool.jobs(), list) and isinstance(job.kill(), bool)
+
+
+# ---- 17 Programs that fork, and loops of events -------------------------------------------------
+
+
+def test_row_17_a_child_is_no_end_of_its_parent():
+    """Forked in the middle of calls: a child that exits, fails, closes, calls or is killed ends nothing of its parent's."""
+    program = """
+        place, job, go = sys.argv[1:]
+        tool = BashTool(state_dir=place, profile=row(60, 1))
+        pid = tool.run("exec sleep " + job, mode="background").pid
+        calls, results = [], {}
+        def call(name):
+            results[name] = tool.run("echo begun-%s; until [ -e %s ]; do sleep 0.02; done; echo own-%s" % (name, go, name)).text
+        def own():
+            assert tool.run("echo child").text == "child\\n"
+        def fails():
+            1 / 0
+        def new_tool():
+            with BashTool(profile=row(60, 1)) as mine:
+                assert mine.run("echo child").text == "child\\n"
+                assert mine.run("sleep 9", timeout_s=0.2).status == "timed_out"
+        def grandchild():
+            if os.fork() == 0:
+                own()
+        acts = [lambda: os._exit(0), lambda: sys.exit(0), own, tool.close, fails, new_tool, grandchild,
+                lambda: os.kill(os.getpid(), 9), lambda: os.closerange(3, 200)]
+        codes = []
+        for name, act in enumerate(acts):
+            calls.append(threading.Thread(target=call, args=(name,)))
+            calls[-1].start()
+            time.sleep(0.02)
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    act()
+                    code = 0
+                except SystemExit:
+                    code = 0
+                finally:
+                    os._exit(code)
+            codes.append(os.waitpid(child, 0)[1])
+        say(codes)
+        say(tool.run("echo next").text, tool.job(pid).status)
+        open(go, "w").close()
+        for thread in calls: thread.join()
+        say([results[name] == "begun-%s\\nown-%s\\n" % (name, name) for name in range(len(acts))])
+    """
+    with Host(program, "state", unique(), Path.cwd() / "go") as host:
+        assert host.hear() == [0, 0, 0, 0, 256, 0, 0, 9, 0]
+        assert host.hear() == ["next\n", "running"]
+        assert all(host.hear())
+
+
+def test_row_17_workers_of_multiprocessing(tmp_path):
+    """fork, spawn, forkserver; gunicorn --preload and celery do the same: workers with a tool made before the fork."""
+    (tmp_path / "worker.py").write_text(
+        "from bash_tool import BashTool\ntool = BashTool()\ntool.run('true')\n"
+        "def work(n):\n    return tool.run('echo %d; exit %d' % (n, n % 5)).text, BashTool().run('echo %d' % n).text\n"
+    )
+    program = """
+        import multiprocessing
+        sys.path.insert(0, sys.argv[1])
+        import worker
+        def main(method):
+            busy = threading.Thread(target=worker.tool.run, args=("sleep 0.3; touch finished-" + method,))
+            busy.start()
+            with multiprocessing.get_context(method).Pool(2) as pool:
+                for n, (text, own) in enumerate(pool.map(worker.work, range(8))):
+                    assert text.endswith("%d\\n" % n) and own == "%d\\n" % n, (text, own)
+                    assert text.startswith("[command failed: exit code %d]" % (n % 5)) or n % 5 == 0, text
+            busy.join()
+            say(os.path.exists("finished-" + method), worker.tool.run("echo next").text)
+        main(sys.argv[2])
+    """
+
+    def act(method):
+        with Host(program, tmp_path, method) as host:
+            assert host.hear() == [True, "next\n"] and host.ended() == 0
+
+    side_by_side(act, ["fork", "spawn", "forkserver"], workers=2)
+
+
+def test_row_17_a_task_that_is_cancelled():
+    """asyncio, as Starlette does it when the browser leaves: the command is gone, the other one goes on."""
+
+    async def call(tool, command):
+        cancel = bash_tool.Cancel()
+        try:
+            return await asyncio.to_thread(tool.run, command, cancel=cancel)
+        finally:
+            cancel.cancel()
+
+    async def program(tool, number):
+        kept = asyncio.create_task(call(tool, "sleep 0.5; echo kept"))
+        task = asyncio.create_task(call(tool, "(setsid sleep %s &); sleep %s" % (number, number)))
+        while len(running(number)) < 2:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        deadline = time.monotonic() + SLACK_S
+        while running(number) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        return running(number), (await kept).text
+
+    with made(default=20) as tool:
+        assert asyncio.run(program(tool, unique())) == ([], "kept\n")
+
+
+LOOPS = {
+    "gevent": """
+        import gevent
+        tool = BashTool(profile=row(20))
+        calls = [gevent.spawn(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)]
+        gevent.joinall(calls)
+        say([call.value.text for call in calls])
+    """,
+    "uvloop": """
+        async def main():
+            tool = BashTool(profile=row(20))
+            await (await asyncio.create_subprocess_exec("true")).wait()
+            return await asyncio.gather(*(asyncio.to_thread(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)))
+        uvloop.install()
+        say([result.text for result in asyncio.run(main())])
+    """,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_row_17_other_loops(loop):
+    """gevent's patched modules; uvloop's own waiting for children."""
+    pytest.importorskip(loop, reason="not installed: " + loop)
+    patched = {"gevent": "import gevent.monkey; gevent.monkey.patch_all()\n", "uvloop": "import asyncio, uvloop\n"}
+    with Host(LOOPS[loop], prelude=patched[loop]) as host:
+        assert host.hear() == ["%d\n" % n for n in range(5)]
+
+
+# ---- 18 Exceptions in the caller ----------------------------------------------------------------
+
+
+class Problem(Exception):
+    pass
+
+
+def test_row_18_an_exception_of_on_output():
+    """The command is gone, the exception goes on, the next call works."""
+    with made(default=60, grace=10) as tool:
+        for problem in Problem, KeyboardInterrupt, SystemExit, BrokenPipeError, GeneratorExit:
+            number = unique()
+
+            def fail(text, problem=problem):
+                raise problem(text)
+
+            begun = time.monotonic()
+            with pytest.raises(problem, match="first"):
+                tool.run("echo first; (setsid sleep %s &); sleep %s" % (number, number), on_output=fail)
+            assert time.monotonic() - begun < 1.0 + SLACK_S
+            assert eventually(lambda: not running(number), SLACK_S), problem
+            assert tool.run("echo next").text == "next\n"
+
+
+def test_row_18_after_an_exception_half_a_second_of_grace():
+    """Deaf to TERM, with a grace of a minute: it is gone when the exception goes on, within half a second or so."""
+    number, cancel = unique(), bash_tool.Cancel()
+
+    def fail(text):
+        raise Problem(text)
+
+    rescue = threading.Timer(4, lambda: (cancel.cancel(), cancel.cancel()))
+    rescue.daemon = True
+    rescue.start()
+    with made(default=60, grace=60) as tool:
+        begun = time.monotonic()
+        with pytest.raises(Problem):
+            command = "trap '' TERM; (setsid sleep %s &); sleep 0.1; echo up; sleep %s" % (number, number)
+            tool.run(command, on_output=fail, cancel=cancel)
+        assert time.monotonic() - begun < 0.1 + 0.5 + SLACK_S and not running(number)
+        assert tool.run("echo next").text == "next\n"
+
+
+def test_row_18_an_alarm_in_the_main_thread():
+    """A handler that raises, as timeouts of test runners do; one that does not raise changes nothing."""
+    program = """
+        class Late(Exception):
+            pass
+        def late(*_):
+            raise Late
+        number = sys.argv[1][1:]
+        tool = BashTool(profile=row(60, 10))
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        say(tool.run("sleep 0.5; echo quiet").text)
+        signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            tool.run("(setsid sleep %s &); sleep %s" % (number, number))
+        except Late:
+            say("late", tool.run("echo next").text)
+        hear()
+    """
+    number = unique()
+    with Host(program, "=" + number) as host:
+        assert host.hear() == "quiet\n"
+        assert host.hear() == ["late", "next\n"]
+        assert eventually(lambda: not running(number), SLACK_S)
+
+
+def test_row_18_a_broken_pipe():
+    """`| head -1`, of a long answer or of live output: it ends, as soon as its command does, without a traceback."""
+
+    def act(arguments):
+        number = unique()
+        script = '"$@" %s 2>&1 | head -n 1; echo ended' % arguments.format(n=number)
+        words = ["bash", "-c", script, "x", sys.executable, TOOL]
+        done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S)
+        assert done.stdout == b"1\nended\n", done
+        assert eventually(lambda: not running(number), SLACK_S)
+
+    live = "--follow --timeout 0.7 'echo 1; bash -c \"while echo 2; do sleep 0.02; done\" {n}'"
+    side_by_side(act, ["'seq 20000; : {n}'", live, "--follow 'seq 100000; : {n}'"])
+
+
+# ---- 19 How the program is packed ---------------------------------------------------------------
+
+# What every tool in every place answers; nothing of it leaves its process group.
+CHECK = """
+def check(tool, number, jobs, left):
+    said = []
+    for command in ("echo hi", "echo no >&2; exit 3", "exec sh -c 'kill -9 $$'", "cat",
+                    "echo partial; sleep %s & sleep %s" % (number, number), "seq 40000 | tail -n 1",
+                    "printf '\\\\360\\\\237\\\\231\\\\202'"):
+        result = tool.run(command)
+        said.append([result.status, result.exit_code, result.stdout])
+    result = tool.run("sleep %s >/dev/null 2>&1 & echo left" % number)
+    stop = re.search("; to stop: (kill -9 -?[0-9]+)", result.text).group(1) if left else "pkill -f 'sleep %s'" % number
+    said.append([result.stdout, tool.run(stop).exit_code])
+    if jobs:
+        started = tool.run("echo up; sleep %s & wait" % number, mode="background")
+        job = tool.job(started.pid)
+        said.append([started.status, job.wait(10, until="up"), job.kill(), job.wait(10), job.status, job.exit_code])
+    return said
+"""
+CHECKED = [
+    ["exited", 0, "hi\n"],
+    ["exited", 3, "no\n"],
+    ["exited", 137, ""],
+    ["exited", 0, ""],
+    ["timed_out", None, "partial\n"],
+    ["exited", 0, "40000\n"],
+    ["exited", 0, "🙂"],
+    ["left\n", 0],
+    ["running", "up", True, True, "exited", 143],
+]
+
+
+def checks(wrap=(), python=(sys.executable,), first="", then="", jobs=True, left=True, **options):
+    """The tool answers there as it does everywhere, and leaves nothing."""
+    number = unique()
+    ending = "tool = BashTool(profile=row(0.6, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
+    with Host(CHECK + then + ending, wrap=wrap, python=python, prelude=first, **options) as host:
+        said = host.hear()
+        assert said == CHECKED[: None if jobs else -1], (said, host.complaints())
+        assert eventually(lambda: not running(number), SLACK_S)
+
+
+PACKED = {
+    "-I": dict(python=(sys.executable, "-I")),
+    "-S -E -s": dict(python=(sys.executable, "-S", "-E", "-s")),
+    "-W error": dict(python=(sys.executable, "-W", "error", "-b")),
+    "-X dev": dict(python=(sys.executable, "-X", "dev", "-W", "error")),
+    "-OO": dict(python=(sys.executable, "-OO")),
+    "no sys.executable": dict(first="import sys; sys.executable = sys._base_executable = None\n"),
+    "an empty one": dict(first="import sys; sys.executable = sys._base_executable = ''\n"),
+    "one that is gone": dict(first="import sys; sys.executable = sys._base_executable = '/nowhere/python'\n"),
+    "frozen": dict(first="import sys; sys.frozen = True; sys._MEIPASS = '/tmp'; sys.executable = '/bin/false'\n"),
+}
+
+
+def test_row_19_however_the_interpreter_runs():
+    """Options, warnings as errors, no `sys.executable`, a frozen program."""
+    side_by_side(lambda case: checks(**PACKED[case]), PACKED, workers=4)
+
+
+def test_row_19_however_the_file_is_kept(tmp_path):
+    """In a zip, on standard input, edited or removed after the import; its own .venv removed while it runs."""
+
+    def copied(name):
+        (tmp_path / name).mkdir()
+        shutil.copy(TOOL, tmp_path / name / "bash_tool.py")
+        return tmp_path / name
+
+    def imported(folder):
+        return "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, %r); import bash_tool\n" % str(folder)
+
+    def zipped():
+        folder = copied("zip")
+        (folder / "__main__.py").write_text("import sys, bash_tool\nsys.exit(bash_tool.main(sys.argv[1:]))\n")
+        subprocess.run([sys.executable, "-m", "zipapp", folder, "-o", tmp_path / "app.pyz"], check=True)
+        done = subprocess.run([sys.executable, tmp_path / "app.pyz", "echo hi; exit 3"], capture_output=True)
+        assert (done.returncode, done.stdout) == (3, b"[command failed: exit code 3]\nhi\n"), done
+        checks(first=imported(tmp_path / "app.pyz"))
+
+    def streamed():
+        done = subprocess.run([sys.executable, "-", "echo hi; exit 3"], input=TOOL.read_bytes(), capture_output=True)
+        assert (done.returncode, done.stdout) == (3, b"[command failed: exit code 3]\nhi\n"), done
+
+    def edited():
+        folder = copied("edited")
+        checks(first=imported(folder) + "open(%r, 'w').write('1 / 0')\n" % str(folder / "bash_tool.py"))
+
+    def removed():
+        folder = copied("removed")
+        checks(first=imported(folder) + "import shutil; shutil.rmtree(%r)\n" % str(folder))
+
+    def without_venv(name, before=""):
+        venv = tmp_path / name
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        removal = before + "import shutil; shutil.rmtree(%r)\n" % str(venv)
+        checks(python=(venv / "bin" / "python",), then=removal)
+
+    def venv_before_the_first_call():
+        without_venv("one")
+
+    def venv_after_a_call():
+        without_venv("two", "BashTool().run('true')\n")
+
+    cases = {act.__name__: act for act in locals().copy().values() if getattr(act, "__code__", None)}
+    names = ["zipped", "streamed", "edited", "removed", "venv_before_the_first_call", "venv_after_a_call"]
+    side_by_side(lambda name: cases[name](), names, workers=4)
+
+
+# ---- 20 A bare environment ----------------------------------------------------------------------
+
+
+def test_row_20_no_home_no_path_no_locale():
+    """cron, systemd, desktop clients: library, command line and server with an empty environment, or a strange one."""
+    bare = {name: value for name, value in os.environ.items() if name == "TMPDIR" or name.startswith("MARK_")}
+    odd = dict(LANG="xx_XX.nothing", LC_ALL="C", HOME="/nowhere", PATH="/usr/bin:/bin:relative", SHELL="/bin/false")
+
+    def command_line():
+        done = cli(
+            "echo 'é 🙂' ${HOME-none}; ls / >/dev/null && sort /etc/passwd | head -n 0; printf '🙂' | wc -m", env=bare
+        )
+        assert (done.returncode, done.stdout.decode()) == (0, "é 🙂 none\n1\n"), done
+
+    def server():
+        with Client(env=bare, cwd="/") as client:
+            assert client.call("echo 'é 🙂'; pwd; ls / >/dev/null && sort /etc/passwd | head -n 0") == "é 🙂\n/\n"
+            started(client.call("exec sleep 20", mode="background"))
+
+    acts = {"library": lambda: checks(env=bare), "odd": lambda: checks(env=dict(bare, **odd))}
+    acts.update(command_line=command_line, server=server)
+    side_by_side(lambda case: acts[case](), acts)
+
+
+@daily_use
+def test_row_20_modules_of_a_cluster(tmp_path):
+    """`module load`: an exported function, BASH_ENV: what `bash -c` would have."""
+    (tmp_path / "init.sh").write_text('ml() { module "$@"; }\n')
+    env = dict(os.environ, BASH_ENV=str(tmp_path / "init.sh"))
+    env["BASH_FUNC_module%%"] = '() {  eval "export LOADED=$2"\n}'
+    command = "module load gcc; echo $LOADED; ml load cuda; echo $LOADED"
+    assert subprocess.run(["bash", "-c", command], env=env, capture_output=True).stdout == b"gcc\ncuda\n"
+    assert cli(command, env=env).stdout == b"gcc\ncuda\n"
+    with Client(env=env) as client:
+        assert client.call(command) == "gcc\ncuda\n"
+
+
+# ---- 21 Containers ------------------------------------------------------------------------------
+
+
+@needs_root
+def test_row_21_process_1_and_below_an_init():
+    """As process 1 of a container, below an init, below one that reaps nobody."""
+    namespace = unshared(*PID_NAMESPACE)
+    waits = (sys.executable, "-c", "import subprocess, sys; subprocess.call(sys.argv[1:])")
+    side_by_side(lambda init: checks(wrap=(*namespace, *init)), [(), ("sh", "-c", '"$@"; exit $?', "sh"), waits])
+
+
+@needs_root
+def test_row_21_a_limit_of_processes():
+    """A few processes are enough."""
+    with cgroup("pids", pids__max=40) as (wrap, _):
+        checks(wrap=wrap)
+
+
+@needs_root
+def test_row_21_a_root_that_is_read_only():
+    """No place for a file: commands run, and what is too long says that it was not saved."""
+    places = "for p in / /tmp /dev/shm /var/tmp $TMPDIR; do mount --bind $p $p; mount -o remount,bind,ro $p; done"
+    wrap = (*unshared(*MOUNTS), "sh", "-c", places + '; exec "$@"', "sh")
+    program = """
+        tool = BashTool("/", profile=row(10))
+        result = tool.run("touch /tmp/x$$ || echo read-only; seq 40000")
+        say(result.status, result.exit_code, "read-only" in result.stdout, "40000" in result.stdout,
+            result.output_file, result.text)
+        result = tool.run("sleep 9", mode="background")
+        say(tool.run("echo next").text)
+    """
+    with Host(program, wrap=wrap) as host:
+        *said, text = host.hear()
+        assert said == ["exited", 0, True, True, None] and "[full output was not saved: " in text, text
+        assert host.hear() == "next\n"
+    checks(wrap=wrap, jobs=False)
+
+
+LACKING = ["pidfd", "subreaper", "memfd", "pidfd subreaper memfd"]
+
+
+def test_row_21_a_kernel_that_lacks_something():
+    """No pidfd, no subreaper, no memfd: the same answers, but that leftovers are not named without a subreaper."""
+    wraps = {lacking: refusing(*lacking.split()) for lacking in LACKING}
+    side_by_side(lambda lacking: checks(wrap=wraps[lacking], left="sub" not in lacking), LACKING, workers=4)
+
+
+# ---- 22 Nothing left to use ---------------------------------------------------------------------
+
+
+@needs_root
+def test_row_22_out_of_memory():
+    """The OOM kill of a command is told as what it is; the next call works."""
+    eats = PYTHON + " -c 'x = bytearray(300 << 20); print(len(x))'"
+    with made(default=15) as tool:
+        result = tool.run("ulimit -v 100000; " + eats)
+        assert result.exit_code and "MemoryError" in result.text
+        with cgroup("memory", memory__limit_in_bytes=64 << 20) as (_, folder):
+            result = tool.run("echo $$ >%s/cgroup.procs; exec %s" % (folder, eats))
+            assert (result.exit_code, result.signal) == (137, "SIGKILL") and "possibly out of memory" in result.text
+            result = tool.run("echo before; (echo $BASHPID >%s/cgroup.procs; exec %s); exit $?" % (folder, eats))
+            assert result.exit_code == 137 and "before" in result.text
+            assert tool.run("echo next").text == "next\n"
+
+
+@needs_root
+def test_row_22_a_fork_bomb_under_a_limit():
+    """It is ended at its limit, all of it, and the next call works."""
+    with cgroup("pids", pids__max=60) as (_, folder), made(default=1.0, grace=0.5) as tool:
+        number = unique()
+        bomb = "echo $$ >%s/cgroup.procs; bomb() { bomb & bomb; sleep %s; }; bomb 2>/dev/null; wait; sleep %s"
+        result = tool.run(bomb % (folder, number, number))
+        assert result.status == "timed_out" and result.duration_s < 1.5 + 5 + SLACK_S
+        assert eventually(lambda: not (folder / "cgroup.procs").read_text())
+        assert tool.run("echo next").text == "next\n"
+
+
+FULL = {
+    "a full disk": "mount -t tmpfs -o size=64k none $TMPDIR; head -c 1000000 /dev/zero >$TMPDIR/full 2>/dev/null",
+    "almost full": "mount -t tmpfs -o size=128k none $TMPDIR",
+    "no inodes": "mount -t tmpfs -o size=9m,nr_inodes=3 none $TMPDIR; touch $TMPDIR/a $TMPDIR/b $TMPDIR/c 2>/dev/null",
+    "read-only": "mount -t tmpfs none $TMPDIR; mount -o remount,ro $TMPDIR",
+}
+
+
+@needs_root
+def test_row_22_a_disk_that_takes_nothing(tmp_path):
+    """Full, without inodes, read-only: an answer, no lie about the file, the next call works."""
+    unshare = unshared(*MOUNTS)
+    program = """
+        tool = BashTool("/", profile=row(10), state_dir=os.path.join(os.environ["TMPDIR"], "state"))
+        result = tool.run("seq 100000")
+        whole = "".join("%d\\n" % n for n in range(1, 100001))
+        named = re.search("full output: (.*)]", result.text)
+        honest = not named or open(named.group(1)).read() == whole
+        say(result.status, result.exit_code, result.total_bytes == len(whole), result.stdout.endswith("100000\\n"),
+            honest, result.text[-300:])
+        said = tool.run("echo up; sleep 0.4; exit 3", mode="background")
+        say(said.status, said.text)
+        say(tool.run("echo next; exit 3").text.rpartition("]\\n")[2])
+    """
+
+    def act(case):
+        folder = tmp_path / case.replace(" ", "-")
+        folder.mkdir()
+        wrap = (*unshare, "sh", "-c", FULL[case] + '; exec "$@"', "sh")
+        with Host(program, wrap=wrap, env=dict(os.environ, TMPDIR=str(folder))) as host:
+            *said, text = host.hear()
+            assert said == ["exited", 0, True, True, True], (said, text)
+            status, text = host.hear()
+            assert status in ("running", "failed"), text
+            assert host.hear() == "next\n"
+
+    side_by_side(act, FULL)
+
+
+def test_row_22_few_descriptors():
+    """256 of them and 40 calls side by side; none left, and some again."""
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+        tool = BashTool(profile=row(20))
+        results = {}
+        def call(n):
+            results[n] = tool.run("sleep 0.2; echo %d" % n)
+        threads = [threading.Thread(target=call, args=(n,)) for n in range(40)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        say(all(results[n].text == "%d\\n" % n for n in range(40)))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        results = [tool.run("echo %d; exit 3" % n) for n in range(3)]
+        say([[result.status, result.exit_code, result.is_error, result.stdout] for result in results])
+        for fd in taken: os.close(fd)
+        say(tool.run("echo next").text)
+    """
+    with Host(program) as host:
+        assert host.hear() is True
+        for number, (status, code, is_error, stdout) in enumerate(host.hear()):
+            assert is_error and (status, code, stdout) in [("exited", 3, "%d\n" % number), ("failed", None, "")]
+        assert host.hear() == "next\n"
+
+
+@needs_root
+def test_row_22_no_processes():
+    """None can be made: an answer that says so; the next call works when there are some again."""
+    program = """
+        limit = sys.argv[1] + "/pids.max"
+        tool = BashTool(profile=row(5, 0.3))
+        for warm in False, True:
+            if warm:
+                tool.run("true")
+            open(limit, "w").write(open(sys.argv[1] + "/pids.current").read())
+            result = tool.run("echo ran; exit 0")
+            open(limit, "w").write("60")
+            say(result.status, result.exit_code, result.error, result.text, tool.run("echo next").text)
+    """
+    with cgroup("pids", pids__max=60) as (wrap, folder), Host(program, folder, wrap=wrap) as host:
+        for _ in range(2):
+            status, code, error, text, following = host.hear()
+            assert (status, code) == ("failed", None) and error and text.startswith("[system error: "), text
+            assert following == "next\n"
+
+
+# ---- 23 What cannot be killed -------------------------------------------------------------------
+
+
+@needs_root
+@needs("setpriv")
+def test_row_23_a_process_of_another_user():
+    """As sudo leaves it, over the limit of a tool of an ordinary user: named, a bounded wait, the next call works."""
+    number = unique()
+    folder = Path("/tmp/of-a-test-" + number)
+    folder.mkdir()
+    folder.chmod(0o777)
+    program = """
+        mighty, number = sys.argv[1].split("+")
+        tool = BashTool("/", profile=row(0.8, 0.3))
+        become = "exec setpriv --reuid 0 --regid 0 --clear-groups sleep " + number
+        result = tool.run("%s -p -c '%s' & sleep 60" % (mighty, become))
+        say(result.status, result.exit_code, result.duration_s, result.text)
+        say(tool.run("echo next").text)
+    """
+    wrap = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    try:
+        shutil.copy("/bin/bash", folder / "mighty")
+        (folder / "mighty").chmod(0o4755)
+        probe = subprocess.run([*wrap, folder / "mighty", "-p", "-c", "setpriv --reuid 0 id -u"], capture_output=True)
+        runs = subprocess.run([*wrap, sys.executable, "-c", ""], cwd="/", capture_output=True)
+        if probe.stdout.strip() != b"0" or runs.returncode:
+            pytest.skip("takes a /tmp that is not mounted nosuid, and an interpreter for every user")
+        env = dict(os.environ, TMPDIR=str(folder))
+        with Host(program, "%s+%s" % (folder / "mighty", number), wrap=wrap, env=env, cwd="/") as host:
+            status, code, took, text = host.hear(0.8 + 0.3 + 5 + 2 * SLACK_S)
+            left = running(number)
+            assert left and (status, code) == ("timed_out", None) and took < 0.8 + 0.3 + 5 + SLACK_S
+            assert "could not be killed" in text and any(str(pid) in text for pid in left), text
+            assert host.hear() == "next\n"
+    finally:
+        for pid in running(number):
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_row_23_a_deaf_command_while_the_client_leaves():
+    """It is gone after the grace, all of it, however often it starts anew, and so is the server."""
+    number = unique()
+    with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
+        client.begin("trap '' TERM HUP; while :; do sleep %s; done & (setsid sleep %s &); sleep %s" % ((number,) * 3))
+        assert eventually(lambda: running(number, 3))
+        client.process.stdin.close()
+        client.process.stdout.close()
+        gone_with_its_host(number, time.monotonic())
+        assert client.ended() == 0
+
+
+# ---- 24 Clients ---------------------------------------------------------------------------------
+
+
+def resident(pid):
+    return int(of_proc(pid, "statm").split()[1]) * resource.getpagesize()
+
+
+def test_row_24_a_slow_client():
+    """One that reads nothing while commands shout: no deadlock, no growth, and every call is answered."""
+    with Client(timeouts={"default": 30}) as client:
+        client.call("seq 30000")
+        before = resident(client.pid)
+        shouts = "yes 'a line of some length, again and again' | head -c 100000000; touch done-%s; echo the end"
+        names = [unique() for _ in range(2)]
+        ids = [client.begin(shouts % name, token=name) for name in names]
+        other = [client.begin("touch other-%d" % n) for n in range(20)]
+        assert eventually(lambda: Path("other-19").exists() and all(Path("done-" + name).exists() for name in names))
+        assert resident(client.pid) < before + 60 * 2**20
+        for number in ids:
+            assert "the end\n" in client.text(number)
+        assert all(client.text(number) == "[no output]" for number in other)
+        assert client.call("echo next") == "next\n"
+
+
+def test_row_24_a_silent_client():
+    """One that says nothing while a job shouts; half a message and the rest later; what is no message."""
+    with Client() as client:
+        started(client.call("head -c 30000000 /dev/zero; echo; sleep 20", mode="background"))
+        params = dict(name="bash", arguments={"command": "echo hi"})
+        message = json.dumps(dict(jsonrpc="2.0", id=900, method="tools/call", params=params)).encode()
+        client.write(message[:40])
+        time.sleep(0.3)
+        client.write(message[40:] + b"\n")
+        assert client.text(900) == "hi\n"
+        client.write(b"\nnot JSON\n")
+        client.answers[None] = None
+        while client.answers[None] is None:
+            del client.answers[None]
+            client.answer(None)
+        assert client.call("echo next") == "next\n"
+
+
+SIZES = [1, 3, pytest.param(5, marks=daily_use), pytest.param(15, marks=daily_use), pytest.param(17, marks=daily_use)]
+
+
+@pytest.mark.parametrize("mib", SIZES)
+def test_row_24_a_message_of_any_size(mib):
+    """An answer under its id: the command's, or an error."""
+    with Client(timeouts={"default": 20}) as client:
+        number = client.begin("# %s\necho hi" % ("x" * (mib << 20)))
+        client.answers[None] = "an answer that is nobody's"
+        answer = client.answer(number, 5)
+        assert "error" in answer or answer["result"]["isError"] or client.text(number) == "hi\n"
+        assert client.call("echo next") == "next\n"
+
+
+@daily_use
+def test_row_24_ctrl_c_of_a_terminal_client():
+    """INT reaches the server too: what runs is cancelled and answered, and the server stays."""
+    with Client(timeouts={"default": 60}) as client:
+        client.call("true")
+        for _ in range(3):
+            numbers = [unique(), unique()]
+            ids = [client.begin("echo begun; (setsid sleep %s &); sleep %s" % (n, n)) for n in numbers]
+            assert eventually(lambda: all(running(n, 2) for n in numbers))
+            client.process.send_signal(signal.SIGINT)
+            for number in ids:
+                assert client.text(number, 2 + SLACK_S).startswith("[command cancelled]\nbegun")
+            assert not any(running(n) for n in numbers) and client.call("echo next") == "next\n"
+        assert client.end() == 0
+
+
+# ---- 25 Programs that take processes elsewhere --------------------------------------------------
+
+ELSEWHERE = {
+    "tmux": ("tmux -L t{n} -f /dev/null new-session -d 'exec sleep {n}' && tmux -L t{n} ls", ": 1 windows"),
+    "screen": ("screen -dmS s{n} sleep {n} && screen -ls", "s{n}"),
+    "expect": ("expect -c 'spawn sleep {n}; expect eof'", "spawn sleep {n}"),
+    "script": ("script -qc 'tty; exec sleep {n}' /dev/null", "/dev/pts/"),
+    "strace": ("strace -f -e trace=none sh -c 'echo traced; sleep {n}; :'", "traced"),
+    "gdb": ("gdb -q -batch -ex 'run' --args sh -c 'echo traced; sleep {n}; :'", "traced"),
+    "timeout": ("echo within; timeout 600 sleep {n}", "within"),
+    "nohup": ("echo within; nohup setsid sleep {n}", "within"),
+    "xargs": ("echo {n} | xargs -t -n1 -P4 sleep", "sleep {n}"),
+    "python": (PYTHON + " -c 'import pty; pty.spawn([\"sh\", \"-c\", \"tty; sleep {n}; :\"])'", "/dev/pts/"),
+}
+
+
+def test_row_25_what_detaches_or_traces():
+    """tmux, screen, expect, script, strace, gdb, a terminal of their own: they work, and at the timeout all is gone."""
+
+    def act(case):
+        if not shutil.which(case) and case != "python":
+            return
+        number = unique()
+        command, says = (text.format(n=number) for text in ELSEWHERE[case])
+        result = made(default=2.0, grace=0.5).run("export TMUX_TMPDIR=/tmp\n%s; sleep %s" % (command, number))
+        assert result.status == "timed_out" and says in result.text, result.text
+        assert not running(number) and result.duration_s < 2.5 + SLACK_S
+
+    side_by_side(act, ELSEWHERE, workers=10)
+
+
+def test_row_25_a_nested_agent():
+    """A tool below a command: it works; at the outer timeout its commands and its jobs are gone as well."""
+    number = unique()
+    program = (
+        "import sys; sys.path.insert(0, %r); from bash_tool import BashTool; tool = BashTool(); "
+        "tool.run('exec sleep %s', mode='background'); print(tool.run('echo inner').text, end='', flush=True); "
+        "tool.run('(setsid sleep %s &); sleep %s')" % (IMPORTABLE, number, number, number)
+    )
+    with made(default=2.0, grace=0.5) as tool:
+        result = tool.run("%s -c %s" % (PYTHON, shlex.quote(program)))
+        assert result.status == "timed_out" and result.stdout.startswith("inner\n"), result.text
+        assert not running(number) and tool.run("echo next").text == "next\n"
+
+
+@needs_root
+def test_row_25_a_freezer_is_no_timeout():
+    """All of it frozen for longer than the grace, and thawed within the limit: as if nothing had been."""
+    with cgroup("freezer") as (wrap, folder):
+        state = folder / "freezer.state"
+        if not state.exists():
+            pytest.skip("takes the freezer of control groups, version 1")
+        program = """
+            tool = BashTool(profile=row(6, 0.3))
+            pid = tool.run("sleep 0.5; echo last; exit 3", mode="background").pid
+            say("ready")
+            result = tool.run("echo begun; sleep 0.7; echo done")
+            job = tool.job(pid)
+            say(result.status, result.stdout, job.wait(5), job.status, job.exit_code)
+        """
+        with Host(program, wrap=wrap) as host:
+            assert host.hear() == "ready"
+            time.sleep(0.1)
+            state.write_text("FROZEN")
+            try:
+                time.sleep(1.5)
+            finally:
+                state.write_text("THAWED")
+            assert host.hear() == ["exited", "begun\ndone\n", True, "exited", 3]
+
+
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long jump(void) { static int calls; return (++calls / 5 % 3 - 1) * 100000000L; }
+int clock_gettime(clockid_t id, struct timespec *at) {
+    int failed = syscall(SYS_clock_gettime, id, at);
+    if (!failed && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) at->tv_sec += jump();
+    return failed;
+}
+time_t time(time_t *at) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at) *at = now.tv_sec;
+    return now.tv_sec;
+}
+int gettimeofday(struct timeval *at, void *zone) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    at->tv_sec = now.tv_sec, at->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+"""
+
+
+@needs("gcc")
+def test_row_25_a_clock_that_jumps(tmp_path):
+    """The time of day goes years back and forth with every few looks at it: no false timeout, no late one."""
+    (tmp_path / "clock.c").write_text(CLOCK)
+    if subprocess.run(["gcc", "-shared", "-fPIC", "-o", "clock.so", "clock.c"], capture_output=True).returncode:
+        pytest.skip("gcc makes no library here")
+    env = dict(os.environ, LD_PRELOAD=str(tmp_path / "clock.so"))
+    checks(env=env)
+    with Client(env=env, timeouts={"default": 5}) as client:
+        assert client.call("sleep 0.5; echo slept") == "slept\n"
+
+
+# ---- 26 The supervisor is killed ----------------------------------------------------------------
+
+
+def test_row_26_the_status_is_unknown():
+    """Never 0; what it left is killed; the next call works."""
+    with made(default=20) as tool:
+        for command in "kill -9 $PPID; exec sleep {n}", "(setsid sleep {n} &); sleep {n} & kill -9 $PPID; wait; exit 0":
+            for profile in bash_tool.MODES, bash_tool.STREAMS, bash_tool.GUARDED:
+                number = unique()
+                result = made(profile=profile, default=20).run(command.format(n=number))
+                assert (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
+                assert result.is_error and result.duration_s < 5
+                assert eventually(lambda: not running(number), 1 + SLACK_S), running(number)
+                assert tool.run("echo next").text == "next\n"
+    with Client() as client:
+        number = client.begin("kill -9 $PPID; sleep 9")
+        assert client.answer(number)["result"]["isError"] and "unknown" in client.text(number)
+        assert client.call("echo next") == "next\n"
+
+
+def test_row_26_a_job_whose_supervisor_was_killed_is_lost(tmp_path):
+    """Told as lost, never as ended well; no note in its file; `kill()` is False; what it left is killed."""
+    number = unique()
+    with made(state_dir=tmp_path / "state", grace=0.5) as tool:
+        job = tool.job(tool.run("echo up; (setsid sleep %s &); sleep %s; :" % (number, number), mode="background").pid)
+        assert job.wait(PATIENCE_S, until="up") and eventually(lambda: running(number, 2))
+        os.kill(parent(job.pid), signal.SIGKILL)
+        assert job.wait(PATIENCE_S) and job.status == "lost" and job.exit_code is None
+        assert eventually(lambda: not running(number), 1 + SLACK_S), running(number)
+        assert Path(job.output_file).read_text() == "up\n" and job.kill() is False
+        text = tool.run("echo next").text
+        assert "lost" in text and text.endswith("next\n") and "completed" not in text
+        assert tool.run("echo next").text == "next\n"
+    again = made(state_dir=tmp_path / "state").job(job.pid)
+    assert (again.status, again.exit_code, again.kill()) == ("lost", None, False)
+
+
+@needs_root
+def test_row_26_a_directory_that_hangs(tmp_path):
+    """Once the tool is made: other calls go on, the call is answered in the end, a cancel is heard, the host can leave."""
+    folder = tmp_path / "hangs"
+    folder.mkdir()
+    program = """
+        tool, other = BashTool(sys.argv[1], profile=row(0.5, 0.2)), BashTool("/", profile=row(0.5, 0.2))
+        say(tool.run("echo hi").text)
+        hear()
+        cancel, results = Cancel(), {}
+        def call(name, **options):
+            begun = time.monotonic()
+            result = tool.run("echo ran", **options)
+            results[name] = [result.status, result.exit_code, "ran" in result.stdout, time.monotonic() - begun]
+        threads = [threading.Thread(target=call, args=("limit",)),
+                   threading.Thread(target=call, args=("cancel",), kwargs=dict(cancel=cancel, timeout_s=60))]
+        for thread in threads: thread.start()
+        time.sleep(0.2)
+        cancel.cancel()
+        begun = time.monotonic()
+        say(other.run("echo next").text, time.monotonic() - begun)
+        for thread in threads: thread.join()
+        say(results["limit"], results["cancel"], other.run("echo next").text)
+        threading.Thread(target=call, args=("left",), daemon=True).start()
+        time.sleep(0.1)
+        os._exit(0)
+    """
+    with Host(program, folder, cwd="/") as host:
+        assert host.hear() == "hi\n"
+        with hanging(folder):
+            host.tell()
+            text, took = host.hear()
+            assert text == "next\n" and took < SLACK_S
+            *hung, text = host.hear(0.5 + 0.2 + 5 + 2 + 2 * SLACK_S)
+            for status, code, ran, took in hung:
+                assert status in ("timed_out", "cancelled", "failed") and code is None and not ran
+                assert took < 0.5 + 0.2 + 5 + 2 + SLACK_S
+            assert text == "next\n" and host.ended(5) == 0
