@@ -12,6 +12,8 @@ import itertools
 import json
 import os
 import py_compile
+import re
+import resource
 import select
 import shutil
 import signal
@@ -24,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cases import CHECK
 
 TOOL = Path(os.environ.get("BASH_TOOL_MUTANT") or Path(__file__).parent.parent / "bash_tool.py").resolve()
 ROOT = os.getuid() == 0
@@ -434,3 +437,61 @@ def hanging(path):
         server.wait()
         server.stdout.close()
         subprocess.run(["umount", "-l", str(path)], capture_output=True)
+
+
+# ---- Answers ------------------------------------------------------------------------------------
+
+
+def stop_in(text):
+    """The command by which a note says that a leftover is ended."""
+    found = re.search(r"; to stop: (kill -9( -?\d+)+)", text)
+    assert found, text
+    return found.group(1)
+
+
+def with_each_face(act, place):
+    """Does this with a library tool and with a server: each a function of a command that gives the text."""
+
+    def with_this(face):
+        if face == "library":
+            with made(state_dir=place / face) as tool:
+                act(lambda command, **mode: tool.call(dict(mode, command=command)).text)
+        else:
+            with Client("--state-dir", place / face) as client:
+                act(client.call)
+
+    side_by_side(with_this, ["library", "server"])
+
+
+def started(text):
+    """Number and file of a job, out of the answer to its start."""
+    found = re.search(r"<pid>(\d+)</pid>\n<output_file>(.*)</output_file>\n<reminder>To stop: kill -9 -\1<", text)
+    assert found, text
+    return int(found.group(1)), Path(found.group(2))
+
+
+def resident(pid):
+    return int(of_proc(pid, "statm").split()[1]) * resource.getpagesize()
+
+
+CHECKED = [
+    ["exited", 0, "hi\n"],
+    ["exited", 3, "no\n"],
+    ["exited", 137, ""],
+    ["exited", 0, ""],
+    ["timed_out", None, "partial\n"],
+    ["exited", 0, "40000\n"],
+    ["exited", 0, "🙂"],
+    ["left\n", 0],
+    ["running", "up", True, True, "exited", 143],
+]
+
+
+def checks(wrap=(), python=(sys.executable,), first="", then="", jobs=True, left=True, **options):
+    """The tool answers there as it does everywhere, and leaves nothing."""
+    number = unique()
+    ending = "tool = BashTool(profile=row(0.6, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
+    with Host(CHECK + then + ending, wrap=wrap, python=python, prelude=first, **options) as host:
+        said = host.hear()
+        assert said == CHECKED[: None if jobs else -1], (said, host.complaints())
+        assert eventually(lambda: not running(number), SLACK_S)

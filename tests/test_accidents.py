@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
 import signal
@@ -23,36 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support import (
-    IMPORTABLE,
-    MOUNTS,
-    PATIENCE_S,
-    PID_NAMESPACE,
-    ROOT,
-    SLACK_S,
-    TOOL,
-    Client,
-    Host,
-    Process,
-    alive,
-    bash_tool,
-    cgroup,
-    cli,
-    content,
-    eventually,
-    hanging,
-    made,
-    needs,
-    needs_root,
-    of_proc,
-    parent,
-    refusing,
-    row,
-    running,
-    side_by_side,
-    unique,
-    unshared,
-)
+from cases import CANNOT_WRITE, CLOCK, DEAF, ELSEWHERE, ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM
+from cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES
+from cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LEFT, LIBRARY_ENDS, LOOPS, NOTEBOOK
+from cases import PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS, TOKENS, TREES
+from support import Client, Host, IMPORTABLE, MOUNTS, PATIENCE_S, PID_NAMESPACE, Process, SLACK_S, TOOL, alive
+from support import bash_tool, cgroup, checks, cli, content, eventually, hanging, made, needs, needs_root
+from support import parent, refusing, resident, running, side_by_side, started, stop_in, unique, unshared
+from support import with_each_face
 
 # What an engine does that is not yet the one of this file: take a name out when it holds.
 NEW_ENGINE = {
@@ -63,36 +40,9 @@ NEW_ENGINE = {
     "test_row_26_a_job_whose_supervisor_was_killed_is_lost",  # no note, kill() is False
 }
 daily_use = pytest.mark.xfail(reason="issue on daily use", strict=False)
-PYTHON = shlex.quote(sys.executable)
-
-
-def stop_in(text):
-    """The command by which a note says that a leftover is ended."""
-    found = re.search(r"; to stop: (kill -9( -?\d+)+)", text)
-    assert found, text
-    return found.group(1)
 
 
 # ---- 1 Over the limit ---------------------------------------------------------------------------
-
-TREES = {
-    "a child": "sleep {n}",
-    "a pipeline": "sleep {n} | cat | cat",
-    "children": "sleep {n} & sleep {n} & wait",
-    "output closed": "sleep {n} >/dev/null 2>&1 & wait",
-    "a session": "setsid sleep {n} & wait",
-    "a double fork": "(setsid sleep {n} &); sleep {n}",
-    "no environment": "env -i setsid sleep {n} & sleep {n}",
-    "another directory": "cd / && nohup setsid sleep {n} >/dev/null & wait",
-    "stopped": "sleep {n} & kill -STOP $!; wait",
-    "a process that replaces the shell": "exec sleep {n}",
-    "a nested shell": "bash -c 'sh -c \"sleep {n}; :\"; :'",
-}
-DEAF = {
-    "deaf": "trap '' TERM INT HUP; sleep {n}",
-    "deaf in a session": "trap '' TERM; (setsid sleep {n} &); sleep {n}",
-    "deaf, and starting others": "trap 'setsid sleep {n} &' TERM; while :; do sleep {n}; done",
-}
 
 
 def test_row_01_all_that_descends_is_gone():
@@ -150,30 +100,6 @@ def test_row_01_over_each_way_to_the_tool():
 
 # ---- 2 What is left running ---------------------------------------------------------------------
 
-SERVER = (
-    PYTHON
-    + """ -c 'import http.server
-server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-print(server.server_port, file=open("port-{n}", "w"), flush=True)
-server.serve_forever()' {n} &
-until [ -s port-{n} ]; do sleep 0.02; done"""
-)
-LEFT = {
-    "server &": "sleep {n} & echo answer",
-    "several": "sleep {n} & sleep {n} & (sleep {n} &); echo answer",
-    "nohup": "nohup sleep {n} >log-{n} 2>&1 & echo answer",
-    "( &)": "(sleep {n} &); echo answer",
-    "disown": "sleep {n} & disown; echo answer",
-    "setsid": "setsid sleep {n} & echo answer",
-    "setsid, closed": "setsid sleep {n} </dev/null >/dev/null 2>&1 & echo answer",
-    "a double fork": "( (setsid sleep {n} &) & ); sleep 0.2; echo answer",
-    "a pipeline": "sleep {n} | cat & echo answer",
-    "sessions apart": "for i in 1 2 3; do setsid sleep {n} & done; echo answer",
-    "a server and curl": SERVER + "; curl -s -o /dev/null -w 'answer\\n' http://127.0.0.1:$(cat port-{n})/",
-    "deaf": "(trap '' TERM; exec sleep {n}) & echo answer",
-    "a failure": "sleep {n} & echo answer; exit 3",
-}
-
 
 def test_row_02_is_answered_and_the_named_kill_ends_it():
     """An answer within a second of the shell's end; what lives is named, and the named kill ends all of it."""
@@ -227,27 +153,6 @@ def test_row_02_leftovers_are_no_job(tmp_path):
 
 
 # ---- 3 Background -------------------------------------------------------------------------------
-
-
-def with_each_face(act, place):
-    """Does this with a library tool and with a server: each a function of a command and its mode that gives the text."""
-
-    def with_this(face):
-        if face == "library":
-            with made(state_dir=place / face) as tool:
-                act(lambda command, **mode: tool.call(dict(mode, command=command)).text)
-        else:
-            with Client("--state-dir", place / face) as client:
-                act(client.call)
-
-    side_by_side(with_this, ["library", "server"])
-
-
-def started(text):
-    """Number and file of a job, out of the answer to its start."""
-    found = re.search(r"<pid>(\d+)</pid>\n<output_file>(.*)</output_file>\n<reminder>To stop: kill -9 -\1<", text)
-    assert found, text
-    return int(found.group(1)), Path(found.group(2))
 
 
 def test_row_03_answered_at_once(tmp_path):
@@ -394,41 +299,6 @@ def test_row_04_names_of_programs_spare_the_engine(commands):
 
 # ---- 5 Nobody can press a key -------------------------------------------------------------------
 
-REPOSITORY = "git init -q r-{n} && cd r-{n} && git config user.email a@b.c && git config user.name n && "
-PROMPTS = {
-    "read": "read -p 'sure? ' x; echo got $x",
-    "select": "select x in a b; do echo $x; done",
-    "cat": "cat",
-    "a loop of reads": "until read x && [ x = y ]; do [ $((++i)) -lt 9 ] || exit 4; done",
-    "python": PYTHON,
-    "input()": PYTHON + " -c 'input(\"name? \")'",
-    "getpass": PYTHON + " -c 'import getpass; getpass.getpass()'",
-    "pdb": PYTHON + " -c 'breakpoint(); print(1)'",
-    "bash -i": "bash --norc -i",
-    "tty": "echo x > /dev/tty",
-    "node": "node",
-    "bc": "bc",
-    "ed": "ed",
-    "sqlite3": "sqlite3 :memory:",
-    "gdb": "gdb -q",
-    "less": "less /etc/passwd",
-    "more": "more /etc/passwd",
-    "pager": 'seq 500 | "${{PAGER:-less}}"',
-    "git log": REPOSITORY + "git commit -q --allow-empty -m one && git log",
-    "git commit": REPOSITORY + "git commit --allow-empty",
-    "git rebase": REPOSITORY + "git commit -q --allow-empty -m a && git commit -q --allow-empty -m b && "
-    "git rebase -i --root",
-    "git add -p": REPOSITORY + "echo a >a && git add a && git commit -qm a && echo b >a && git add -p",
-    "git clone": "GIT_CURL_VERBOSE=0 git clone -q http://127.0.0.1:9/nothing x-{n}",
-    "ssh-keygen": "ssh-keygen -q -f key-{n}",
-    "man": "man bash",
-    "top": "top",
-    "npm": "mkdir n-{n}; cd n-{n}; npm init",
-    "editor": '"$EDITOR" file',
-    "eval editor": 'eval "$EDITOR file"',
-    "visual": '"${{VISUAL}}" file',
-}
-
 
 def test_row_05_nothing_waits_for_a_key():
     """Editors, REPLs, questions, passwords and pagers end or print at once."""
@@ -484,20 +354,6 @@ def test_row_06_a_flood_is_capped():
         assert result.total_bytes == size + 8 and result.stdout.endswith("the end\n")
         assert 60 * 2**20 < os.path.getsize(result.output_file) <= 2**26 + 200
         assert "64MB" in result.text
-
-
-SCREENS = [
-    (r"10%\r50%\r100%\n", "100%\n"),
-    (r"a long line\rshort\033[K\n", "short\n"),
-    (r"\033[1;31mred\033[0m \033[38;5;200mpink\033[m\n", "red pink\n"),
-    (r"|\b/\b-\bdone\n", "done\n"),
-    (r"one\ntwo\n\033[2Auno\033[K\ndos\033[K\n", "uno\ndos\n"),
-    (r"\033]0;title\007text\n", "text\n"),
-    (r"\033]8;;http://x.y\033\\link\033]8;;\033\\\n", "link\n"),
-    (r"\033[?25lhidden\033[?25h\n", "hidden\n"),
-    (r"a\r\nb\r\n", "a\nb\n"),
-    (r"\007bell\n", "bell\n"),
-]
 
 
 def test_row_06_as_a_terminal_shows_it_in_the_end():
@@ -569,9 +425,6 @@ def test_row_07_the_last_line_before_the_exit():
 
 # ---- 8 The host ends ----------------------------------------------------------------------------
 
-PLAIN = "(setsid sleep {n} &); sleep {n} & sleep {n}"
-STUBBORN = "trap '' TERM HUP INT; " + PLAIN  # all of it deaf to TERM, in the group and outside of it
-
 
 def lives_and_is_found(job, pid, place):
     """The job goes on; another tool and the command line find it, and its kill ends it."""
@@ -588,35 +441,12 @@ def gone_with_its_host(number, since):
     assert gone, "left running: %s" % running(number)
 
 
-LIBRARY_ENDS = {
-    "SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
-    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
-    "SIGHUP": "os.kill(os.getpid(), signal.SIGHUP)",
-    "SIGINT": "os.kill(os.getpid(), signal.SIGINT)",
-    "a segfault": "import ctypes; ctypes.string_at(0)",
-    "abort": "os.abort()",
-    "exec": "os.execv('/bin/sleep', ['sleep', '30'])",
-    "_exit": "os._exit(3)",
-    "its last line": "",
-    "an exception": "1 / 0",
-}
-
-
 def test_row_08_a_program_ends(tmp_path):
     """In whatever way: foreground gone within a second; jobs live and are found by the next process."""
-    program = """
-        place, command, job, way = sys.argv[1:]
-        tool = BashTool(state_dir=place, profile=row(60, 30))
-        pid = tool.run("exec sleep " + job, mode="background").pid
-        threading.Thread(target=tool.run, args=(command,), daemon=True).start()
-        say(pid)
-        hear()
-        exec(way)
-    """
 
     def act(case):
         number, job, place = unique(), unique(), tmp_path / case.replace(" ", "-")
-        with Host(program, place, STUBBORN.format(n=number), job, LIBRARY_ENDS[case]) as host:
+        with Host(ENDS, place, STUBBORN.format(n=number), job, LIBRARY_ENDS[case]) as host:
             pid = host.hear()
             assert eventually(lambda: running(number, 3)), host.complaints()
             since = time.monotonic()
@@ -718,18 +548,8 @@ def test_row_09_no_answer_is_another_ones():
 
 def test_row_09_ctrl_c_in_a_notebook():
     """The command is gone, KeyboardInterrupt comes, the next call works; again and again."""
-    program = """
-        tool = BashTool(profile=row(60, 30))
-        for number in sys.argv[1].split("+"):
-            say("ready")
-            try:
-                tool.run("(setsid sleep %s &); sleep %s" % (number, number))
-                say("not interrupted")
-            except KeyboardInterrupt:
-                say("interrupted", tool.run("echo next").text)
-    """
     numbers = [unique() for _ in range(4)]
-    with Host(program, "+".join(numbers)) as host:
+    with Host(NOTEBOOK, "+".join(numbers)) as host:
         for number in numbers:
             assert host.hear() == "ready" and eventually(lambda: running(number, 2))
             host.process.send_signal(signal.SIGINT)
@@ -743,8 +563,8 @@ def test_row_09_ctrl_c_in_a_notebook():
 def test_row_10_nothing_leaks_from_call_to_call():
     """No directory, variable, function, alias, option, trap, limit, mask, descriptor or history."""
     look = (
-        "pwd; echo ${LEAKED-none}; type -t leaked || echo none; echo $-; trap; umask; ulimit -n -c; alias; shopt -p; "
-        "ls /proc/self/fd | wc -l; ps -o nice= $$ | tr -d ' '; set +o; jobs; dirs; echo $SHLVL; hash -t ls 2>/dev/null; :"
+        "pwd; echo ${LEAKED-none}; type -t leaked || echo none; echo $-; trap; umask; ulimit -n -c; alias; "
+        "shopt -p; ls /proc/self/fd | wc -l; ps -o nice= $$ | tr -d ' '; set +o; jobs; dirs; echo $SHLVL; hash -t ls 2>/dev/null; :"
     )
     with made() as tool:
         before = tool.run(look).text
@@ -796,23 +616,13 @@ def test_row_10_a_mistyped_directory_of_a_call(tmp_path):
 
 # ---- 11 Tokens ----------------------------------------------------------------------------------
 
-TOKENS = {
-    "GITHUB_TOKEN": "ghp_" + "a1B2" * 9,
-    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI" + "K7MDENG" * 3,
-    "DJANGO_SECRET_KEY": "django-insecure-" + "q9" * 12,
-    "OPENAI_API_KEY": "sk-proj-" + "x8" * 12,
-    "DB_PASSWORD": "correct-horse-battery",
-    "DATABASE_URL": "postgres://user:tiger-lily@db/x",
-    "SSH_PRIVATE": "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n",
-}
-
 
 def test_row_11_tokens_are_not_in_the_environment(monkeypatch, tmp_path):
     """Of the command, of what it starts, or of its parents; nor in a file of the tool. All else passes."""
     env = dict(
         os.environ, **TOKENS, MY_FLAG="yes", SSH_AUTH_SOCK="/run/agent", KEYBOARD="us", TOKENIZERS_PARALLELISM="false"
     )
-    look = "env -0; cat /proc/$$/environ /proc/$PPID/environ /proc/*/environ | grep -a MARK_ | head -0; tr '\\0' '\\n' </proc/$PPID/environ; seq 30000"
+    look = "env -0; tr '\\0' '\\n' </proc/$PPID/environ; seq 30000"
     with Client("--state-dir", tmp_path / "state", env=env) as client:
         text = client.call(look + " >&2; env")
         assert "MY_FLAG=yes" in text and "SSH_AUTH_SOCK=/run/agent" in text and "KEYBOARD=us" in text
@@ -850,22 +660,6 @@ def test_row_11_a_host_withholds_what_it_chooses(monkeypatch):
 
 
 # ---- 12 What goes in and comes out --------------------------------------------------------------
-
-TEXTS = {
-    "a heredoc": "cat <<'END'\n$HOME `x` \"y\" 'z' \\n\nEND\n",
-    "heredocs": "cat <<A; cat <<-'B'\na $((1 + 1))\nA\n\t\tb $x\n\tB\necho end",
-    "quotes": """echo "a 'b' \\"c\\" $'\\t' \\\\" '"' "$(echo "x y")" \\''""",
-    "an unclosed quote": "echo 'a",
-    "lines": "echo a\n\n# a comment\necho b \\\n  c\n",
-    "CRLF": "echo a\r\necho b\r\n",
-    "no newline": "printf x",
-    "emoji": "echo '🙂 é 中文 \u202e'; printf '%s\\n' ${#x}",
-    "backslashes": "printf '%s\\n' 'C:\\new\\table' \"\\$x\" '\\\\'",
-    "200 KB": "cat <<'END' | tail -n 2\n" + "a line of text 中\n" * 10_000 + "END\necho end",
-    "history": "echo '!!' \"!x\" !$",
-    "NUL": "printf 'a\\0b' | od -An -c",
-    "braces": "echo {1..3} ${x:-y} $(( 2 ** 3 )) [[:alpha:]]",
-}
 
 
 def test_row_12_commands_arrive_unchanged():
@@ -915,19 +709,6 @@ def test_row_12_bytes_come_out_as_valid_text():
 
 def test_row_13_free_when_the_host_has_ended():
     """Pipes, a lock and a port of the host, though a job lives: `agent | tee log`, `$(agent)`."""
-    program = """
-        job, way = sys.argv[1:3]
-        if way == "command line":
-            subprocess.run([sys.executable, sys.argv[3], "--mode", "background", "sleep " + job], close_fds=False)
-        else:
-            tool = BashTool(profile=row(60, 30))
-            tool.run("exec sleep " + job, mode="background")
-            tool.run("sleep %s >/dev/null 2>&1 &" % job)
-            threading.Thread(target=tool.run, args=("sleep 60",), daemon=True).start()
-        time.sleep(0.1)
-        os.kill(os.getpid(), signal.SIGKILL) if way == "killed" else None
-        os._exit(0)
-    """
 
     def act(way):
         job, lock = unique(), Path("lock-" + unique())
@@ -938,7 +719,7 @@ def test_row_13_free_when_the_host_has_ended():
             fcntl.flock(locked, fcntl.LOCK_EX)
             for fd in port.fileno(), locked.fileno():
                 os.set_inheritable(fd, True)
-            host = Host(program, job, way, TOOL, close_fds=False, stderr=subprocess.PIPE)
+            host = Host(HOLDS, job, way, TOOL, close_fds=False, stderr=subprocess.PIPE)
         with host:
             host.ended()
             since = time.monotonic()
@@ -985,49 +766,7 @@ def test_row_13_a_pipeline_of_the_shell_goes_on(tmp_path):
 
 def test_row_14_nothing_grows():
     """Descriptors, threads, processes and memory of a program and of what works for it, over calls and over tools."""
-    program = """
-        profile = row(0.3, 0.2)
-
-        def some(count):
-            for index in range(count):
-                with BashTool(profile=profile) as tool:
-                    for _ in range(4):
-                        tool.run("echo hi; exit 3")
-                    tool.run("seq 30000")
-                    if index % 25 == 0:
-                        tool.run("sleep 9 & sleep 9")
-                        job = tool.job(tool.run("sleep 9", mode="background").pid)
-                        job.kill()
-                    cancel = Cancel()
-                    cancel.cancel()
-                    tool.run("sleep 9", cancel=cancel)
-                BashTool(profile=profile).run("true")
-
-        def at_once():
-            with BashTool(profile=profile) as tool:
-                threads = [threading.Thread(target=tool.run, args=("sleep 0.1",)) for _ in range(20)]
-                for thread in threads: thread.start()
-                for thread in threads: thread.join()
-
-        def pages(pid):
-            return int(open("/proc/%d/statm" % pid).read().split()[1])
-
-        def measure():
-            above = BashTool().run("echo $PPID; cut -d' ' -f4 /proc/$PPID/stat").stdout.split()
-            supervisor, server = map(int, above)
-            deadline = time.monotonic() + 5
-            while threading.active_count() > 1 and time.monotonic() < deadline:
-                time.sleep(0.01)
-            below = open("/proc/%d/task/%d/children" % (server, server)).read().split()
-            return [len(os.listdir("/proc/self/fd")), threading.active_count(), len(below),
-                    len(os.listdir("/proc/%d/fd" % server)), pages(os.getpid()), pages(server)]
-
-        some(20), at_once()
-        say(measure())
-        some(50), at_once()
-        say(measure())
-    """
-    with Host(program) as host:
+    with Host(GROWS) as host:
         before, after = host.hear(60), host.hear(60)
     for index, most in enumerate([2, 0, 2, 2, 400, 400]):  # of pages: 1.6 MB
         assert after[index] <= before[index] + most, (before, after)
@@ -1052,18 +791,6 @@ def test_row_14_one_folder_of_the_user(tmp_path):
 
 # ---- 15 Trees -----------------------------------------------------------------------------------
 
-GROWING = {
-    "make": "printf 'all: a b c\\na b c:\\n\\tsleep {n}\\n' >Makefile; make -s -j3",
-    "prefork": PYTHON
-    + " -c 'import os, time\nfor _ in range(3):\n    if not os.fork():\n        os.execvp(\"sleep\", [\"sleep\", "
-    "\"{n}\"])\nwhile True: time.sleep(9)'",
-    "reload": PYTHON + " -c 'import subprocess, time\nworkers = [subprocess.Popen([\"sleep\", \"{n}\"], "
-    "start_new_session=x) for x in (False, True, True)]\ntime.sleep(99)'",
-    "npm": "echo '{{\"scripts\": {{\"dev\": \"node dev.js\"}}}}' >package.json; "
-    "echo 'for (const _ of [1, 2, 3]) require(\"child_process\").spawn(\"sleep\", [\"{n}\"], {{detached: _ > 1}});' "
-    "'setInterval(() => 0, 1000)' >dev.js; npm run dev",
-    "shell": "sleep {n} & (setsid sleep {n} &); sleep {n}; :",
-}
 KILLS = ["Job.kill", "kill {pid}", "kill -9 -{pid}"]
 
 
@@ -1120,7 +847,7 @@ def test_row_16_files_are_made_anew(tmp_path):
     place.mkdir()
 
     def act(face):
-        folder, work = place / face, tmp_path / ("of-" + face)
+        folder = place / face
         if face == "library":
             with made(tmp_path, state_dir=folder, default=10) as tool:
                 removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
@@ -1154,50 +881,8 @@ def test_row_16_one_folder_made_anew(tmp_path):
 
 
 def test_row_17_a_child_is_no_end_of_its_parent():
-    """Forked in the middle of calls: a child that exits, fails, closes, calls or is killed ends nothing of its parent's."""
-    program = """
-        place, job, go = sys.argv[1:]
-        tool = BashTool(state_dir=place, profile=row(60, 1))
-        pid = tool.run("exec sleep " + job, mode="background").pid
-        calls, results = [], {}
-        def call(name):
-            results[name] = tool.run("echo begun-%s; until [ -e %s ]; do sleep 0.02; done; echo own-%s" % (name, go, name)).text
-        def own():
-            assert tool.run("echo child").text == "child\\n"
-        def fails():
-            1 / 0
-        def new_tool():
-            with BashTool(profile=row(60, 1)) as mine:
-                assert mine.run("echo child").text == "child\\n"
-                assert mine.run("sleep 9", timeout_s=0.2).status == "timed_out"
-        def grandchild():
-            if os.fork() == 0:
-                own()
-        acts = [lambda: os._exit(0), lambda: sys.exit(0), own, tool.close, fails, new_tool, grandchild,
-                lambda: os.kill(os.getpid(), 9), lambda: os.closerange(3, 200)]
-        codes = []
-        for name, act in enumerate(acts):
-            calls.append(threading.Thread(target=call, args=(name,)))
-            calls[-1].start()
-            time.sleep(0.02)
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    act()
-                    code = 0
-                except SystemExit:
-                    code = 0
-                finally:
-                    os._exit(code)
-            codes.append(os.waitpid(child, 0)[1])
-        say(codes)
-        say(tool.run("echo next").text, tool.job(pid).status)
-        open(go, "w").close()
-        for thread in calls: thread.join()
-        say([results[name] == "begun-%s\\nown-%s\\n" % (name, name) for name in range(len(acts))])
-    """
-    with Host(program, "state", unique(), Path.cwd() / "go") as host:
+    """Forked in the middle of calls: a child that exits, fails, closes or calls ends nothing of its parent's."""
+    with Host(FORKS, "state", unique(), Path.cwd() / "go") as host:
         assert host.hear() == [0, 0, 0, 0, 256, 0, 0, 9, 0]
         assert host.hear() == ["next\n", "running"]
         assert all(host.hear())
@@ -1209,24 +894,9 @@ def test_row_17_workers_of_multiprocessing(tmp_path):
         "from bash_tool import BashTool\ntool = BashTool()\ntool.run('true')\n"
         "def work(n):\n    return tool.run('echo %d; exit %d' % (n, n % 5)).text, BashTool().run('echo %d' % n).text\n"
     )
-    program = """
-        import multiprocessing
-        sys.path.insert(0, sys.argv[1])
-        import worker
-        def main(method):
-            busy = threading.Thread(target=worker.tool.run, args=("sleep 0.3; touch finished-" + method,))
-            busy.start()
-            with multiprocessing.get_context(method).Pool(2) as pool:
-                for n, (text, own) in enumerate(pool.map(worker.work, range(8))):
-                    assert text.endswith("%d\\n" % n) and own == "%d\\n" % n, (text, own)
-                    assert text.startswith("[command failed: exit code %d]" % (n % 5)) or n % 5 == 0, text
-            busy.join()
-            say(os.path.exists("finished-" + method), worker.tool.run("echo next").text)
-        main(sys.argv[2])
-    """
 
     def act(method):
-        with Host(program, tmp_path, method) as host:
+        with Host(HAS_WORKERS, tmp_path, method) as host:
             assert host.hear() == [True, "next\n"] and host.ended() == 0
 
     side_by_side(act, ["fork", "spawn", "forkserver"], workers=2)
@@ -1257,25 +927,6 @@ def test_row_17_a_task_that_is_cancelled():
 
     with made(default=20) as tool:
         assert asyncio.run(program(tool, unique())) == ([], "kept\n")
-
-
-LOOPS = {
-    "gevent": """
-        import gevent
-        tool = BashTool(profile=row(20))
-        calls = [gevent.spawn(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)]
-        gevent.joinall(calls)
-        say([call.value.text for call in calls])
-    """,
-    "uvloop": """
-        async def main():
-            tool = BashTool(profile=row(20))
-            await (await asyncio.create_subprocess_exec("true")).wait()
-            return await asyncio.gather(*(asyncio.to_thread(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)))
-        uvloop.install()
-        say([result.text for result in asyncio.run(main())])
-    """,
-}
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -1332,26 +983,8 @@ def test_row_18_after_an_exception_half_a_second_of_grace():
 
 def test_row_18_an_alarm_in_the_main_thread():
     """A handler that raises, as timeouts of test runners do; one that does not raise changes nothing."""
-    program = """
-        class Late(Exception):
-            pass
-        def late(*_):
-            raise Late
-        number = sys.argv[1][1:]
-        tool = BashTool(profile=row(60, 10))
-        signal.signal(signal.SIGALRM, lambda *_: None)
-        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-        say(tool.run("sleep 0.5; echo quiet").text)
-        signal.signal(signal.SIGALRM, late)
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
-        try:
-            tool.run("(setsid sleep %s &); sleep %s" % (number, number))
-        except Late:
-            say("late", tool.run("echo next").text)
-        hear()
-    """
     number = unique()
-    with Host(program, "=" + number) as host:
+    with Host(HAS_AN_ALARM, "=" + number) as host:
         assert host.hear() == "quiet\n"
         assert host.hear() == ["late", "next\n"]
         assert eventually(lambda: not running(number), SLACK_S)
@@ -1373,59 +1006,6 @@ def test_row_18_a_broken_pipe():
 
 
 # ---- 19 How the program is packed ---------------------------------------------------------------
-
-# What every tool in every place answers; nothing of it leaves its process group.
-CHECK = """
-def check(tool, number, jobs, left):
-    said = []
-    for command in ("echo hi", "echo no >&2; exit 3", "exec sh -c 'kill -9 $$'", "cat",
-                    "echo partial; sleep %s & sleep %s" % (number, number), "seq 40000 | tail -n 1",
-                    "printf '\\\\360\\\\237\\\\231\\\\202'"):
-        result = tool.run(command)
-        said.append([result.status, result.exit_code, result.stdout])
-    result = tool.run("sleep %s >/dev/null 2>&1 & echo left" % number)
-    stop = re.search("; to stop: (kill -9 -?[0-9]+)", result.text).group(1) if left else "pkill -f 'sleep %s'" % number
-    said.append([result.stdout, tool.run(stop).exit_code])
-    if jobs:
-        started = tool.run("echo up; sleep %s & wait" % number, mode="background")
-        job = tool.job(started.pid)
-        said.append([started.status, job.wait(10, until="up"), job.kill(), job.wait(10), job.status, job.exit_code])
-    return said
-"""
-CHECKED = [
-    ["exited", 0, "hi\n"],
-    ["exited", 3, "no\n"],
-    ["exited", 137, ""],
-    ["exited", 0, ""],
-    ["timed_out", None, "partial\n"],
-    ["exited", 0, "40000\n"],
-    ["exited", 0, "🙂"],
-    ["left\n", 0],
-    ["running", "up", True, True, "exited", 143],
-]
-
-
-def checks(wrap=(), python=(sys.executable,), first="", then="", jobs=True, left=True, **options):
-    """The tool answers there as it does everywhere, and leaves nothing."""
-    number = unique()
-    ending = "tool = BashTool(profile=row(0.6, 0.3))\nsay(check(tool, '%s', %r, %r))\nhear()\n" % (number, jobs, left)
-    with Host(CHECK + then + ending, wrap=wrap, python=python, prelude=first, **options) as host:
-        said = host.hear()
-        assert said == CHECKED[: None if jobs else -1], (said, host.complaints())
-        assert eventually(lambda: not running(number), SLACK_S)
-
-
-PACKED = {
-    "-I": dict(python=(sys.executable, "-I")),
-    "-S -E -s": dict(python=(sys.executable, "-S", "-E", "-s")),
-    "-W error": dict(python=(sys.executable, "-W", "error", "-b")),
-    "-X dev": dict(python=(sys.executable, "-X", "dev", "-W", "error")),
-    "-OO": dict(python=(sys.executable, "-OO")),
-    "no sys.executable": dict(first="import sys; sys.executable = sys._base_executable = None\n"),
-    "an empty one": dict(first="import sys; sys.executable = sys._base_executable = ''\n"),
-    "one that is gone": dict(first="import sys; sys.executable = sys._base_executable = '/nowhere/python'\n"),
-    "frozen": dict(first="import sys; sys.frozen = True; sys._MEIPASS = '/tmp'; sys.executable = '/bin/false'\n"),
-}
 
 
 def test_row_19_however_the_interpreter_runs():
@@ -1541,15 +1121,7 @@ def test_row_21_a_root_that_is_read_only():
     """No place for a file: commands run, and what is too long says that it was not saved."""
     places = "for p in / /tmp /dev/shm /var/tmp $TMPDIR; do mount --bind $p $p; mount -o remount,bind,ro $p; done"
     wrap = (*unshared(*MOUNTS), "sh", "-c", places + '; exec "$@"', "sh")
-    program = """
-        tool = BashTool("/", profile=row(10))
-        result = tool.run("touch /tmp/x$$ || echo read-only; seq 40000")
-        say(result.status, result.exit_code, "read-only" in result.stdout, "40000" in result.stdout,
-            result.output_file, result.text)
-        result = tool.run("sleep 9", mode="background")
-        say(tool.run("echo next").text)
-    """
-    with Host(program, wrap=wrap) as host:
+    with Host(CANNOT_WRITE, wrap=wrap) as host:
         *said, text = host.hear()
         assert said == ["exited", 0, True, True, None] and "[full output was not saved: " in text, text
         assert host.hear() == "next\n"
@@ -1595,36 +1167,16 @@ def test_row_22_a_fork_bomb_under_a_limit():
         assert tool.run("echo next").text == "next\n"
 
 
-FULL = {
-    "a full disk": "mount -t tmpfs -o size=64k none $TMPDIR; head -c 1000000 /dev/zero >$TMPDIR/full 2>/dev/null",
-    "almost full": "mount -t tmpfs -o size=128k none $TMPDIR",
-    "no inodes": "mount -t tmpfs -o size=9m,nr_inodes=3 none $TMPDIR; touch $TMPDIR/a $TMPDIR/b $TMPDIR/c 2>/dev/null",
-    "read-only": "mount -t tmpfs none $TMPDIR; mount -o remount,ro $TMPDIR",
-}
-
-
 @needs_root
 def test_row_22_a_disk_that_takes_nothing(tmp_path):
     """Full, without inodes, read-only: an answer, no lie about the file, the next call works."""
     unshare = unshared(*MOUNTS)
-    program = """
-        tool = BashTool("/", profile=row(10), state_dir=os.path.join(os.environ["TMPDIR"], "state"))
-        result = tool.run("seq 100000")
-        whole = "".join("%d\\n" % n for n in range(1, 100001))
-        named = re.search("full output: (.*)]", result.text)
-        honest = not named or open(named.group(1)).read() == whole
-        say(result.status, result.exit_code, result.total_bytes == len(whole), result.stdout.endswith("100000\\n"),
-            honest, result.text[-300:])
-        said = tool.run("echo up; sleep 0.4; exit 3", mode="background")
-        say(said.status, said.text)
-        say(tool.run("echo next; exit 3").text.rpartition("]\\n")[2])
-    """
 
     def act(case):
         folder = tmp_path / case.replace(" ", "-")
         folder.mkdir()
         wrap = (*unshare, "sh", "-c", FULL[case] + '; exec "$@"', "sh")
-        with Host(program, wrap=wrap, env=dict(os.environ, TMPDIR=str(folder))) as host:
+        with Host(HAS_A_FULL_DISK, wrap=wrap, env=dict(os.environ, TMPDIR=str(folder))) as host:
             *said, text = host.hear()
             assert said == ["exited", 0, True, True, True], (said, text)
             status, text = host.hear()
@@ -1636,29 +1188,7 @@ def test_row_22_a_disk_that_takes_nothing(tmp_path):
 
 def test_row_22_few_descriptors():
     """256 of them and 40 calls side by side; none left, and some again."""
-    program = """
-        import resource
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-        tool = BashTool(profile=row(20))
-        results = {}
-        def call(n):
-            results[n] = tool.run("sleep 0.2; echo %d" % n)
-        threads = [threading.Thread(target=call, args=(n,)) for n in range(40)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        say(all(results[n].text == "%d\\n" % n for n in range(40)))
-        taken = []
-        try:
-            while True:
-                taken.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
-            pass
-        results = [tool.run("echo %d; exit 3" % n) for n in range(3)]
-        say([[result.status, result.exit_code, result.is_error, result.stdout] for result in results])
-        for fd in taken: os.close(fd)
-        say(tool.run("echo next").text)
-    """
-    with Host(program) as host:
+    with Host(HAS_FEW_DESCRIPTORS) as host:
         assert host.hear() is True
         for number, (status, code, is_error, stdout) in enumerate(host.hear()):
             assert is_error and (status, code, stdout) in [("exited", 3, "%d\n" % number), ("failed", None, "")]
@@ -1668,18 +1198,7 @@ def test_row_22_few_descriptors():
 @needs_root
 def test_row_22_no_processes():
     """None can be made: an answer that says so; the next call works when there are some again."""
-    program = """
-        limit = sys.argv[1] + "/pids.max"
-        tool = BashTool(profile=row(5, 0.3))
-        for warm in False, True:
-            if warm:
-                tool.run("true")
-            open(limit, "w").write(open(sys.argv[1] + "/pids.current").read())
-            result = tool.run("echo ran; exit 0")
-            open(limit, "w").write("60")
-            say(result.status, result.exit_code, result.error, result.text, tool.run("echo next").text)
-    """
-    with cgroup("pids", pids__max=60) as (wrap, folder), Host(program, folder, wrap=wrap) as host:
+    with cgroup("pids", pids__max=60) as (wrap, folder), Host(HAS_NO_PROCESSES, folder, wrap=wrap) as host:
         for _ in range(2):
             status, code, error, text, following = host.hear()
             assert (status, code) == ("failed", None) and error and text.startswith("[system error: "), text
@@ -1697,14 +1216,6 @@ def test_row_23_a_process_of_another_user():
     folder = Path("/tmp/of-a-test-" + number)
     folder.mkdir()
     folder.chmod(0o777)
-    program = """
-        mighty, number = sys.argv[1].split("+")
-        tool = BashTool("/", profile=row(0.8, 0.3))
-        become = "exec setpriv --reuid 0 --regid 0 --clear-groups sleep " + number
-        result = tool.run("%s -p -c '%s' & sleep 60" % (mighty, become))
-        say(result.status, result.exit_code, result.duration_s, result.text)
-        say(tool.run("echo next").text)
-    """
     wrap = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     try:
         shutil.copy("/bin/bash", folder / "mighty")
@@ -1714,7 +1225,7 @@ def test_row_23_a_process_of_another_user():
         if probe.stdout.strip() != b"0" or runs.returncode:
             pytest.skip("takes a /tmp that is not mounted nosuid, and an interpreter for every user")
         env = dict(os.environ, TMPDIR=str(folder))
-        with Host(program, "%s+%s" % (folder / "mighty", number), wrap=wrap, env=env, cwd="/") as host:
+        with Host(IS_AN_ORDINARY_USER, "%s+%s" % (folder / "mighty", number), wrap=wrap, env=env, cwd="/") as host:
             status, code, took, text = host.hear(0.8 + 0.3 + 5 + 2 * SLACK_S)
             left = running(number)
             assert left and (status, code) == ("timed_out", None) and took < 0.8 + 0.3 + 5 + SLACK_S
@@ -1739,10 +1250,6 @@ def test_row_23_a_deaf_command_while_the_client_leaves():
 
 
 # ---- 24 Clients ---------------------------------------------------------------------------------
-
-
-def resident(pid):
-    return int(of_proc(pid, "statm").split()[1]) * resource.getpagesize()
 
 
 def test_row_24_a_slow_client():
@@ -1812,19 +1319,6 @@ def test_row_24_ctrl_c_of_a_terminal_client():
 
 # ---- 25 Programs that take processes elsewhere --------------------------------------------------
 
-ELSEWHERE = {
-    "tmux": ("tmux -L t{n} -f /dev/null new-session -d 'exec sleep {n}' && tmux -L t{n} ls", ": 1 windows"),
-    "screen": ("screen -dmS s{n} sleep {n} && screen -ls", "s{n}"),
-    "expect": ("expect -c 'spawn sleep {n}; expect eof'", "spawn sleep {n}"),
-    "script": ("script -qc 'tty; exec sleep {n}' /dev/null", "/dev/pts/"),
-    "strace": ("strace -f -e trace=none sh -c 'echo traced; sleep {n}; :'", "traced"),
-    "gdb": ("gdb -q -batch -ex 'run' --args sh -c 'echo traced; sleep {n}; :'", "traced"),
-    "timeout": ("echo within; timeout 600 sleep {n}", "within"),
-    "nohup": ("echo within; nohup setsid sleep {n}", "within"),
-    "xargs": ("echo {n} | xargs -t -n1 -P4 sleep", "sleep {n}"),
-    "python": (PYTHON + " -c 'import pty; pty.spawn([\"sh\", \"-c\", \"tty; sleep {n}; :\"])'", "/dev/pts/"),
-}
-
 
 def test_row_25_what_detaches_or_traces():
     """tmux, screen, expect, script, strace, gdb, a terminal of their own: they work, and at the timeout all is gone."""
@@ -1862,15 +1356,7 @@ def test_row_25_a_freezer_is_no_timeout():
         state = folder / "freezer.state"
         if not state.exists():
             pytest.skip("takes the freezer of control groups, version 1")
-        program = """
-            tool = BashTool(profile=row(6, 0.3))
-            pid = tool.run("sleep 0.5; echo last; exit 3", mode="background").pid
-            say("ready")
-            result = tool.run("echo begun; sleep 0.7; echo done")
-            job = tool.job(pid)
-            say(result.status, result.stdout, job.wait(5), job.status, job.exit_code)
-        """
-        with Host(program, wrap=wrap) as host:
+        with Host(IS_FROZEN, wrap=wrap) as host:
             assert host.hear() == "ready"
             time.sleep(0.1)
             state.write_text("FROZEN")
@@ -1879,33 +1365,6 @@ def test_row_25_a_freezer_is_no_timeout():
             finally:
                 state.write_text("THAWED")
             assert host.hear() == ["exited", "begun\ndone\n", True, "exited", 3]
-
-
-CLOCK = r"""
-#define _GNU_SOURCE
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-static long jump(void) { static int calls; return (++calls / 5 % 3 - 1) * 100000000L; }
-int clock_gettime(clockid_t id, struct timespec *at) {
-    int failed = syscall(SYS_clock_gettime, id, at);
-    if (!failed && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) at->tv_sec += jump();
-    return failed;
-}
-time_t time(time_t *at) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (at) *at = now.tv_sec;
-    return now.tv_sec;
-}
-int gettimeofday(struct timeval *at, void *zone) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    at->tv_sec = now.tv_sec, at->tv_usec = now.tv_nsec / 1000;
-    return 0;
-}
-"""
 
 
 @needs("gcc")
@@ -1959,32 +1418,10 @@ def test_row_26_a_job_whose_supervisor_was_killed_is_lost(tmp_path):
 
 @needs_root
 def test_row_26_a_directory_that_hangs(tmp_path):
-    """Once the tool is made: other calls go on, the call is answered in the end, a cancel is heard, the host can leave."""
+    """Once the tool is made: other calls go on, the call is answered, a cancel is heard, the host can leave."""
     folder = tmp_path / "hangs"
     folder.mkdir()
-    program = """
-        tool, other = BashTool(sys.argv[1], profile=row(0.5, 0.2)), BashTool("/", profile=row(0.5, 0.2))
-        say(tool.run("echo hi").text)
-        hear()
-        cancel, results = Cancel(), {}
-        def call(name, **options):
-            begun = time.monotonic()
-            result = tool.run("echo ran", **options)
-            results[name] = [result.status, result.exit_code, "ran" in result.stdout, time.monotonic() - begun]
-        threads = [threading.Thread(target=call, args=("limit",)),
-                   threading.Thread(target=call, args=("cancel",), kwargs=dict(cancel=cancel, timeout_s=60))]
-        for thread in threads: thread.start()
-        time.sleep(0.2)
-        cancel.cancel()
-        begun = time.monotonic()
-        say(other.run("echo next").text, time.monotonic() - begun)
-        for thread in threads: thread.join()
-        say(results["limit"], results["cancel"], other.run("echo next").text)
-        threading.Thread(target=call, args=("left",), daemon=True).start()
-        time.sleep(0.1)
-        os._exit(0)
-    """
-    with Host(program, folder, cwd="/") as host:
+    with Host(HAS_A_DIRECTORY_THAT_HANGS, folder, cwd="/") as host:
         assert host.hear() == "hi\n"
         with hanging(folder):
             host.tell()
