@@ -118,6 +118,15 @@ LIBRARY_ENDS = {
     "an exception": "1 / 0",
 }
 
+LAST_WORDS = [
+    "echo last words; exit 3",
+    "seq 5000; echo last words; kill -9 $$",
+    "echo last words > >(cat)",
+    "echo first; exec echo last words",
+    "seq 3000 | cat; echo last words | cat | cat",
+    "trap 'echo last words' EXIT; exit 1",
+]
+
 TOKENS = {
     "GITHUB_TOKEN": "ghp_" + "a1B2" * 9,
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI" + "K7MDENG" * 3,
