@@ -885,8 +885,8 @@ class HostLine(Channel):
         """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
         has waited. `closed` is set at the end of the line."""
         try:
-            messages = self.receive()
             self.flush()
+            messages = self.receive()
         except BlockingIOError:
             return
         except OSError:
