@@ -192,10 +192,6 @@ NOTE_CWD = (
 )
 NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
-NO_SCRATCH = (
-    "the working directory {cwd} is gone ({reason}), "
-    "and no scratch folder could be made ({problem})"
-)
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 SERVER_KILLED = ", and what it started may still run"  # the fork server was killed too
@@ -617,13 +613,13 @@ def make_scratch(folder: bytes) -> bytes:
     return path
 
 
-def is_own_name(name: str, prefix: str, suffixes: Sequence[str] = _SUFFIXES) -> bool:
+def is_own_name(name: str, prefix: str) -> bool:
     """True for the name of an output file or a record of the tools that share a folder, which may
     hold other files too."""
     stem, suffix = os.path.splitext(name)
     digits = stem[-12:]
     is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-    return is_hex and suffix in suffixes and stem[:-12] in ("output-", "pipe-bash-", prefix)
+    return is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix)
 
 
 def _make_room(folder: int, prefix: str) -> None:
@@ -675,15 +671,18 @@ class Record:
     has room for the end, so that a full disk does not lose it."""
 
     def __init__(self, output: str) -> None:
+        """Raises OSError."""
         self._fd = _create(record_of(output), os.O_RDWR)
         _lock(self._fd)
+        os.pwrite(self._fd, b" " * RECORD_ROOM, 0)
 
     def write(self, facts: Mapping[str, Any]) -> None:
-        """Writes down what is known by now; blanks hold the room. Raises OSError."""
+        """Writes down what is known by now; blanks keep the room."""
         import json  # here, because most supervisors run no job
 
         text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
-        os.pwrite(self._fd, text.ljust(RECORD_ROOM), 0)
+        with suppress(OSError):
+            os.pwrite(self._fd, text.ljust(RECORD_ROOM), 0)
 
     def close(self) -> None:
         """Gives back the descriptor, and the lock with it."""
@@ -988,9 +987,8 @@ class Output:
         self.problem = ""  # why the file is incomplete or missing
         self.capped = False
 
-    def open_pipes(self) -> list[int]:
-        """A pipe for each stream; returns the ends for the shell. Raises OSError."""
-        writers = []
+    def open_pipes(self, writers: list[int]) -> None:
+        """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
         for stream in range(self._plan.streams):
             reader, writer = os.pipe()
             writers.append(writer)
@@ -1000,7 +998,6 @@ class Output:
                 with suppress(OSError):
                     os.fchmod(writer, 0o666)
             self._selector.register(reader, selectors.EVENT_READ, self.read)
-        return writers
 
     def read(self, reader: int) -> None:
         """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
@@ -1104,7 +1101,8 @@ class Output:
             self.path = ""
 
     def close_pipes(self) -> None:
-        """Closes the pipes that are still open."""
+        """Reads what is in the pipes now, and closes them."""
+        self.read_all()
         for reader in list(self.pipes):
             self._close_pipe(reader)
 
@@ -1190,36 +1188,54 @@ def _spawn_error(problem: Exception, shell: bytes) -> SpawnError:
 
 
 class Shell:
-    """The shell of one command, and the process group that it leads. Until the supervisor reaps the
-    shell, the kernel gives its number to no other process and no other group."""
+    """The shell of one command: its text, its directory, and the process group that it leads. Until
+    the supervisor reaps the shell, the kernel gives its number to no other process or group."""
+
+    popen: subprocess.Popen[bytes]  # from `start` on
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._has_prefix = len(plan.shell) > 1
+        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
         self._text_fd: int | None = None
         self._text_bytes = 0
-        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
-        self.pid = 0  # not spawned yet
-        self._popen: subprocess.Popen[bytes] | None = None
+        self.scratch = b""  # a folder in the place of the command's directory
+        self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
-    @property
-    def returncode(self) -> int | None:
-        """As subprocess has it; None until the shell is reaped."""
-        return self._popen.returncode if self._popen is not None else None
-
-    def spawn(self, program: bytes, cwd: bytes, source: int | None, writers: list[int]) -> None:
-        """Starts the shell in this directory. `source`: the command's own input. The supervisor
-        has taken on the environment of the command, so none is given here: to encode it for each
-        spawn takes a tenth longer. Raises OSError, with `filename` where it is the directory that
-        cannot be entered."""
+    def start(self, program: bytes, source: int | None, writers: Sequence[int]) -> None:
+        """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
+        refuse would end the conversation, any other folder would make relative paths dangerous.
+        `source`: the command's own input. Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
         plan = self._plan
+        try:
+            self._spawn(program, plan.cwd, source, writers)
+        except OSError as problem:
+            if problem.filename != plan.cwd:
+                raise
+            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
+            try:
+                if plan.cwd_required or self._has_prefix:
+                    raise
+                self.scratch = make_scratch(plan.folder)
+            except OSError:
+                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
+            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+            self.close()
+            self._spawn(program, self.scratch, source, writers)
+
+    def _spawn(
+        self, program: bytes, cwd: bytes, source: int | None, writers: Sequence[int]
+    ) -> None:
+        """The supervisor has taken on the environment of the command, so none is given here: to
+        encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
+        `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         self._text_fd = fd = self._text_file(cwd, source)
-        line = shell_line(fd, self._has_prefix, plan.has_input, self.carries)
+        line = shell_line(fd, self._has_prefix, self._plan.has_input, self.carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
-        self._popen = subprocess.Popen(
-            [*plan.shell, b"--norc", b"-c", line.encode()],
+        self.popen = subprocess.Popen(
+            [*self._plan.shell, b"--norc", b"-c", line.encode()],
             executable=program,
             cwd=cwd,
             stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
@@ -1228,7 +1244,6 @@ class Shell:
             pass_fds=() if self._has_prefix else (fd,),
             start_new_session=True,
         )
-        self.pid = self._popen.pid
 
     def _text_file(self, cwd: bytes, source: int | None) -> int:
         """What the shell reads its text from. The slash and the newline: `read` would take a NUL
@@ -1242,16 +1257,17 @@ class Shell:
                 parts.append(file.read())
         return data_file(*parts)
 
-    def note_status(self, status: int) -> None:
-        """Takes in the status with which the shell was reaped."""
-        assert self._popen is not None
-        self._popen.returncode = os.waitstatus_to_exitcode(status)
-
     def has_read_text(self) -> bool:
         """True once the shell has read its text: shell and supervisor share the position in the
         file (open(2), open file descriptions)."""
         assert self._text_fd is not None
         return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
+
+    def why_unread(self) -> str:
+        """How a shell ended that has not read its text."""
+        code, name = status_of(self.popen.returncode or 0)
+        shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
+        return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
         """What the shell has written behind its text."""
@@ -1263,10 +1279,10 @@ class Shell:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
         fails. Once the shell is reaped its number may be given again, but where the tree cannot be
         seen the group is all that is known of the command."""
-        if self.pid == 0 or (self.returncode is not None and SEES_TREE):
+        if self.popen.returncode is not None and SEES_TREE:
             return False
         try:
-            os.killpg(self.pid, number)
+            os.killpg(self.popen.pid, number)
             return True
         except OSError:
             return False
@@ -1278,7 +1294,7 @@ class Shell:
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = self.signal_group(number)
             for pid, group in processes.items():
-                if group != self.pid or not reached:
+                if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
     def kill(self) -> None:
@@ -1286,11 +1302,37 @@ class Shell:
         self.signal_group(signal.SIGKILL)
         _kill_below()
 
+    def clear_scratch(self, is_lived_in: bool) -> None:
+        """Removes the scratch folder, or says that it holds something. A folder in which processes
+        live stays. Upholds REQ-BASH-013.2."""
+        try:
+            if self.scratch and (not is_lived_in or os.listdir(self.scratch)):
+                os.rmdir(self.scratch)
+        except OSError:
+            path = printable(os.fsdecode(self.scratch))
+            self.notes.append(NOTE_SCRATCH.format(path=path))
+
     def close(self) -> None:
         """Gives back the file of the text."""
         if self._text_fd is not None:
             os.close(self._text_fd)
             self._text_fd = None
+
+
+def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
+    """What names the processes that a foreground command has left behind, numbers and groups, and
+    says where their output goes on. Upholds REQ-BASH-011.2."""
+    path = ""
+    if output.pipes:
+        output.save()
+        path = printable(output.path)
+        if output.problem:
+            path = NOWHERE.format(reason=output.problem)
+    if not left:
+        return [NOTE_HELD.format(path=path)] if path else []
+    targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
+    more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
+    return [NOTE_LEFTOVER.format(named=named(left), targets=targets, more=more)]
 
 
 class Command:
@@ -1302,10 +1344,8 @@ class Command:
         self.shell = Shell(plan)
         self.output = Output(plan, supervisor.line, supervisor.selector)
         self.record: Record | None = None
-        self.started_s = time.monotonic()
-        self.created = time.time()
-        self.exited_s: float | None = None  # of the shell
-        self.duration_s: float | None = None
+        self.created, self.started_s = time.time(), time.monotonic()
+        self.exited_s = 0.0  # when the shell ended; 0: it runs
         self.alone = False  # no descendant lives: waitpid(2) said ECHILD
         self.attached = True  # ends with its host
         self.is_job = plan.background
@@ -1313,12 +1353,9 @@ class Command:
         self.reported = False  # ... or how the shell ended
         self.stopped = ""  # the status of a command that is ended before its time
         self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
-        self._cancels = 0  # that the host has told; none after the report
+        self.cancels = 0  # those that the host has told
         self.grace_s = plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
-        self.notes: list[str] = []
-        self.scratch = b""  # in the place of the plan's directory
-        self.failure = ("", "")  # a stable id and a sentence
         self.note_at = -1  # the place of the completion note in the output file
 
     def run(self, source: int | None) -> None:
@@ -1326,131 +1363,95 @@ class Command:
         input."""
         try:
             self.start(source)
-            if not self.watch() or self._was_killed() or not self.drain():
+            if not self.watch() or not self.drain():
                 self.end()
             self.report()
             self.stay()
         except SpawnError as problem:
-            _kill_below()
             self.output.discard()
-            error, reason = problem.args
-            self.supervisor.line.tell("failed", error, reason)
+            self.supervisor.line.tell("failed", *problem.args)
         finally:
-            self.release()
-
-    # -- start
+            if self.record is not None:
+                self.record.close()
+            self.output.close()
+            self.shell.close()
 
     def start(self, source: int | None) -> None:
         """Spawns the shell. Raises SpawnError."""
         plan = self.plan
+        program = self.supervisor.program(plan)
+        if plan.has_input and source is None:
+            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+        writers: list[int] = []
         try:
-            program = self.supervisor.program(plan)
             if plan.background:
                 self.begin_job()
-            if plan.has_input and source is None:
-                raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
-            writers = self.output.open_pipes()
-            try:
-                self._spawn(program, source, writers)
-            finally:
-                for writer in writers:
-                    os.close(writer)
-            self.write_record()
+            self.output.open_pipes(writers)
+            self.shell.start(program, source, writers)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise _spawn_error(problem, plan.shell[0]) from None
-
-    def _spawn(self, program: bytes, source: int | None, writers: list[int]) -> None:
-        """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
-        refuse would end the conversation, any other folder would make relative paths dangerous.
-        Upholds REQ-BASH-013.1."""
-        plan = self.plan
-        try:
-            self.shell.spawn(program, plan.cwd, source, writers)
-        except OSError as problem:
-            if problem.filename != plan.cwd:
-                raise
-            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
-            if plan.cwd_required or len(plan.shell) > 1:
-                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
-            try:
-                self.scratch = make_scratch(plan.folder)
-            except OSError as why:
-                text = NO_SCRATCH.format(cwd=cwd, reason=reason, problem=_reason(why))
-                raise SpawnError("cwd_missing", text) from None
-            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-            self.shell.close()
-            self.shell.spawn(program, self.scratch, source, writers)
+        finally:
+            for writer in writers:
+                os.close(writer)
+        self.write_record()
 
     def begin_job(self) -> None:
         """Makes the output file and the record of a job. Raises SpawnError."""
         self.output.save()
-        try:
-            if self.output.problem:
-                raise OSError(errno.EIO, self.output.problem)
-            self.record = Record(self.output.path)
-            self.write_record()
-        except OSError as problem:
-            reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason) from None
-
-    # -- watch
+        problem = self.output.problem
+        if not problem:
+            try:
+                self.record = Record(self.output.path)
+            except OSError as failed:
+                problem = _reason(failed)
+        if problem:
+            raise SpawnError("spawn_failed", "no file for the job could be made: " + problem)
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended before. A cancel and
-        an exit that have come already go before the limit and before the answer of a job. Upholds
-        REQ-BASH-002.3."""
+        """Waits for the end of the shell; False if the command is to be ended. A cancel and an exit
+        that have come already go before the limit and before the answer of a job. Where a signal
+        that the supervisor did not send has ended the shell of a job, what is left of the job is
+        ended. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         answer_s = self.started_s + self.plan.answer_after_s
         limit_s = self.started_s + self.plan.limit_s
-        while self.shell.returncode is None and not self.stops:
+        while not self.exited_s and not self.stops:
             due_s = min(answer_s, limit_s)
             is_due = time.monotonic() >= due_s
-            self.turn(0.0 if is_due else due_s)
-            if not is_due or self.stops or self.shell.returncode is not None:
-                continue
-            if due_s == limit_s:
-                self.stop("timed_out")
-            else:
-                answer_s = math.inf
-                self._answer_as_job()
-        return not self.stops
+            self.turn(due_s)
+            if is_due and not self.exited_s and not self.stops:
+                if due_s == limit_s:
+                    self.stop("timed_out")
+                else:
+                    answer_s = math.inf
+                    self.answer_as_job()
+        return not self.stops and not (self.answered and self.shell.popen.returncode < 0)
 
-    def _answer_as_job(self) -> None:
+    def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.17."""
         self.answered = self.is_job = True
+        self.output.is_live = False
         if self.plan.background:
             self.attached = False
         else:
             with suppress(SpawnError):
                 self.begin_job()
-        self.output.is_live = False
+        self.write_record()
         self.tell("running")
-
-    # -- drain
 
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if the
         command is to be ended. Upholds REQ-BASH-011.1 and REQ-BASH-011.4."""
-        exited_s = self.exited_s or 0.0
-        while not self.stops:
-            quiet_s = max(self.output.last_s, exited_s)
+        plan = self.plan
+        while not self.stops and (self.output.pipes or not self.alone):
+            quiet_s = max(self.output.last_s, self.exited_s)
+            until = quiet_s + LEAVING_S
             if self.output.pipes:
-                until = min(quiet_s + self.plan.drain_idle_s, exited_s + self.plan.drain_total_s)
-            elif self.alone:
-                return True
-            else:
-                until = quiet_s + LEAVING_S
+                until = min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)
             if time.monotonic() >= until:
-                return True
+                break
             self.turn(until)
-        return False
-
-    def _was_killed(self) -> bool:
-        """True where a signal that the supervisor did not send has ended the shell of a job: what
-        is left of the job is ended. Upholds REQ-BASH-003.21."""
-        return self.answered and (self.shell.returncode or 0) < 0
-
-    # -- end: the one function that ends a command, and what asks for it
+        return not self.stops
 
     def stop(self, status: str) -> None:
         """One request more to end the command; the first reason counts."""
@@ -1458,9 +1459,9 @@ class Command:
         self.stops += 1
 
     def end(self) -> None:
-        """Ends everything of the command: TERM; after the grace, or at a second request, passes of
-        KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-004.4 to REQ-BASH-004.6 and
-        REQ-BASH-015.3."""
+        """The one function that ends a command: TERM; after the grace, or at a second request,
+        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-004.4 to
+        REQ-BASH-004.6 and REQ-BASH-015.3."""
         begun_s = time.monotonic()
         self.shell.terminate()
         while not self.is_gone() and self.stops < 2:
@@ -1472,76 +1473,39 @@ class Command:
         while not self.is_gone() and time.monotonic() < kill_until:
             self.shell.kill()
             self.turn(time.monotonic() + KILL_EVERY_S)
-        self.output.read_all()  # what the processes wrote before they were ended
-        self.output.close_pipes()
+        self.output.close_pipes()  # behind what the processes wrote before they were ended
         if not self.is_gone():
             names = named(descendants())
-            self.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
+            self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
 
     def is_gone(self) -> bool:
         """True once no process of the command is left."""
-        return self.shell.returncode is not None and self.alone
-
-    # -- report
+        return self.exited_s > 0 and self.alone
 
     def report(self) -> None:
-        """Tells the host how the command ended, and writes it down if the command is a job.
-        Upholds REQ-BASH-011.2."""
-        if not (self.alone and not self.output.pipes):
+        """Tells the host how the command ended, and writes it down if the command is a job."""
+        if not self.is_over():
             self.attached = False
             self.left = descendants()
             if not self.stops and not self.is_job:
-                self._name_leftovers()
-        self._clear_scratch()
-        if not self.shell.has_read_text():
-            code, name = status_of(self.shell.returncode or 0)
-            how = name or "exit code %d" % code
-            shell = shown(os.fsdecode(self.plan.shell[0]))
-            reason = "the shell %s ended (%s) before it read the command" % (shell, how)
-            self.failure = ("spawn_failed", reason)
+                self.shell.notes += leftover_notes(self.left, self.output)
+        self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long():
             self.output.save()
         if self.supervisor.line.closed and not self.answered:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
-            self._note_end()
-        self.output.is_live = False
-        self.reported = True
+            self.note_end()
+        self.output.is_live, self.reported = False, True
         self.tell("ended")
         if self.supervisor.line.closed:
             self.supervisor.hang_up()  # the host waits for that
 
-    def _name_leftovers(self) -> None:
-        """Names what a foreground command has left behind, and where its output goes on."""
-        path = ""
-        if self.output.pipes:
-            self.output.save()
-            problem = self.output.problem
-            path = NOWHERE.format(reason=problem) if problem else printable(self.output.path)
-        if not self.left:
-            if path:
-                self.notes.append(NOTE_HELD.format(path=path))
-            return
-        groups = sorted(set(self.left.values()))[:20]
-        self.notes.append(
-            NOTE_LEFTOVER.format(
-                named=named(self.left),
-                targets=" ".join("-%d" % group for group in groups),
-                more=NOTE_LEFTOVER_OUTPUT.format(path=path) if path else "",
-            )
-        )
+    def is_over(self) -> bool:
+        """True once no process of the command is left, nor another one that holds its output."""
+        return self.alone and not self.output.pipes
 
-    def _clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. One in which processes live
-        stays. Upholds REQ-BASH-013.2."""
-        if self.scratch:
-            try:
-                if not self.left or os.listdir(self.scratch):
-                    os.rmdir(self.scratch)
-            except OSError:
-                self.notes.append(NOTE_SCRATCH.format(path=printable(os.fsdecode(self.scratch))))
-
-    def _note_end(self) -> None:
+    def note_end(self) -> None:
         """Appends the completion note of a job, and writes its record. Upholds REQ-BASH-003.5 to
         003.7, 003.9, 003.10 and 003.20."""
         facts = self.facts()
@@ -1551,39 +1515,40 @@ class Command:
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
-        with suppress(OSError):
-            self.write_record()
+        self.write_record()
 
     def facts(self) -> dict[str, Any]:
         """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
         and 002.6."""
-        plan, returncode = self.plan, self.shell.returncode
-        error, reason = self.failure
-        status = "failed" if error else "running" if returncode is None else "exited"
-        code, name = status_of(returncode or 0) if status == "exited" else (None, None)
-        if self.stopped:
-            status, code, name = self.stopped, None, None
+        plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
+        code: int | None = None
+        name: str | None = None
+        error, reason = "cwd_missing" if self.shell.scratch else None, ""
+        if status == "exited" and not self.shell.has_read_text():
+            status, error, reason = "failed", "spawn_failed", self.shell.why_unread()
+        elif status == "exited":
+            code, name = status_of(self.shell.popen.returncode)
         # A background command that is ended within its first look was never told as a job.
         is_told = self.is_job and (self.answered or not self.stopped)
-        passed_s = time.monotonic() - self.started_s
         return {
             "status": status,
             "exit_code": code,
             "signal": name,
-            "error": error or ("cwd_missing" if self.scratch else None),
+            "error": error,
             "reason": reason,
             "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
-            "notes": self.notes,
+            "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
-            "duration_s": passed_s if self.duration_s is None else self.duration_s,
-            "pid": self.shell.pid if is_told else None,
+            "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
+            "pid": self.shell.popen.pid if is_told else None,
         }
 
-    def job_facts(self) -> dict[str, Any]:
-        """What the record of a job says beside the facts."""
+    def record_facts(self) -> dict[str, Any]:
+        """The facts with what a record of a job says beside them."""
         text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
         return {
-            "pid": self.shell.pid,
+            **self.facts(),
+            "pid": self.shell.popen.pid,
             "command": text[:COMMAND_RECORDED],
             "created": self.created,
             "supervisor": self.supervisor.identity,
@@ -1591,9 +1556,9 @@ class Command:
         }
 
     def write_record(self) -> None:
-        """Writes down what is known by now. Raises OSError."""
+        """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write({**self.facts(), **self.job_facts()})
+            self.record.write(self.record_facts())
 
     def tell(self, kind: str) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
@@ -1601,14 +1566,12 @@ class Command:
         self.supervisor.line.tell(
             kind,
             self.facts(),
-            self.job_facts() if self.is_job else None,
+            self.record_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.capped),
             self.shell.written() if kind == "ended" else b"",
-            self.alone and not output.pipes,  # ready for the next command
+            self.is_over(),  # ready for the next command
         )
-
-    # -- stay
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, and ends it at the limit of a background
@@ -1616,50 +1579,37 @@ class Command:
         child of this supervisor."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         handled = self.stops
-        while not (self.alone and not self.output.pipes):
+        while not self.is_over():
             if self.stops > handled or time.monotonic() >= limit_s:
                 self.end()
                 handled, limit_s = self.stops, math.inf
             else:
                 self.turn(limit_s)
 
-    # -- the only place where a command waits
-
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
-        takes notice of it: of output, stops, the host, ended processes."""
+        takes notice of it: of output, stops, the host, ended processes. A command waits nowhere
+        else. When the host has left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
+        line = self.supervisor.line
         self.supervisor.turn(until)
-        while self._cancels < self.supervisor.line.stops and not self.reported:
-            self._cancels += 1
+        while self.cancels < line.stops and not self.reported:  # what is left is no call's
+            self.cancels += 1
             self.stop("cancelled")
-        self.stops += self.supervisor.take_kills() if self.is_job else 0
-        if self.attached and self.supervisor.line.closed:
-            self._hurry()
-        self._take_ended()
-
-    def _hurry(self) -> None:
-        """The host has left: no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        self.attached = False
-        self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
-        if not self.stops:
-            self.stop("cancelled")
-
-    def _take_ended(self) -> None:
+        if self.is_job:
+            self.stops += self.supervisor.take_kills()
+        if self.attached and line.closed:
+            self.attached = False
+            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
+            if not self.stops:
+                self.stop("cancelled")
         ended, self.alone = _reap()
-        if self.shell.pid in ended and self.shell.returncode is None:
-            self.shell.note_status(ended[self.shell.pid])
+        shell = self.shell.popen
+        if shell.pid in ended and not self.exited_s:
+            shell.returncode = os.waitstatus_to_exitcode(ended[shell.pid])
             self.output.read_all()  # what the shell wrote
             self.exited_s = time.monotonic()
-            self.duration_s = self.exited_s - self.started_s
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
             self.alone = False  # the group is all that is known then
-
-    def release(self) -> None:
-        """Gives back everything that the command held here."""
-        if self.record is not None:
-            self.record.close()
-        self.output.close()
-        self.shell.close()
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -1930,7 +1880,6 @@ if "fork_server_control" in globals():  # this code runs in a fork server: see L
 import codecs  # here, because no fork server needs these
 import fnmatch
 import io
-import itertools
 import json
 import re
 import threading
@@ -3468,16 +3417,13 @@ def _above_standard(end: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
 
 
-class NotSent(Exception):
-    """What a request needs is not there: `args` hold the exception that says what."""
-
-
 class LineLost(Exception):
-    """The other end of a line is closed. `unread`: before it had read all that was sent to it."""
+    """The other end of a line is closed."""
 
-    def __init__(self, unread: bool = False) -> None:
-        super().__init__()
-        self.unread = unread
+
+class NotRun(LineLost):
+    """... before the request was read, or no supervisor could be had: `args` say why. Nothing was
+    run."""
 
 
 def _has_ended(end: socket.socket) -> bool:
@@ -3499,29 +3445,27 @@ class Line(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[Any] = deque()
 
-    def _wait_for(self, events: int, until: float) -> None:
-        """Waits until the socket is ready. `select.poll` needs no descriptor, and is looked up now:
-        gevent replaces it, also after this module was imported."""
+    def _wait_for(self, events: int, until: float) -> bool:
+        """True as soon as the socket is ready, False after this moment. `select.poll` needs no
+        descriptor, and is looked up now: gevent replaces it, also after this module was imported.
+        Raises LineLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
         poller = select.poll()
         poller.register(fd, events)
         wait_s = max(0.0, until - time.monotonic())
-        poller.poll(1000 * wait_s if wait_s < 1e6 else None)
+        return bool(poller.poll(1000 * wait_s if wait_s < 1e6 else None))
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
-        """Sends the whole request. Raises LineLost where it was not read in time."""
+        """Sends the whole request. Raises NotRun where it was not read in time."""
         until = time.monotonic() + ACCEPT_S
-        try:
+        with suppress(OSError):
             self.send(request, fds)
-            while self.unsent and time.monotonic() < until:
-                self._wait_for(select.POLLOUT, until)
+            while self.unsent and self._wait_for(select.POLLOUT, until):
                 self.flush()
-        except OSError:
-            raise LineLost(unread=True) from None
         if self.unsent:
-            raise LineLost(unread=True)
+            raise NotRun("no supervisor answered")
 
     def tell_stops(self, count: int) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
@@ -3529,21 +3473,19 @@ class Line(Channel):
             self.socket.send(pack(count))
 
     def next(self, until: float) -> tuple[Any, ...] | None:
-        """The next message; None if none comes until this moment. Raises LineLost at the end. Linux
-        resets a connection whose other end was closed before all was read there; a new supervisor
-        that has said nothing has read nothing."""
+        """The next message; None if none comes until this moment. Raises LineLost at the end,
+        NotRun where the other end was closed before all was read there, when Linux resets the
+        connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            self._wait_for(select.POLLIN, until)
+            if not self._wait_for(select.POLLIN, until):
+                return None
             try:
                 messages = self.receive()
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    return None
-                continue
             except OSError as problem:
-                raise LineLost(unread=problem.errno == errno.ECONNRESET) from None
+                is_unread = problem.errno == errno.ECONNRESET
+                raise (NotRun if is_unread else LineLost)("the supervisor has ended") from None
             if messages is None:
-                raise LineLost(unread=not self.supervisor)
+                raise (LineLost if self.supervisor else NotRun)("no supervisor answered")
             self._messages.extend(messages)
         message: tuple[Any, ...] = self._messages.popleft()
         return message
@@ -3553,10 +3495,8 @@ class Line(Channel):
         comes until the supervisor closes the line, or until this moment."""
         with suppress(LineLost, OSError):
             self.socket.shutdown(socket.SHUT_WR)
-            while time.monotonic() < until:
-                self._wait_for(select.POLLIN, until)
-                if not self.socket.recv(READ_BYTES):
-                    return
+            while self._wait_for(select.POLLIN, until) and self.socket.recv(READ_BYTES):
+                pass
 
 
 class Engine:
@@ -3566,12 +3506,11 @@ class Engine:
     def __init__(self, python: str | None) -> None:
         self.owner = os.getpid()
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self._python = python  # None: the fork server is a fork of this process
-        self._failures = 0  # of fork servers that brought no supervisor
+        self.python = python  # None: the fork server is a fork of this process
+        self._starts = 0  # of fork servers, since a supervisor has answered
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._popen: subprocess.Popen[bytes] | None = None  # the first process of the start
-        self._has_answered = False  # a supervisor of this fork server has
         self._idle: list[Line] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -3582,7 +3521,7 @@ class Engine:
         return ours, theirs
 
     def borrow(self) -> Line:
-        """A line to an idle supervisor, or to a new one. Raises LineLost, OSError."""
+        """A line to an idle supervisor, or to a new one. Raises NotRun, OSError."""
         with self.lock:
             ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
             if ids != self._ids:
@@ -3592,42 +3531,39 @@ class Engine:
                 line = self._idle.pop()  # the latest first, so that the others end
                 if not _has_ended(line.socket):
                     return line
-            if not self.has_server():
+            if self._control is None or _has_ended(self._control):
                 self.give_up()
-                self._start_server()
-            assert self._control is not None
+                self._control = self._start_server()
             ours, theirs = self._socketpair()
             with theirs:  # what comes from the supervisor is the fork server's reply
                 try:
                     socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
                 except OSError:
-                    raise LineLost(unread=True) from None
+                    raise NotRun("no fork server answered") from None
             return Line(ours)
 
     def has_server(self) -> bool:
         """False once the fork server has ended."""
         return self._control is not None and not _has_ended(self._control)
 
-    def _start_server(self) -> None:
+    def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        python = self._python
-        if python is not None and (self._failures > 1 or not os.access(python, os.X_OK)):
-            python = None
-        self._has_answered = False
-        self._control, theirs = self._socketpair()
+        self._starts += 1
+        ours, theirs = self._socketpair()
         with theirs:
-            if python is None:
+            if self.python is None or self._starts > 2 or not os.access(self.python, os.X_OK):
                 _fork_directly(theirs.fileno())
-                return
-            self._popen = _start_python(python, theirs.fileno())
+                return ours
+            self._popen = _start_python(self.python, theirs.fileno())
         with suppress(OSError):  # it has ended: no supervisor will come
-            self._control.sendall(pack(_supervisor_code()))
+            ours.sendall(pack(_supervisor_code()))
+        return ours
 
     def note_answer(self) -> None:
         """A supervisor has answered: the first process of the start has ended by then."""
-        self._has_answered = True
+        self._starts = 0
         if self._popen is not None:
             self._popen.wait()
 
@@ -3635,10 +3571,9 @@ class Engine:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
         another one. The fork server ends with its last supervisor."""
         with self.lock:
-            control, self._control = self._control, None
-            if control is not None:
-                control.close()
-                self._failures += not self._has_answered
+            if self._control is not None:
+                self._control.close()
+                self._control = None
             if self._popen is not None:
                 self._popen.kill()
                 self._popen.wait()
@@ -3671,12 +3606,6 @@ def _begin_anew() -> None:
     global _engine
     old, _engine = _engine, Engine(_python())
     old.forget()
-
-
-def fork_supervisors_directly() -> None:
-    """For a program with one thread that runs one command: no interpreter is started."""
-    global _engine
-    _engine = Engine(None)
 
 
 os.register_at_fork(
@@ -3753,20 +3682,25 @@ class Answer(NamedTuple):
     record: JobRecord | None = None  # of a job
 
 
+def failed(error: str, reason: str) -> Answer:
+    """The answer where the tool could not run a command, or lost it."""
+    return Answer(Outcome("failed", error=error, reason=reason))
+
+
 class Exchange:
     """One command as the host sees it: a request, and the messages of its supervisor. The caller's
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`."""
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
-        self._plan, self._tokens = plan, list(tokens)
+        self._plan, self._tokens = plan, tokens
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         self._begun_s = time.monotonic()
         self._line: Line | None = None  # to a supervisor that has the request, or a part of it
         self._is_sent = False  # the whole request was sent: a stop may follow
         self._stops_sent = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no message is expected
-        self._last: Answer | None = None  # that the command is a job
+        self._last: JobRecord | None = None  # of a job that goes on
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3795,61 +3729,61 @@ class Exchange:
         left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
         for token in self._tokens:
             token._exchanges.append(self)
-        answer = None
+        runs_on = False
         try:
             answer = self._run(on_live, stdin)
+            runs_on = answer.runs_on
             return answer
         except BaseException:
             self.leave()
             raise
         finally:
-            if answer is None or not answer.runs_on:
-                self._finish()
-            else:
-                self.obey(self._tokens[:1])  # the caller's token was for the call
+            self.obey(self._tokens[:1] if runs_on else ())  # the caller's token was for the call
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
-        """From now on these tokens alone ask the command to stop."""
-        for token in self._tokens:
+        """From now on these tokens alone ask the command to stop; with none the host closes the
+        line of a command that is over."""
+        before, self._tokens = self._tokens, tokens
+        for token in before:
             if token not in tokens:
                 token._exchanges.remove(self)
-        self._tokens = list(tokens)
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
-        """Brings the request to a supervisor, and waits for the answer. Where the supervisor ends
-        before it has read the request, nothing was run: another one is asked."""
-        problem = "no supervisor answered"
+        """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
+        another supervisor is asked."""
+        why = ""
         for _ in range(REQUESTS_MOST):
             if self._stops_wanted():
                 return Answer(Outcome("cancelled"))
             try:
                 self._request(stdin)
                 return self.wait(on_live)
-            except LineLost as lost:
-                if not lost.unread or self._stops_sent:  # else a stop may be what was not read
+            except NotRun as problem:
+                if self._stops_sent:  # that may be what was not read
                     return self._lost()
-            except NotSent as failed:
-                problem = _reason(failed.args[0])
+                why = str(problem)
+            except LineLost:
+                return self._lost()
             if self._line is not None and not self._line.supervisor:
                 _own_engine().give_up()
             self._line, self._is_sent = None, False
-        reason = "no supervisor could be started: " + problem
-        return Answer(Outcome("failed", error="spawn_failed", reason=reason))
+        return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
-        """Sends the request. Raises LineLost where it was not read, NotSent where there is no
-        supervisor, or no place for the input."""
+        """Sends the request. Raises NotRun where it was not read, and where there is no supervisor,
+        or no place for the input."""
         fields = dict(vars(self._plan))
         fds: list[int] = []
         try:
-            fds += [] if stdin is None else [data_file(stdin)]
+            if stdin is not None:
+                fds.append(data_file(stdin))
             line = self._line = _own_engine().borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
             line.ask(fields, fds)
         except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
-            raise NotSent(problem) from None
+            raise NotRun(_reason(problem)) from None
         finally:
             for fd in fds:
                 os.close(fd)
@@ -3868,6 +3802,8 @@ class Exchange:
             line = self._line
             message = line.next(self._gives_up_s)
             kind, *parts = message or ("late",)
+            if kind == "late":
+                return self._give_up(line)
             if kind == "hello":
                 line.supervisor, self._gives_up_s = parts[0], math.inf
                 _own_engine().note_answer()
@@ -3876,91 +3812,69 @@ class Exchange:
                 if live is not None:
                     live.take(*parts)
             elif kind == "failed":
-                error, reason = parts
                 line.sent_env = None
-                self._end_line(line, error != "internal")
-                return Answer(Outcome("failed", error=error, reason=reason))
-            elif kind != "late":
-                answer = self._take_answer(line, kind, *parts)
+                self._end_line(parts[0] != "internal")
+                return failed(*parts)
+            else:
+                answer = self._take_answer(kind == "running", *parts)
                 if live is not None:
                     live.take(0, (), final=True)
                 return answer
-            elif time.monotonic() >= self._gives_up_s:
-                return self._give_up(line)
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(
-        self,
-        line: Line,
-        kind: str,
-        facts: dict[str, Any],
-        job: dict[str, Any] | None,
-        streams: Sequence[tuple[bytes, bytes, int, int]],
-        file: tuple[bytes, str, bool],
-        carried: bytes,
-        is_idle: bool,
-    ) -> Answer:
-        runs_on = kind == "running"
-        path = os.fsdecode(file[0]) or None
-        outcome = Outcome(
-            **facts,
-            kept=runs_on and not self._plan.background,
-            saved=Saved(path, file[1], file[2]) if path or file[1] else None,
-            carried=carried,
-        )
-        record = None if job is None else JobRecord(**job, outcome=outcome)
-        answer = Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
+    def _take_answer(self, runs_on: bool, *parts: Any) -> Answer:
+        facts, record_facts, streams, (path, problem, capped), carried, is_idle = parts
+        saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
+        kept = runs_on and not self._plan.background
+        outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
+        record = job_record(record_facts)
         if runs_on:
-            self._last, self._gives_up_s = answer, math.inf
+            self._last, self._gives_up_s = record, math.inf
             self.tell_stops()
         else:
-            self._end_line(line, is_idle)
-        return answer
+            self._end_line(is_idle)
+        return Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
 
-    def _end_line(self, line: Line, is_idle: bool) -> None:
+    def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
-        if is_idle and not self._stops_wanted():
-            self._line = None
-            _own_engine().give_back(line)
-        self._finish()
-
-    def _finish(self) -> None:
         line, self._line = self._line, None
         if line is not None:
-            line.socket.close()
-        self.obey(())
+            if is_idle and not self._stops_wanted():
+                _own_engine().give_back(line)
+            else:
+                line.socket.close()
 
     def _lost(self) -> Answer:
         """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
         server was killed too. Upholds REQ-BASH-007.5."""
+        self._end_line(False)
         reason = SUPERVISOR_KILLED + ("" if _own_engine().has_server() else SERVER_KILLED)
-        self._finish()
-        return Answer(Outcome("failed", error="status_unknown", reason=reason))
+        return failed("status_unknown", reason)
 
     def wait_for_end(self) -> Answer:
         """The end of a command that runs on; where its supervisor was killed, that it is lost.
         Upholds REQ-BASH-003.8."""
-        assert self._last is not None and self._last.record is not None
+        assert self._last is not None
         try:
             return self.wait()
         except LineLost:
-            self._finish()
             passed_s = time.monotonic() - self._begun_s
-            lost = self._last.outcome._replace(
-                status="lost", error="lost", reason=JOB_LOST, kept=False, duration_s=passed_s
-            )
-            return Answer(lost, record=self._last.record._replace(outcome=lost))
+            lost = Outcome("lost", error="lost", reason=JOB_LOST, duration_s=passed_s)
+            return Answer(lost, record=self._last._replace(outcome=lost))
+        finally:
+            self._end_line(False)
+            self.obey(())
 
     def _give_up(self, line: Line) -> Answer:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
-        the command. Raises LineLost for a supervisor that has never answered."""
+        the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor:
-            raise LineLost(unread=True)
-        self._finish()
+            raise NotRun("no supervisor answered")
+        self._end_line(False)
         note = NOTE_HANGS.format(pid=line.supervisor)
         if self._plan.background:
-            return Answer(Outcome("failed", error="spawn_failed", reason=note))
+            return failed("spawn_failed", note)
         status = "cancelled" if self._stops_sent else "timed_out"
         return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
 
@@ -3969,8 +3883,7 @@ class Exchange:
         process, and in a signal handler that has interrupted the thread which waits for the
         command."""
         if self.waiter is None:  # no monitor thread could be started
-            self.leave()
-            self._finish()
+            self.wait_for_end()
         begun_s = time.monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
         while here and self._tokens and time.monotonic() < self._gives_up_s + HOST_SLACK_S:
@@ -3981,12 +3894,12 @@ class Exchange:
         and tells the supervisor that the host has left; waits until the supervisor closes the line,
         when nothing of the command is left. What the supervisor says is not read: bytes that were
         received when the exception struck may be lost."""
-        line = self._line
-        if line is not None:
-            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
+        if self._line is not None:
             if self._is_sent:
-                line.tell_stops(self._stops_sent + 1)
-            line.leave(time.monotonic() + ending_s)
+                self._line.tell_stops(self._stops_sent + 1)
+            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
+            self._line.leave(time.monotonic() + ending_s)
+            self._end_line(False)
 
 
 # -- Jobs
@@ -4046,6 +3959,8 @@ class Job:
         self._monitor_of = 0  # the process in which a thread waits for the end
         self._final: Answer | None = None  # what that thread received
         self._note = ""  # what the next answer of the tool says of it
+        self._shown_bytes = 0  # of the output, that answers have shown
+        self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
         return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
@@ -4226,6 +4141,45 @@ class Job:
         except OSError:  # the record is gone, or could not be made
             return self.status == "running"
 
+    def _new_output(self, is_running: bool, most: int) -> Captured:
+        """The last `most` bytes of what is new in the output, all of it once the job has ended,
+        and the counts of it. A file that became shorter is read from its beginning. Raises
+        OSError if the file is gone."""
+        buffer = OutputBuffer(0, most, True)
+        size = os.stat(self.output_file).st_size
+        offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
+        data = b"x"
+        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
+            data = self._output_from(offset + buffer.total_bytes)
+            buffer.add(data)
+        stream = Captured(*buffer.captured())
+        if is_running:
+            stream = without_unfinished(stream)
+            self._shown_bytes = offset + stream.total_bytes
+        return stream
+
+    def _tell(self, profile: Profile) -> Outcome:
+        """What the job has said since the last time; once it has ended, how, and the tails of all
+        that it said."""
+        known, fit = self._look(), profile.truncation.fit
+        is_running = known.status == "running"
+        if not is_running:
+            self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
+            if self._final is not None and self._final.streams:
+                streams = tuple(fit(stream, profile) for stream in self._final.streams)
+                return self._final.outcome._replace(streams=streams, pid=self.pid)
+        saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
+        with self._showing:
+            try:
+                stream = self._new_output(is_running, profile.rolling_bytes)
+            except OSError as problem:
+                saved = Saved(None, _reason(problem), False)
+        streams = (fit(stream, profile),)
+        total = stream.total_bytes
+        return known._replace(
+            streams=streams, total_bytes=total, pid=self.pid, saved=saved, kept=False
+        )
+
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
@@ -4247,58 +4201,6 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
         if len(ended) >= enough or left_s <= 0:
             return ended
         time.sleep(min(left_s, _pause_s(begun)))
-
-
-class ShownJob:
-    """A job that a model may ask about, and up to where its output was shown."""
-
-    def __init__(self, job: Job, shown_bytes: int) -> None:
-        self.job = job
-        self.shown_bytes = shown_bytes
-        self._showing = threading.Lock()  # concurrent checks return each line once
-
-    def _captured(self, is_running: bool, most: int) -> Captured:
-        """The last `most` bytes of what is new in the output, all of it once the job has ended,
-        and the counts of it. A file that became shorter is read from its beginning. Raises
-        OSError if the file is gone."""
-        buffer = OutputBuffer(0, most, True)
-        size = os.stat(self.job.output_file).st_size
-        offset = self.shown_bytes if is_running and self.shown_bytes <= size else 0
-        data = b"x"
-        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
-            data = self.job._output_from(offset + buffer.total_bytes)
-            buffer.add(data)
-        stream = Captured(*buffer.captured())
-        if is_running:
-            stream = without_unfinished(stream)
-            self.shown_bytes = offset + stream.total_bytes
-        return stream
-
-    def tell(self, profile: Profile) -> Outcome:
-        """What the job has said since the last time; once it has ended, how, and the tails of all
-        that it said."""
-        known = self.job._look()
-        fit = profile.truncation.fit
-        if known.status != "running":
-            self.job.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            final = self.job._final
-            if final is not None and final.streams:
-                streams = tuple(fit(stream, profile) for stream in final.streams)
-                return final.outcome._replace(streams=streams, pid=self.job.pid)
-        saved = Saved(self.job.output_file, "", False)
-        stream = Captured(b"", b"", 0)
-        with self._showing:
-            try:
-                stream = self._captured(known.status == "running", profile.rolling_bytes)
-            except OSError as problem:
-                saved = Saved(None, _reason(problem), False)
-        return known._replace(
-            streams=(fit(stream, profile),),
-            total_bytes=stream.total_bytes,
-            pid=self.job.pid,
-            saved=saved,
-            kept=False,
-        )
 
 
 # ---- 8 BashTool --------------------------------------------------------------------------------
@@ -4425,35 +4327,25 @@ class Draft(NamedTuple):
     passed: tuple[str, ...] = ()  # names of variables that came with the call
 
 
+def _usable(folder: str) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def user_folder() -> str:
-    """The one folder of this user for output files and records: in the first folder for temporary
-    files in which it can be; a new private one where another user holds its name. It is made with
-    the first file. Upholds REQ-BASH-009.2."""
-    bases = temporary_folders()
-    for base in bases:
-        path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
-        try:
-            info = os.lstat(path)
-        except OSError:
-            if os.access(base, os.W_OK | os.X_OK):
-                return path
-            continue
-        is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
-        if is_own and not info.st_mode & 0o077 and os.access(path, os.W_OK | os.X_OK):
+    """The one folder of this user for output files and records, in the first folder for temporary
+    files that can be written to; a new private one where the folder of that name is a link, another
+    user's or open to others. It is made with the first file. Upholds REQ-BASH-009.2."""
+    name = "bash-tool-of-%d" % os.geteuid()
+    for base in filter(_usable, temporary_folders()):
+        path = os.path.join(base, name)
+        if not os.path.lexists(path):
             return path
-        if os.access(base, os.W_OK | os.X_OK):
-            return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-    return os.path.join(bases[0], "bash-tool-of-%d" % os.geteuid())
-
-
-def _folder(given: str | None, row: Profile) -> str:
-    """Where the files of a tool stand."""
-    if given is not None:
-        return given
-    if row.own_folder:
-        return user_folder()
-    bases = temporary_folders()
-    return next((base for base in bases if os.access(base, os.W_OK | os.X_OK)), bases[0])
+        info = os.lstat(path)
+        is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
+        if is_private and info.st_uid == os.geteuid() and _usable(path):
+            return path
+        return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+    return os.path.join("/tmp", name)
 
 
 class JobTable:
@@ -4473,56 +4365,45 @@ class JobTable:
         self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
-        self._numbers = itertools.count()
-        self._live: dict[int, Job | None] = {}  # None: about to start
-        self._shown: dict[int, ShownJob] = {}  # what may be asked about, by number
+        self._starts: list[object] = []  # of background commands that are not jobs yet
+        self._known: dict[int, Job] = {}  # that this tool started or was asked about, by number
         self._untold: dict[int, Job] = {}  # by number
 
     def live(self) -> list[Job]:
-        """The jobs that have not ended; forgets the places of the others."""
-        for place, job in list(self._live.items()):
-            if job is not None and job._has_ended():
-                self._live.pop(place, None)
-        return [job for job in list(self._live.values()) if job is not None]
+        """The jobs that this tool has started and that have not ended."""
+        jobs = list(self._known.values())
+        return [job for job in jobs if job._monitor_of and not job._has_ended()]
 
-    def enter(self, background: bool) -> tuple[int, Outcome | None]:
-        """The number of a place for a job, and the answer where there is no room for one that is
-        to start. First come, first served. Upholds REQ-BASH-003.16."""
-        place = next(self._numbers)
-        if not background:
-            return place, None
-        self._live[place] = None
-        self.live()
-        before = [job for other, job in list(self._live.items()) if other < place]
-        if len(before) < self._most:
-            return place, None
-        named = _job_names([job for job in before[:MAX_JOBS] if job is not None])
-        reason = TOO_MANY_JOBS.format(
-            count=len(before), most=self._most, named=named or "none has a number yet"
-        )
-        return place, rejected("too_many_jobs", reason)
+    def enter(self, start: object) -> Outcome | None:
+        """Takes a place for a job that is to start; the answer where there is no room. First come,
+        first served. Upholds REQ-BASH-003.16."""
+        self._starts.append(start)
+        live = self.live()
+        count = len(live) + self._starts.index(start)
+        if count < self._most:
+            return None
+        names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
+        reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
+        return rejected("too_many_jobs", reason)
 
-    def leave(self, place: int) -> None:
-        """Gives back a place that no job has taken."""
-        if place in self._live and self._live[place] is None:
-            self._live.pop(place, None)
+    def leave(self, start: object) -> None:
+        """Gives back a place: the job has started, or will not."""
+        self._starts.remove(start)
 
-    def add(self, answer: Answer, exchange: Exchange, place: int) -> Job | None:
+    def add(self, answer: Answer, exchange: Exchange) -> Job | None:
         """Takes in the job of an answer, and starts its monitor thread."""
-        outcome, record = answer.outcome, answer.record
-        if record is None:
+        outcome = answer.outcome
+        if answer.record is None:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
-        job = Job(path or "", self._profile.grace_s, record)
-        self.live()
+        job = Job(path or "", self._profile.grace_s, answer.record)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
-        shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file holds no more
-        self._shown[job.pid] = ShownJob(job, shown_bytes)
-        ended = [pid for pid, shown_job in list(self._shown.items()) if shown_job.job._has_ended()]
-        for pid in ended[:-FOLDER_CAP_FILES]:
-            self._shown.pop(pid, None)
+        job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
+        self._known[job.pid] = job
+        ended = [job for job in list(self._known.values()) if job._has_ended()]
+        for old in ended[:-FOLDER_CAP_FILES]:
+            self._known.pop(old.pid, None)
         if answer.runs_on:
-            self._live[place] = job
             job._monitor_of = os.getpid()
             try:
                 threading.Thread(
@@ -4535,14 +4416,13 @@ class JobTable:
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
-        jobs = [shown_job.job for shown_job in list(self._shown.values())]
-        if self._lists_folder:
-            own = {job.output_file: job for job in jobs}
-            jobs = [job for job in jobs if not os.path.exists(record_of(job.output_file))]
-            jobs = [job for job in jobs if not job._has_ended()]  # kept, without a record
-            for path in self._recorded():
-                with suppress(OSError):  # removed to make room, damaged, or another user's
-                    jobs.append(own.get(path) or Job(path, self._profile.grace_s))
+        own = {job.output_file: job for job in list(self._known.values())}
+        paths = dict.fromkeys(self._recorded() if self._lists_folder else own)
+        paths.update(dict.fromkeys(path for path, job in own.items() if not job._has_ended()))
+        jobs = []
+        for path in paths:
+            with suppress(OSError):  # removed to make room, damaged, or another user's
+                jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
 
     def _recorded(self) -> list[str]:
@@ -4550,18 +4430,18 @@ class JobTable:
         names: list[str] = []
         with suppress(OSError):
             names = os.listdir(self._folder)
-        prefix = self._profile.file_prefix
-        stems = [name[: -len(".job")] for name in names if is_own_name(name, prefix, (".job",))]
+        names = [name for name in names if is_own_name(name, self._profile.file_prefix)]
+        stems = [name[: -len(".job")] for name in names if name.endswith(".job")]
         return [os.path.join(self._folder, stem + ".log") for stem in stems]
 
-    def _find(self, pid: int) -> ShownJob | None:
+    def _find(self, pid: int) -> Job | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
         may be gone."""
-        known = self._shown.get(pid)
-        if known is None or known.job._has_ended():  # the number may have been given again
-            same = [job for job in self.all() if job.pid == pid]
-            if same and (known is None or known.job.output_file != same[-1].output_file):
-                known = self._shown[pid] = ShownJob(same[-1], 0)
+        known = self._known.get(pid)
+        if known is None or known._has_ended():  # the number may have been given again
+            for job in self.all():
+                if job.pid == pid:
+                    known = self._known[pid] = job
         return known
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
@@ -4575,13 +4455,13 @@ class JobTable:
             return Draft(rejected("no_such_job", reason))
         gone = True
         if inquiry.kill:
-            gone = known.job._end(lambda: 1 + (cancel.count if cancel is not None else 0))
-        outcome = known.tell(self._profile)
+            gone = known._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+        outcome = known._tell(self._profile)
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
         # The question was answered, whatever the answer is.
-        return Draft(outcome, known.job, is_error=not gone)
+        return Draft(outcome, known, is_error=not gone)
 
     def told(self, draft: Draft) -> tuple[str, ...]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
@@ -4715,7 +4595,10 @@ class BashTool:
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
-        self._setup = Setup(row, first, words, _folder(given, row), carry)
+        folder = given or user_folder()
+        if given is None and not row.own_folder:
+            folder = next(filter(_usable, temporary_folders()), "/tmp")
+        self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
@@ -4892,8 +4775,8 @@ class BashTool:
         return result if draft.is_error is None else replace(result, is_error=draft.is_error)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Draft:
-        background = request.mode == "background"
-        place, refusal = self._jobs.enter(background)
+        background, start = request.mode == "background", object()
+        refusal = self._jobs.enter(start) if background else None
         try:
             if refusal is not None:
                 return Draft(refusal)
@@ -4907,14 +4790,15 @@ class BashTool:
                 _carry_over(answer.outcome.carried, starts, self._setup.first)
                 outcome = _fitted(answer, self.profile)
                 outcome = outcome._replace(command=request.command, mode=request.mode)
-                job = self._jobs.add(answer, exchange, place)
+                job = self._jobs.add(answer, exchange)
             except BaseException:
                 exchange.leave()
                 raise
             passed = tuple(request.env or ())
             return Draft(outcome, job, starts_job=answer.runs_on, passed=passed)
         finally:
-            self._jobs.leave(place)
+            if background:
+                self._jobs.leave(start)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -5576,7 +5460,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
-        fork_supervisors_directly()
+        _engine.python = None
     cancel = Cancel()
 
     def interrupted(number: int, _: object) -> None:
