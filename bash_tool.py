@@ -1849,8 +1849,6 @@ def serve_forks(control: int) -> NoReturn:
     """What a fork server does, from the moment at which this code runs in its process. `control`:
     the descriptor of its socket."""
     try:
-        os.closerange(3, control)
-        os.closerange(control + 1, 1 << 20)
         os.chdir("/")
         _handle_signals()
         take_own_name()
@@ -3398,6 +3396,10 @@ def _fork_directly(control: int) -> None:
         try:
             os.setsid()
             if os.fork() == 0:
+                for fd in map(int, os.listdir("/dev/fd")):
+                    if fd > 2 and fd != control:
+                        with suppress(OSError):  # that of the list itself
+                            os.close(fd)
                 null = os.open(os.devnull, os.O_RDWR)
                 for fd in range(3):
                     os.dup2(null, fd)
