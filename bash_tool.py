@@ -884,8 +884,8 @@ class HostLine(Channel):
         """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
         has waited. `closed` is set at the end of the line."""
         try:
-            messages = self.receive()
             self.flush()
+            messages = self.receive()
         except BlockingIOError:
             return
         except OSError:
@@ -1270,8 +1270,8 @@ class Shell:
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
-        """What the shell has written behind its text."""
-        if self.carries and self._text_fd is not None:
+        """What the shell has written behind its text, unless a signal has ended it."""
+        if self.carries and self._text_fd is not None and self.popen.returncode >= 0:
             return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         return b""
 
@@ -1569,7 +1569,7 @@ class Command:
             self.record_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.capped),
-            self.shell.written() if kind == "ended" else b"",
+            self.shell.written() if kind == "ended" and not self.stopped else b"",
             self.is_over(),  # ready for the next command
         )
 
