@@ -3801,10 +3801,14 @@ class Exchange:
         live = LiveText(on_live) if on_live is not None else None
         while self._line is not None:
             line = self._line
-            message = line.next(self._gives_up_s)
+            # A stop from another thread changes the moment at which the supervisor is given up.
+            look_s = math.inf if self._last is not None else time.monotonic() + LOOK_AROUND_S
+            message = line.next(min(self._gives_up_s, look_s))
             kind, *parts = message or ("late",)
             if kind == "late":
-                return self._give_up(line)
+                if time.monotonic() >= self._gives_up_s:
+                    return self._give_up(line)
+                continue
             if kind == "hello":
                 line.supervisor, self._gives_up_s = parts[0], math.inf
                 _own_engine().note_answer()
