@@ -3702,6 +3702,7 @@ class Exchange:
         self._stops_sent = 0  # the count that the supervisor knows of
         self._gives_up_s = math.inf  # the moment after which no message is expected
         self._last: JobRecord | None = None  # of a job that goes on
+        self._path: str | None = None  # of the output file, which an answer will name
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3829,7 +3830,8 @@ class Exchange:
 
     def _take_answer(self, runs_on: bool, *parts: Any) -> Answer:
         facts, record_facts, streams, (path, problem, capped), carried, is_idle = parts
-        saved = Saved(os.fsdecode(path) or None, problem, capped) if path or problem else None
+        self._path = os.fsdecode(path) or None
+        saved = Saved(self._path, problem, capped) if path or problem else None
         kept = runs_on and not self._plan.background
         outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
         record = job_record(record_facts)
@@ -3898,13 +3900,16 @@ class Exchange:
         """After an exception in the caller: asks for a stop, which also a detached command obeys,
         and tells the supervisor that the host has left; waits until the supervisor closes the line,
         when nothing of the command is left. What the supervisor says is not read: bytes that were
-        received when the exception struck may be lost."""
+        received when the exception struck may be lost. Removes the file that no answer will name.
+        Upholds REQ-BASH-009.7."""
         if self._line is not None:
             if self._is_sent:
                 self._line.tell_stops(self._stops_sent + 1)
             ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
             self._line.leave(time.monotonic() + ending_s)
             self._end_line(False)
+        if self._path is not None:
+            remove_files(self._path)
 
 
 # -- Jobs
