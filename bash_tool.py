@@ -1414,6 +1414,8 @@ class Command:
         ended. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         answer_s = self.started_s + self.plan.answer_after_s
         limit_s = self.started_s + self.plan.limit_s
+        if self.supervisor.line.stops or self.supervisor.line.closed:  # together with the request
+            self.turn(0.0)
         while not self.exited_s and not self.stops:
             due_s = min(answer_s, limit_s)
             is_due = time.monotonic() >= due_s
