@@ -1271,9 +1271,12 @@ class Shell:
 
     def written(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
-        if self.carries and self._text_fd is not None and self.popen.returncode >= 0:
-            return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
-        return b""
+        if self._text_fd is None or not self.carries or self.popen.returncode < 0:
+            return b""
+        data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
+        if self.scratch:  # which is removed: the next command starts where this one should have
+            data = data.replace(b"\0%s\n\0" % self.scratch, b"\0%s\n\0" % self._plan.cwd)
+        return data
 
     def signal_group(self, number: int) -> bool:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
