@@ -407,7 +407,6 @@ def _own_proc() -> str | None:
 PROC = _own_proc()
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
-HAS_MEMFD = hasattr(os, "memfd_create")
 # Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
 SEES_TREE = False
@@ -561,9 +560,9 @@ def temporary_folders() -> list[str]:
 def data_file(*parts: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
     memory, else in a folder for temporary files. Raises OSError."""
-    if HAS_MEMFD:
+    try:
         fd = os.memfd_create("btool", os.MFD_CLOEXEC)
-    else:
+    except (AttributeError, OSError):  # macOS, some sandboxes
         path = os.path.join(temporary_folders()[0], "bash-tool-" + os.urandom(6).hex())
         fd = _create(path, os.O_RDWR)
         os.unlink(path)
@@ -3807,10 +3806,14 @@ class Exchange:
         live = LiveText(on_live) if on_live is not None else None
         while self._line is not None:
             line = self._line
-            message = line.next(self._gives_up_s)
+            # A stop from another thread changes the moment at which the supervisor is given up.
+            look_s = math.inf if self._last is not None else time.monotonic() + LOOK_AROUND_S
+            message = line.next(min(self._gives_up_s, look_s))
             kind, *parts = message or ("late",)
             if kind == "late":
-                return self._give_up(line)
+                if time.monotonic() >= self._gives_up_s:
+                    return self._give_up(line)
+                continue
             if kind == "hello":
                 line.supervisor, self._gives_up_s = parts[0], math.inf
                 _own_engine().note_answer()
