@@ -1270,9 +1270,12 @@ class Shell:
 
     def written(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
-        if self.carries and self._text_fd is not None and self.popen.returncode >= 0:
-            return os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
-        return b""
+        if self._text_fd is None or not self.carries or self.popen.returncode < 0:
+            return b""
+        data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
+        if self.scratch:  # which is removed: the next command starts where this one should have
+            data = data.replace(b"\0%s\n\0" % self.scratch, b"\0%s\n\0" % self._plan.cwd)
+        return data
 
     def signal_group(self, number: int) -> bool:
         """Signals the group in one system call, which no concurrent fork escapes; False if that
@@ -1413,6 +1416,8 @@ class Command:
         ended. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         answer_s = self.started_s + self.plan.answer_after_s
         limit_s = self.started_s + self.plan.limit_s
+        if self.supervisor.line.stops or self.supervisor.line.closed:  # together with the request
+            self.turn(0.0)
         while not self.exited_s and not self.stops:
             due_s = min(answer_s, limit_s)
             is_due = time.monotonic() >= due_s

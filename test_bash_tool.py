@@ -192,10 +192,9 @@ def written(source, prefix, folder=None):
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
-    "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
-    "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
+    "subreaper": [("SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES", "SEES_TREE = False")],
     "memfd": [('HAS_MEMFD = hasattr(os, "memfd_create")', "HAS_MEMFD = False")],
-    "python": [("def _pythons() -> list[str]:\n", "def _pythons() -> list[str]:\n    return []\n")],
+    "python": [("def _python() -> str | None:\n", "def _python() -> str | None:\n    return None\n")],
 }
 
 
@@ -220,7 +219,7 @@ BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_t
 ROOT = os.getuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_proc = pytest.mark.skipif(
-    WITHOUT in ("proc", "children", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
+    WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
 )
 
 TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
@@ -942,10 +941,15 @@ def ends_naively(data, most, snip):
 
 
 def captured(data, most):
-    buffer = bash_tool.OutputBuffer(most // 2, most - most // 2)
-    for start in range(0, len(data), 7):
-        buffer.add(data[start : start + 7])
-    return buffer.captured()
+    return kept_of([data[start : start + 7] for start in range(0, len(data), 7)], most // 2, most - most // 2)
+
+
+def kept_of(chunks, *arguments):
+    """What a supervisor keeps of a stream that comes in these pieces, as the text functions take it."""
+    buffer = bash_tool.OutputBuffer(*arguments)
+    for chunk in chunks:
+        buffer.add(chunk)
+    return bash_tool.Captured(*buffer.captured())
 
 
 @clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"))
@@ -2331,7 +2335,7 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     ) as tool:
         result = tool.run(lasting("sleep 600 & exit 3"), mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
-        unseen = WITHOUT in ("proc", "children", "subreaper")  # the processes outside the group
+        unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
         assert unseen or re.search(lasting(r'failed: exit status: 3; still running: \d+ "sleep 600"\]'), result.text)
         result = tool.run(lasting("sleep 600 & sleep 0.8; exit 4"))
         assert (result.status, result.exit_code) == ("exited", 4)
@@ -2727,7 +2731,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         for (
             pid
         ) in pids:  # without these nothing is named, and only what holds the output is noticed: SPEC.md, Fallbacks
-            assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "children", "subreaper")
+            assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "subreaper")
         return pids
 
     pids = [pid for pids in at_once(run, commands) for pid in pids]
@@ -5536,10 +5540,8 @@ def test_req_bash_021_3_the_last_whole_lines():
     def agrees_with_the_naive_twin(data, lines, most):
         rolling = 2 * most
         profile = dataclasses.replace(JOBS, max_output_lines=lines, max_output_bytes=most, rolling_bytes=rolling)
-        buffer = bash_tool.OutputBuffer(0, rolling, True)
-        for n in range(0, len(data), 5):
-            buffer.add(data[n : n + 5])
-        fitted = bash_tool.keep_tail(buffer.captured(), profile)
+        chunks = [data[n : n + 5] for n in range(0, len(data), 5)]
+        fitted = bash_tool.keep_tail(kept_of(chunks, 0, rolling, True), profile)
         record = fitted.record
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
         assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
@@ -5884,10 +5886,8 @@ def test_req_bash_022_2_a_head_of_characters():
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
-        buffer = bash_tool.OutputBuffer(*profile.truncation.kept(profile), False)
-        for n in range(0, len(data), 3):
-            buffer.add(data[n : n + 3])
-        fitted = profile.truncation.fit(buffer.captured(), profile)
+        chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
+        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.kept(profile)), profile)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         assert fitted.text == (text if len(text) <= most else "".join([text[n] for n in range(most)]) + "\n[truncated]")
         assert fitted.got_bytes == len(data)
@@ -5983,10 +5983,8 @@ def test_req_bash_023_2_a_head_of_bytes():
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
-        buffer = bash_tool.OutputBuffer(*profile.truncation.kept(profile), False)
-        for n in range(0, len(data), 3):
-            buffer.add(data[n : n + 3])
-        fitted = profile.truncation.fit(buffer.captured(), profile)
+        chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
+        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.kept(profile)), profile)
         text = expected = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text.encode()) > most:
             while len(expected.encode()) > most:
@@ -9937,7 +9935,7 @@ def test_t43_a_quiet_daemon_costs_nothing():
         result = tool.run(lasting("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; echo hi"))
     daemon = number_in("daemon")
     assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
-    assert WITHOUT in ("proc", "children", "subreaper") or re.fullmatch(
+    assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
         lasting(r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n') % daemon, result.text
     )
 
