@@ -5601,4 +5601,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # all is written, and the interpreter's own clean-up takes 20 ms
