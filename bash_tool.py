@@ -3727,8 +3727,9 @@ class Exchange:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
         begins to end, and the longest that the ending takes. A supervisor that has not answered by
         then hangs, below a file system say. Upholds REQ-BASH-002.1."""
-        ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
-        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + ending_s)
+        ending_s = max(self._plan.grace_s + UNKILLABLE_S, self._plan.drain_total_s)
+        due_s = time.monotonic() + seconds + ending_s + HOST_SLACK_S
+        self._gives_up_s = min(self._gives_up_s, due_s)
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
