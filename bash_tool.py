@@ -3985,9 +3985,9 @@ class Job:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
         self._known = final.record or self._known
-        self._note = ended_note(
-            self.pid, self.command, self.output_file, final.outcome, final.streams
-        )
+        end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
+        streams = final.streams or [end]  # of a lost job nothing else was kept
+        self._note = ended_note(self.pid, self.command, self.output_file, final.outcome, streams)
         self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
