@@ -4473,6 +4473,7 @@ class JobTable:
         if inquiry.kill:
             gone = known._end(lambda: 1 + (cancel.count if cancel is not None else 0))
         outcome = known._tell(self._profile)
+        gone = gone or outcome.status == "lost"
         if not gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
