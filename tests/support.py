@@ -54,7 +54,8 @@ def _importable():
     folder, owner = Path(tempfile.mkdtemp(prefix="importable-", dir="/tmp")), os.getpid()
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
     shutil.copy(TOOL, folder / "bash_tool.py")
-    py_compile.compile(str(folder / "bash_tool.py"))
+    cached = folder / "__pycache__" / ("bash_tool.%s.pyc" % sys.implementation.cache_tag)  # whatever the prefix is
+    py_compile.compile(str(folder / "bash_tool.py"), cfile=str(cached))
     for each in folder, folder / "__pycache__":
         each.chmod(0o755)
     return str(folder)
