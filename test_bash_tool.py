@@ -8482,6 +8482,13 @@ def test_behind_a_prefix_the_shell_enters_the_directory_or_nothing_is_run():
         result = tool.run("touch made")
         assert (result.status, result.error, result.exit_code) == ("failed", "cwd_missing", None), result
         assert not list(Path().rglob("made")) and not list(Path().rglob("scratch-*"))
+    os.mkdir("place")
+    leaves = "mv place elsewhere; exec \"$@\""
+    with BashTool("place", shell=("sh", "-c", "cd ..; " + leaves, "-", "bash"), state_dir="state") as tool:
+        result = tool.run("touch made")
+        assert (result.status, result.error) == ("failed", "spawn_failed"), result
+        assert "the shell sh ended (exit code 1) before it read the command" in result.text
+        assert "No such file or directory" in result.stdout and not list(Path().rglob("made"))
 
 
 def test_spec_says_how_state_is_carried():
