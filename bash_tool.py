@@ -1516,10 +1516,10 @@ class Command:
         how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.note_at = self.output.append_note(note)
+        self.write_record()
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
-        self.write_record()
 
     def facts(self) -> dict[str, Any]:
         """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
