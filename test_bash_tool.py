@@ -900,7 +900,7 @@ yes | head -n 1
 """.strip("\n").split("\n")
 
 
-@clause("001.1", saboteur=('eval -- \\"$BASH_EXECUTION_STRING\\""', 'eval $BASH_EXECUTION_STRING"'))
+@clause("001.1", saboteur=("_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"", "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\""))
 @given(
     st.one_of(
         st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
@@ -1017,7 +1017,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause("001.5", saboteur=("text = cwd.rstrip(b\"/\") + b", "text = b\"\" + b"))
+@clause("001.5", saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"))
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -1067,7 +1067,7 @@ STATE = (
 
 @clause(
     "001.7",
-    saboteur=("exec </dev/null; \"\n", "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
+    saboteur=("    line += _TAKE_TEXT\n", "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
 )
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
@@ -1107,10 +1107,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 
 @clause(
     "002.3",
-    saboteur=(
-        "            self.shell.terminate()\n",
-        "            os.kill(self.shell.pid, 9)\n            self.exited_s, self.alone = now, True\n",
-    ),
+    saboteur=("        begun_s = time.monotonic()\n        self.shell.terminate()\n", "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n"),
 )
 @given(
     st.lists(
@@ -1173,7 +1170,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("(status=self.stopped, limit_s", "(exit_code=124, status=self.stopped, limit_s"))
+@clause("002.6", saboteur=("            \"exit_code\": code,\n            \"signal\": name,\n", "            \"exit_code\": 124 if self.stopped else code,\n            \"signal\": name,\n"))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -1310,10 +1307,7 @@ def test_req_bash_003_1_answers_at_once():
 
 @clause(
     "003.2",
-    saboteur=(
-        "        if self.plan.background:\n            self.detach()\n",
-        "        if self.plan.background:\n            pass\n",
-    ),
+    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
 )
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
@@ -1381,7 +1375,7 @@ def test_what_an_early_failure_leaves_is_named():
         assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
 
 
-@clause("003.4", saboteur=("            os.setsid()\n            _set_subreaper()", "            _set_subreaper()"))
+@clause("003.4", saboteur=("            os.setsid()\n            _look_for_tree()", "            _look_for_tree()"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -1400,7 +1394,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
-@clause("003.5", saboteur=('    return "completed"\n\n\ndef ended_note', '    return "succeeded"\n\n\ndef ended_note'))
+@clause("003.5", saboteur=("    return \"completed\"\n", "    return \"succeeded\"\n"))
 @fewest
 @given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
 @example([Known("sleep 0.5"), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n")])
@@ -1412,7 +1406,7 @@ def test_req_bash_003_5_completed(commands):
 
 
 @clause(
-    "003.6", saboteur=("(colon, outcome.exit_code - 128, outcome.signal)", "(colon, outcome.exit_code, outcome.signal)")
+    "003.6", saboteur=("(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])", "(colon, facts[\"exit_code\"], facts[\"signal\"])")
 )
 @needs_proc
 @fewest
@@ -1428,7 +1422,7 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
-@clause("003.7", saboteur=("if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):", "if True:"))
+@clause("003.7", saboteur=("    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and", "    SEES_TREE = "))
 @needs_proc
 @pytest.mark.parametrize(
     "command",
@@ -1468,7 +1462,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=('lost = Outcome("lost", error="lost", reason="lost",', 'lost = Outcome("exited", 0,'))
+@clause("003.8", saboteur=("            lost = Outcome(\"lost\", error=\"lost\", reason=JOB_LOST,", "            lost = Outcome(\"exited\", 0, reason=JOB_LOST,"))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -1513,7 +1507,7 @@ READERS = {
 
 @clause(
     "003.9",
-    saboteur=("_write_all(fd, text[len(there) :] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
+    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
 )
 @needs_proc
 @fewest
@@ -1575,7 +1569,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         )
 
 
-@clause("003.11", saboteur=("        paths = self._state_dir.records()\n", "        paths = list(self._files)\n"))
+@clause("003.11", saboteur=("            for path in self._recorded():\n", "            for path in list(own):\n"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = lasting("""
@@ -1696,7 +1690,7 @@ def test_req_bash_003_13_kill_means_gone():
         dies()
 
 
-@clause("003.14", saboteur=("    if first is not None and first.start != known.start:\n", "    if False:\n"))
+@clause("003.14", saboteur=("                if self._supervisor_lives():\n", "                if True:\n"))
 @needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared():
     heard = "trap 'echo $1 >> heard' %s; echo > up; while :; do sleep 0.05; done" % "TERM CONT HUP INT URG"
@@ -1729,7 +1723,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
         stranger.wait()
 
 
-@clause("003.15", saboteur=("            self.begin_job(pid=first.pid, ", "            dict(pid=first.pid, "))
+@clause("003.15", saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -1763,7 +1757,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("if len(before) < self._most:", "if len(before) <= self.most:"))
+@clause("003.16", saboteur=("if len(before) < self._most:", "if len(before) <= self._most:"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -1782,7 +1776,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
 
 @clause(
     "003.17",
-    saboteur=("token._exchanges.remove(self)\n                self._token = None  # it was for the call", "pass"),
+    saboteur=("            with suppress(SpawnError):\n                self.begin_job()\n", "            self.begin_job()\n"),
 )
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
@@ -1832,10 +1826,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
 
 @clause(
     "003.18",
-    saboteur=(
-        "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
-        "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))",
-    ),
+    saboteur=("\"no supervisor could be started: \" + why", "\"\""),
 )
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
@@ -1941,10 +1932,7 @@ def test_a_program_on_standard_input():
 
 @clause(
     "003.19",
-    saboteur=(  # a socket cannot be opened anew
-        "reader, writer = os.pipe()\n        self.pipes[reader] = stream\n",
-        "reader, writer = (end.detach() for end in socket.socketpair())\n        self.pipes[reader] = stream\n",
-    ),
+    saboteur=("            reader, writer = os.pipe()\n            writers.append", "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append"),
 )
 @given(
     st.lists(
@@ -1972,10 +1960,7 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
 
 @clause(
     "003.20",
-    saboteur=(
-        "self.add(**end, note=known.note)",
-        "self.add(**(end if os.path.isfile(self.output) else {}), note=known.note)",
-    ),
+    saboteur=("        place = os.fstat(self._fd).st_size\n        try:\n", "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n"),
 )
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
@@ -2002,7 +1987,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 )
 
 
-@clause("003.21", saboteur=("if returncode < 0:", "if False:"))
+@clause("003.21", saboteur=("return not self.stops and not (self.answered and self.shell.popen.returncode < 0)", "return not self.stops"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -2032,7 +2017,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 # T18 to T29, as far as no clause says them.
 
-@fault("t18", saboteur=("TODO", ""))
+@fault("t18", saboteur=("        if self.attached and line.closed:\n", "        if False:\n"))
 @needs_proc
 def test_t18_the_agent_dies_while_it_starts_a_job():
     """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""
@@ -2068,7 +2053,7 @@ def test_t18_the_agent_dies_while_it_starts_a_job():
     assert warm[-1] and not warm[0]
 
 
-@fault("t19", saboteur=("    if outcome.signal:\n", "    if not outcome.signal:\n"))
+@fault("t19", saboteur=("    if facts[\"signal\"]:\n", "    if not facts[\"signal\"]:\n"))
 @needs_proc
 def test_t19_killed_from_a_shell_and_without_the_agent():
     """`kill -9 -PID` and `kill -TERM -PID`, with the agent and after its death, leave one note with the signal."""
@@ -2099,7 +2084,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("fcntl.flock(self.fd, fcntl.LOCK_UN)\n        os.close(self.fd)", "pass"))
+@fault("t24", saboteur=("flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n", "flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n    os.set_inheritable(fd, True)\n"))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -2119,7 +2104,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
-@fault("t28", saboteur=("self.saved is None or self.saved.capped or", "self.saved is None or"))
+@fault("t28", saboteur=("if self._fd is None or self.capped or self.problem:", "if self._fd is None or self.problem:"))
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
@@ -2452,10 +2437,7 @@ def test_a_tool_in_a_job_of_another():
 
 @clause(
     "004.1",
-    saboteur=(
-        "start_new_session=True,\n            )\n        except",
-        "start_new_session=False,\n            )\n        except",
-    ),
+    saboteur=("            start_new_session=True,\n        )\n\n    def _text_file", "            start_new_session=False,\n        )\n\n    def _text_file"),
 )
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
@@ -2641,7 +2623,7 @@ ESCAPES = [
 ]
 
 
-@clause("004.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
+@clause("004.4", saboteur=("        _kill_below()\n\n    def clear_scratch", "        pass\n\n    def clear_scratch"))
 @needs_proc
 @fewest
 @given(
@@ -2681,7 +2663,7 @@ def command_line(pid):
     return b""
 
 
-@clause("004.5", saboteur=("until = state.term_s + limits.grace_s", "until = state.term_s"))
+@clause("004.5", saboteur=("            until = begun_s + self.grace_s\n", "            until = begun_s\n"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -2705,10 +2687,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 @clause(
     "004.6",
-    saboteur=(
-        "if state.exited_s is not None and state.alone:\n        return",
-        "if state.kill_s and state.alone:\n        return",
-    ),
+    saboteur=("        return self.exited_s > 0 and self.alone\n", "        return False\n"),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -2726,10 +2705,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 @clause(
     "004.7",
-    saboteur=(
-        "self.remaining = self._leftovers()\n            self.detach()",
-        "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()",
-    ),
+    saboteur=("            self.left = descendants()\n            if not", "            _kill_below()\n            self.left = descendants()\n            if not"),
 )
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
@@ -2855,13 +2831,7 @@ def test_the_command_line_is_not_dumpable_by_its_command():
 
 @clause(
     "005.1",
-    saboteur=(
-        "start_new_session=True,\n            )\n        except",
-        "start_new_session=True,\n"
-        "                preexec_fn=lambda ends=__import__(\"pty\").openpty(): "
-        "os.open(os.ttyname(ends[1]), os.O_RDWR),\n            )\n"
-        "        except",
-    ),
+    saboteur=("            start_new_session=True,\n        )\n\n    def _text_file", "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _text_file"),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     pid, terminal = pty.fork()  # a host that has one
@@ -2894,7 +2864,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("exec </dev/null; ", ""))
+@clause("005.2", saboteur=("redirection = \"\" if has_input else \"</dev/null\"", "redirection = \"\""))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -3272,7 +3242,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         )
 
 
-@clause("007.4", saboteur=("        if program is None:\n", "        if False:\n"))
+@clause("007.4", saboteur=("    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n", "    return name\n"))
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -3312,10 +3282,7 @@ HOSTS_THAT_REAP = {
 
 @clause(
     "007.5",
-    saboteur=(
-        "return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=reason))",
-        "return Answer(Outcome(\"exited\", 0))",
-    ),
+    saboteur=("        return failed(\"status_unknown\", reason)\n", "        return Answer(Outcome(\"exited\", 0))\n"),
 )
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -3362,7 +3329,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("        if self.shell.input.unread() > 0:\n", "        if False:\n"))
+@clause("007.7", saboteur=("if status == \"exited\" and not self.shell.has_read_text():", "if False:"))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -3762,7 +3729,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"))
+@clause("009.3", saboteur=("            self._pending += chunk\n", "            self._pending += chunk.replace(b\"\\r\", b\"\")\n"))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -3776,10 +3743,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 @clause(
     "009.4",
-    saboteur=(
-        "except OSError as problem:\n                self.saved",
-        "except KeyError as problem:\n                self.saved",
-    ),
+    saboteur=("            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None", "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None"),
 )
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
@@ -3930,8 +3894,8 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@fault("what_the_answer_cuts-1", saboteur=("0 < plan.limit_lines <= stream.newlines", "False"))
-@fault("what_the_answer_cuts-2", saboteur=("return stream.total_bytes > plan.limit_chars", "return False"))
+@fault("what_the_answer_cuts-1", saboteur=("or 0 < plan.limit_lines <= newlines:", "or False:"))
+@fault("what_the_answer_cuts-2", saboteur=("            return total > plan.limit_chars\n", "            return False\n"))
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -4030,10 +3994,7 @@ def test_req_bash_010_3_nothing_stays():
 
 @clause(
     "011.1",
-    saboteur=(
-        "min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
-        "state.output_s + limits.drain_idle_s",
-    ),
+    saboteur=("min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)", "quiet_s + plan.drain_idle_s"),
 )
 @fewest
 @given(known_commands(), st.floats(0.1, 0.4), st.floats(0.0, 0.4))
@@ -4054,7 +4015,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=_named(self.remaining),\n", "named=\"processes\",\n"))
+@clause("011.2", saboteur=("named=named(left), targets", "named=\"processes\", targets"))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -4089,10 +4050,7 @@ def test_a_loop_is_named_by_its_shell():
 
 @clause(
     "011.3",
-    saboteur=(
-        "        self._spool.add(chunk)\n        buffer.add",
-        "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add",
-    ),
+    saboteur=("        self.output.is_live, self.reported = False, True\n", "        self.output.is_live, self.reported = False, True\n        self.output._write = lambda chunk: None\n"),
 )
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
@@ -4113,7 +4071,7 @@ def test_req_bash_011_3_goes_on_reading():
 
 
 @clause(
-    "011.4", saboteur=("return (Action.REPORT if now >= until else Action.WAIT), until", "return Action.REPORT, until")
+    "011.4", saboteur=("        while not self.stops and (self.output.pipes or not self.alone):\n", "        while False:\n")
 )
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
@@ -4160,7 +4118,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=("+ plan.text + b\"\\n\\0\"", "+ plan.text[:131071] + b\"\\n\\0\""))
+@clause("012.2", saboteur=("parts = [self._plan.text + b\"\\n\\0\"", "parts = [self._plan.text[:131071] + b\"\\n\\0\""))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -4183,7 +4141,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("self.cwd = os.fsencode(self.scratch)", "self.cwd = b\"/\""))
+@clause("013.1", saboteur=("            self._spawn(program, self.scratch, source, writers)", "            self._spawn(program, b\"/\", source, writers)"))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -4211,7 +4169,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
-@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
+@clause("013.2", saboteur=("            self.notes.append(NOTE_SCRATCH.format(path=path))\n", "            pass\n"))
 @few
 @given(
     st.lists(
@@ -4578,10 +4536,7 @@ def all_cancelled(commands, profile):
 
 @clause(
     "015.1",
-    saboteur=(
-        "                    self.cancels += 1\n                    self._stop(\"cancelled\")",
-        "                    self.cancels += 1\n                    self._stop(\"timed_out\")",
-    ),
+    saboteur=("            self.cancels += 1\n            self.stop(\"cancelled\")", "            self.cancels += 1\n            self.stop(\"timed_out\")"),
 )
 @given(st.booleans())
 @settings(max_examples=4)
@@ -4600,7 +4555,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("                self._end_after_exception(self._line)\n", "                pass\n"))
+@clause("015.2", saboteur=("            self._line.leave(time.monotonic() + ending_s)\n", "            pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4714,7 +4669,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-@fault("an_exception_at_any_moment", saboteur=("TODO", ""))
+@fault("an_exception_at_any_moment", saboteur=("            if self._is_sent:\n                self._line.tell_stops(self._stops_sent + 1)\n            ending_s", "            return\n            ending_s"))
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -4784,7 +4739,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 
 @fault(
     "a_kept_job_without_a_thread",
-    saboteur=("            self.wait_for_end()  # of a job", "            pass  # of a job"),
+    saboteur=("        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n", ""),
 )
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
@@ -4804,7 +4759,7 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
     assert eventually(lambda: not alive(result.pid))
 
 
-@fault("a_monitor_that", saboteur=("TODO", ""))
+@fault("a_monitor_that", saboteur=("        while here and self._tokens and", "        while False and"))
 def test_a_monitor_that_comes_late(monkeypatch):
     """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
     command."""
@@ -4832,7 +4787,7 @@ def test_a_monitor_that_comes_late(monkeypatch):
             assert pool.submit(other.run, "echo %d" % n).result(30).text == "%d\n" % n
 
 
-@clause("015.3", saboteur=("state.stops > 1 or now", "now"))
+@clause("015.3", saboteur=("while not self.is_gone() and self.stops < 2:", "while not self.is_gone():"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
@@ -4848,10 +4803,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
 
 @clause(
     "015.4",
-    saboteur=(
-        "            if self._wanted_cancels():\n                return",
-        "            if False:\n                return",
-    ),
+    saboteur=("            if self._stops_wanted():\n                return Answer(Outcome(\"cancelled\"))\n", ""),
 )
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     assert (
@@ -4886,7 +4838,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     however_it_is_called()
 
 
-@clause("015.5", saboteur=("                self._stop_all()\n", ""))
+@clause("015.5", saboteur=("                self._closing.cancel()\n                for", "                for"))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -5189,10 +5141,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=(
-        "        self._control = OwnedSocket(ours)\n",
-        "        self._control = OwnedSocket(ours)\n        os.umask(0o11)\n",
-    ),
+    saboteur=("        self._control, theirs = self._socketpair()\n", "        self._control, theirs = self._socketpair()\n        os.umask(0o11)\n"),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5226,10 +5175,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 @clause(
     "019.2",
-    saboteur=(
-        "            self._attached[exchange] = None\n",
-        "            [other.cancel() for other in list(self._attached)]\n            self._attached[exchange] = None\n",
-    ),
+    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -5314,7 +5260,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 
 @clause(
     "020.2",
-    saboteur=("self.is_attached = False\n        self.supervisor.tell(_DETACHED)", "self.supervisor.tell(_DETACHED)"),
+    saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            pass\n"),
 )
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
@@ -5333,7 +5279,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("            self._popen.wait()\n\n    def close", "            pass\n\n    def close"))
+@clause("020.3", saboteur=("        if self._popen is not None:\n            self._popen.wait()\n", "        if self._popen is not None:\n            pass\n"))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -5352,7 +5298,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
+@clause("020.4", saboteur=("ended, self.alone = _reap()", "ended, self.alone = _reap()[0], True"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
@@ -7539,7 +7485,7 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
+@clause("026.5", saboteur=("        if self._has_prefix and source is not None:\n            with open", "        if False:\n            with open"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -8421,7 +8367,7 @@ def test_req_bash_028_9_the_tools_of_vendors():
             tool.definition("anthropic-native")
 
 
-@clause("028.11", saboteur=("place % self.plan.cwd", "place % os.fsencode(self.scratch)"))
+@clause("028.11", saboteur=("b\"\\0%s\\n\\0\" % self._plan.cwd)", "b\"\\0%s\\n\\0\" % self.scratch)"))
 def test_req_bash_028_11_the_directory_is_gone():
     with BashTool(carry=True) as tool:
         tool.run("mkdir a; cd a; export T_A_=1; rmdir ../a")
@@ -8443,7 +8389,7 @@ def test_req_bash_028_11_the_directory_is_gone():
 
 
 @fault(
-    "a_command_of_a_tool_that_carries", saboteur=("is_carried=self.carries,", "is_carried=self.carries and is_plain,")
+    "a_command_of_a_tool_that_carries", saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #")
 )
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
@@ -9059,7 +9005,7 @@ TOUR = [  # once everything, so that no luck is needed
 @fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)", "return text, len(data)"))
 @fault(
     "jobs_machine-1",
-    saboteur=("_write_all(fd, text[len(there) :] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
+    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
 )
 @fault(
     "jobs_machine-10",
@@ -9070,14 +9016,11 @@ TOUR = [  # once everything, so that no luck is needed
 )
 @fault(
     "jobs_machine-9",
-    saboteur=(
-        "        if self.plan.background:\n            self.detach()\n",
-        "        self.detach()\n        if self.plan.background:\n            pass\n",
-    ),
+    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
 )
 @fault("jobs_machine-7", saboteur=("self.shown_bytes = shown_bytes", "self.shown_bytes = 0"))
-@fault("jobs_machine-6", saboteur=("if other < place]", "if other < place and job is None]"))
-@fault("jobs_machine-4", saboteur=("            self._attached[exchange] = None\n", "            pass\n"))
+@fault("jobs_machine-6", saboteur=("if other < place", "if other < place and job is None"))
+@fault("jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for"))
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
     """Whatever happens to jobs, in whatever order: each is listed as what it is, has one note of its end, tells all that it said
@@ -9139,7 +9082,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("ended._replace(duration_s=passed_s)", "ended"))
+@fault("the_seconds_of_a_job-1", saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -9400,7 +9343,7 @@ def spying_module(path="signals"):
 
 @fault(
     "t01",
-    saboteur=("if self.pid == 0 or (self.returncode is not None and IS_SUBREAPER and PROC is not None):", "if False:"),
+    saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""),
 )
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
@@ -9471,7 +9414,7 @@ def test_t04_zombies_are_not_waited_for():
         namespace.wait()
 
 
-@fault("t05", saboteur=("if member.group != self.pid or not reached:", "if member.group != self.pid:"))
+@fault("t05", saboteur=("if group != self.popen.pid or not reached:", "if group != self.popen.pid:"))
 @needs_proc
 @pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
 def test_t05_a_group_that_cannot_be_signalled(problem):
@@ -9496,7 +9439,7 @@ def module_that_spares():
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
+@fault("t06", saboteur=("            self.turn(time.monotonic() + KILL_EVERY_S)\n", "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n"))
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
@@ -9558,7 +9501,7 @@ def test_t07_all_exit_codes():
     assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
 
 
-@fault("t08", saboteur=("        self.supervisor.turn(wait_s)\n", "        self.supervisor.turn(0.0)\n"))
+@fault("t08", saboteur=("        self.supervisor.turn(until)\n        while", "        self.supervisor.turn(0.0)\n        while"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
@@ -9606,12 +9549,7 @@ def test_t10_interrupted_system_calls():
 
 @fault(
     "t13",
-    saboteur=(
-        "            self.shell.terminate()\n",
-        "            self.shell.terminate()\n"
-        "            for member in descendants(self.supervisor.host.pid):\n"
-        "                _signal(member.pid, signal.SIGTERM)\n",
-    ),
+    saboteur=("        processes = descendants()\n", "        processes = descendants()\n        os.kill(-1, signal.SIGCONT) or [_signal(int(p), 15) for p in os.listdir('/proc') if p.isdigit() and b'sleep' == _command_line(int(p))[:5].encode()]\n"),
 )
 @needs_proc
 def test_t13_strangers_are_spared():
@@ -9746,7 +9684,7 @@ def test_t31_what_execve_cannot_carry():
 
 @fault(
     "t32",
-    saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:", "except KeyError as failed:"),
+    saboteur=("        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:\n            raise NotRun", "        except KeyError as problem:\n            raise NotRun"),
 )
 def test_t32_no_descriptor_no_process(tmp_path):
     """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is
@@ -9826,10 +9764,7 @@ def test_t36_order_of_signals():
 
 @fault(
     "t37",
-    saboteur=(
-        "if state.exited_s is not None and state.alone:\n        return",
-        "if state.kill_s and state.alone:\n        return",
-    ),
+    saboteur=("        return self.exited_s > 0 and self.alone\n", "        return False\n"),
 )
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
@@ -9851,10 +9786,7 @@ def test_t37_the_grace_is_an_upper_bound():
 
 @fault(
     "t43",
-    saboteur=(
-        "until = max(state.output_s, state.exited_s) + LEAVING_S",
-        "until = max(state.output_s, state.exited_s) + 1",
-    ),
+    saboteur=("            until = quiet_s + LEAVING_S\n", "            until = quiet_s + 1\n"),
 )
 def test_t43_a_quiet_daemon_costs_nothing():
     """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
@@ -9869,7 +9801,7 @@ def test_t43_a_quiet_daemon_costs_nothing():
 
 
 @fault(
-    "t44", saboteur=("            line.close()\n", "            sys.modules.setdefault(\"leaked\", []).append(line)\n")
+    "t44", saboteur=("                line.socket.close()\n", "                sys.modules.setdefault(\"leaked\", []).append(line)\n")
 )
 @needs_proc  # what has left its process group is found
 def test_t44_a_storm_of_interrupts(nothing_is_left):
@@ -9937,11 +9869,7 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
 
 @fault(
     "t46",
-    saboteur=(
-        "        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
-        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
-        "            self.is_attached = False\n",
-    ),
+    saboteur=("        if self.attached and line.closed:\n", "        if self.attached and line.closed and os.getpid() % 2:\n"),
 )
 def test_t46_a_host_that_dies_among_many_calls():
     """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none
@@ -9968,10 +9896,7 @@ def test_t46_a_host_that_dies_among_many_calls():
 
 @fault(
     "t47",
-    saboteur=[
-        ("        if server is not None and server.is_usable():", "        if server is not None:"),
-        ("            if self._servers.get(server.inherited) is server:\n", "            if False:\n"),
-    ],
+    saboteur=("            if not self.has_server():\n                self.give_up()\n                self._start_server()\n", "            if self._control is None:\n                self._start_server()\n"),
 )
 @needs_proc
 def test_t47_the_fork_server_is_replaced():
@@ -10008,10 +9933,7 @@ def test_t47_the_fork_server_is_replaced():
 
 @fault(
     "t48",
-    saboteur=(
-        "            self._attached[exchange] = None\n",
-        "            [other.cancel() for other in list(self._attached)]\n            self._attached[exchange] = None\n",
-    ),
+    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
 )
 def test_t48_threads():
     """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their
@@ -10060,7 +9982,7 @@ def test_t49_signals_of_the_host():
 
 @fault(
     "t50",
-    saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))", "select.select([first.fileno()], [], [], 1.0)"),
+    saboteur=("poller.poll(1000 * wait_s if wait_s < 1e6 else None)", "select.select([self.socket], [], [], 1.0)"),
 )
 def test_t50_few_and_many_descriptors():
     """A host with its standard descriptors closed, and one with 1,100 open."""
@@ -10087,12 +10009,7 @@ def test_t50_few_and_many_descriptors():
 
 @fault(
     "t52",
-    saboteur=(
-        "        if now >= until:\n            return Action.TERM, now\n        if limits.answer",
-        "        if now >= max(until, state.output_s + 0.5):\n"
-        "            return Action.TERM, now\n"
-        "        if limits.answer",
-    ),
+    saboteur=("        while not self.exited_s and not self.stops:\n            due_s = min(answer_s, limit_s)\n", "        while not self.exited_s and not self.stops:\n            due_s = min(answer_s, max(limit_s, self.output.last_s + 0.5))\n            limit_s = max(limit_s, self.output.last_s + 0.5)\n"),
 )
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
@@ -10537,7 +10454,7 @@ def test_the_command_line_hides_its_environment():
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
 
 
-@fault("variables_of_c", saboteur=("        ctypes.CDLL(None).clearenv()\n", "        pass\n"))
+@fault("variables_of_c", saboteur=("            ctypes.CDLL(None).clearenv()", "            pass"))
 @needs_proc
 def test_variables_of_c_code_are_not_passed_on():
     """A supervisor that is a fork of the host has no variable that C code has set there, of which os.environ does not
