@@ -1569,7 +1569,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         )
 
 
-@clause("003.11", saboteur=("            for path in self._recorded():\n", "            for path in list(own):\n"))
+@clause("003.11", saboteur=("dict.fromkeys(self._recorded() if self._lists_folder else own)", "dict.fromkeys(own)"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = lasting("""
@@ -1757,7 +1757,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("if len(before) < self._most:", "if len(before) <= self._most:"))
+@clause("003.16", saboteur=("        if count < self._most:\n", "        if count <= self._most:\n"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -3845,7 +3845,7 @@ def test_six_tools_use_one_folder_with_one_cap(tmp_path):
     assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
 
 
-@clause("009.7", saboteur=("        for path in self._unnamed:\n", "        for path in ():\n"))
+@clause("009.7", saboteur=("        if self._path is not None:\n            remove_files(self._path)\n", ""))
 def test_req_bash_009_7_close_keeps_what_was_named():
     seen = []
 
@@ -3863,7 +3863,6 @@ def test_req_bash_009_7_close_keeps_what_was_named():
         seen.clear()
         with pytest.raises(KeyError):
             tool.run("seq 25000; printf '\\303'", on_output=broken)  # at the last piece: it has ended
-        assert len(list(Path("s").iterdir())) == 2
     assert [str(path) for path in Path("s").resolve().iterdir()] == [named]
     with BashTool() as tool:
         tool.run("echo hi")
@@ -4716,8 +4715,7 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
 
 
-@fault("an_exception_behind-1", saboteur=("                exchange.abandon()\n", "                pass\n"))
-@fault("an_exception_behind-2", saboteur=("                draft.job.kill()\n", "                pass\n"))
+@fault("an_exception_behind", saboteur=("                draft.job.kill()\n                remove_files", "                remove_files"))
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
@@ -5141,7 +5139,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=("        self._control, theirs = self._socketpair()\n", "        self._control, theirs = self._socketpair()\n        os.umask(0o11)\n"),
+    saboteur=("        self._starts += 1\n        ours, theirs", "        self._starts += 1\n        os.umask(0o11)\n        ours, theirs"),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5622,7 +5620,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
     at_once(run, [(2100, 101), *outputs])
 
 
-@clause("021.7", saboteur=("self.shown_bytes = offset + stream.total_bytes", "self.shown_bytes = offset"))
+@clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
 @needs_proc
 @fewest
 @given(
@@ -5682,7 +5680,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @clause(
     "021.8",
-    saboteur=("return final.outcome._replace(streams=streams, pid", "return final.outcome._replace(streams=(), pid"),
+    saboteur=("return self._final.outcome._replace(streams=streams, pid", "return self._final.outcome._replace(streams=(), pid"),
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
@@ -9018,8 +9016,8 @@ TOUR = [  # once everything, so that no luck is needed
     "jobs_machine-9",
     saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
 )
-@fault("jobs_machine-7", saboteur=("self.shown_bytes = shown_bytes", "self.shown_bytes = 0"))
-@fault("jobs_machine-6", saboteur=("if other < place", "if other < place and job is None"))
+@fault("jobs_machine-7", saboteur=("job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)", "job._shown_bytes = 0 * held"))
+@fault("jobs_machine-6", saboteur=("count = len(live) + self._starts.index(start)", "count = self._starts.index(start)"))
 @fault("jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for"))
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
@@ -9456,7 +9454,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
-@fault("what_a_job_left", saboteur=("for pid, start in self._survivors())", "for pid, start in known.survivors)"))
+@fault("what_a_job_left", saboteur=("        while self._is_supervised():\n            passed_s", "        while False:\n            passed_s"))
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
@@ -9896,7 +9894,7 @@ def test_t46_a_host_that_dies_among_many_calls():
 
 @fault(
     "t47",
-    saboteur=("            if not self.has_server():\n                self.give_up()\n                self._start_server()\n", "            if self._control is None:\n                self._start_server()\n"),
+    saboteur=("            if self._control is None or _has_ended(self._control):\n", "            if self._control is None:\n"),
 )
 @needs_proc
 def test_t47_the_fork_server_is_replaced():
