@@ -9547,7 +9547,7 @@ def test_t10_interrupted_system_calls():
 
 @fault(
     "t13",
-    saboteur=("        processes = descendants()\n", "        processes = descendants()\n        os.kill(-1, signal.SIGCONT) or [_signal(int(p), 15) for p in os.listdir('/proc') if p.isdigit() and b'sleep' == _command_line(int(p))[:5].encode()]\n"),
+    saboteur=("        processes = descendants()\n", "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n"),
 )
 @needs_proc
 def test_t13_strangers_are_spared():
