@@ -4926,8 +4926,6 @@ INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
 # structured content in the place of the text, or both: so it is off by default, and holds the text.
 OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(
@@ -4967,13 +4965,6 @@ class Withdrawal(NamedTuple):
     """The client does not want the answer to a call any more."""
 
     id: Id
-
-
-class LogLevel(NamedTuple):
-    """The client says how much of a log it wants."""
-
-    jobs: bool  # whether the ends of jobs, at the level info, are part of it
-    answer: dict[str, Any]
 
 
 class ProtocolError(Exception):
@@ -5058,7 +5049,7 @@ def _call(
 
 def _handle_request(
     id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
-) -> dict[str, Any] | Call | LogLevel:
+) -> dict[str, Any] | Call:
     """What a request asks for. Raises ProtocolError where it cannot be answered."""
     meta = _object(params.get("_meta"), "_meta")
     version = meta.get(META + "protocolVersion")
@@ -5070,16 +5061,11 @@ def _handle_request(
     result: dict[str, Any] = {}
     if method == "tools/call":
         return _call(id_, params, meta.get("progressToken"), tool, stateless)
-    if method == "logging/setLevel":
-        level = params.get("level")
-        if level not in LOG_LEVELS:
-            raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % listed(LOG_LEVELS))
-        return LogLevel(level in ("debug", "info"), result_message(id_, {}, stateless))
     if method == "initialize":
         asked = params.get("protocolVersion")
         result = {
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
-            "capabilities": {"logging": {}, "tools": {}},
+            "capabilities": {"tools": {}},
             "serverInfo": SERVER_INFO,
         }
     elif method == "server/discover":
@@ -5093,12 +5079,9 @@ def _handle_request(
     return result_message(id_, result, stateless)
 
 
-def handle(
-    message: object, tool: Mapping[str, Any]
-) -> dict[str, Any] | Call | Withdrawal | LogLevel | None:
-    """What a message asks for: an answer to send, a call to make, a call to withdraw, a level of
-    the log, or nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing.
-    Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
+def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
+    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
+    `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
     if not isinstance(message, dict):
         return error_message(
             None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
@@ -5171,7 +5154,7 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.21."""
+    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.20."""
 
     def __init__(
         self, tool: BashTool, structured: bool = False, source: int = 0, sink: int = 1
@@ -5190,9 +5173,6 @@ class Server:
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
         self._signals = 0  # how many have come
-        self._logs_jobs = False
-        self._on_job_end = tool._jobs.on_end  # what the program has the tool call
-        tool._jobs.on_end = self._log_job
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -5311,25 +5291,8 @@ class Server:
         elif isinstance(asked, Withdrawal):
             if asked.id in self._calls:
                 self._calls[asked.id].cancel.cancel()
-        elif isinstance(asked, LogLevel):
-            self._logs_jobs = asked.jobs
-            self._answer(asked.answer)
         elif asked is not None:
             self._answer(asked)
-
-    def _log_job(self, job: Job) -> None:
-        """Tells the end of a job to a client that wants a log, from the monitor thread of the job.
-        The note in the next answer stays. Upholds REQ-BASH-025.21."""
-        if self._logs_jobs:
-            self._answer(
-                {
-                    "jsonrpc": "2.0",
-                    "method": "notifications/message",
-                    "params": {"level": "info", "logger": "bash_tool", "data": job._note},
-                }
-            )
-        if self._on_job_end is not None:
-            self._on_job_end(job)
 
     def _answer(self, message: CallUnderway | dict[str, Any]) -> None:
         """Has a message written, or the answer to a call that is over, from any thread."""

@@ -6434,7 +6434,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
         "result"
     ] == {
         "protocolVersion": version if known else "2025-11-25",
-        "capabilities": {"logging": {}, "tools": {}},
+        "capabilities": {"tools": {}},
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__},
     }
 
@@ -6490,8 +6490,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
         return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
 
     known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
-    if word != "logging/setLevel":  # which takes a level
-        assert code(request(word)) == (None if word in known else -32601)
+    assert code(request(word)) == (None if word in known else -32601)
     assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
     assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
     assert code(request("tools/call", name="bash", arguments=value)) == (
@@ -7135,61 +7134,6 @@ def test_req_bash_025_20_a_glimpse(count, character):
         assert skipped or count * size <= 8192
 
 
-@pytest.mark.parametrize(
-    "level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)]
-)
-@clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
-def test_req_bash_025_21_the_log(level, told):
-    with Client() as client:
-        if level is not None:
-            assert client.ask("logging/setLevel", level=level)["result"] == {}
-        for ending, how in (("exit 3", "failed: exit status 3"), ("true", "completed")):
-            pid = client.start("until [ -e go ]; do sleep 0.05; done; " + ending)
-            Path("go").touch()
-            if told:
-                message = client.receive()
-                assert message["method"] == "notifications/message" and (
-                    message["params"]["level"],
-                    message["params"]["logger"],
-                ) == ("info", "bash_tool")
-                assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
-            note = "[background process %d %s after " % (pid, how)
-            assert eventually(
-                lambda: note in client.call("sleep 0.1")["content"][0]["text"]
-            )  # the model is told all the same
-            Path("go").unlink()
-        assert client.ask("ping")["result"] == {}  # and nothing comes twice
-
-
-@fault("a_program_that_serves", saboteur=("            self._on_job_end(job)\n", "            pass\n"))
-def test_a_program_that_serves_hears_of_its_jobs():
-    """The function that a program gave its tool is called for a job, beside the log of the server."""
-    assert (
-        in_host("""
-        import json, os, threading
-        from bash_tool import BashTool, Server
-        heard, (source, asks), (answers, sink) = threading.Event(), os.pipe(), os.pipe()
-        tool = BashTool(on_job_end=lambda job: heard.set())
-        serving = threading.Thread(target=Server(tool, source=source, sink=sink).serve)
-        serving.start()
-        arguments = {"command": "sleep 0.5", "mode": "background"}
-        for n, (method, params) in enumerate((
-            ("logging/setLevel", {"level": "info"}),
-            ("tools/call", {"name": "bash", "arguments": arguments}),
-        )):
-            message = {"jsonrpc": "2.0", "id": n, "method": method, "params": params}
-            os.write(asks, json.dumps(message).encode() + b"\\n")
-        with os.fdopen(answers) as lines:
-            assert {json.loads(lines.readline()).get("id") for _ in range(3)} == {0, 1, None}
-            assert heard.wait(20)
-            os.close(asks)
-            serving.join(20)
-        print(serving.is_alive())
-    """)
-        == "False\n"
-    )
-
-
 @needs_proc
 def test_what_is_said_of_a_job():
     """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
@@ -7785,13 +7729,12 @@ def test_twenty_jobs_end_while_four_threads_call(way):
 @needs_proc
 @pytest.mark.parametrize("way", first_of(["modes", "jobs"], "jobs"))
 def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
-    """The same over the wire, where each end is in the log once too: four calls and five starts at a time."""
-    to_start, asked, started, texts, logged = list(twenty_commands(8)), {}, {}, [], []
+    """The same over the wire: four calls and five starts at a time."""
+    to_start, asked, started, texts, told = list(twenty_commands(8)), {}, {}, [], 0
     with Client(profile=way, timeouts={"default": 20, "grace_s": 0.5}) as client:
-        client.ask("logging/setLevel", level="info")
-        while len(logged) < 20 or asked:
+        while told < 20 or asked:
             kinds = [case is None for case, _ in asked.values()]
-            for n in range(4 - sum(kinds) if len(logged) < 20 else 0):
+            for n in range(4 - sum(kinds) if told < 20 else 0):
                 asked[client.begin(["sleep 0.1", "sleep 0.14; exit 3", "sleep 0.08; echo $$", "sleep 0.2"][n])] = (
                     None,
                     time.monotonic(),
@@ -7800,16 +7743,13 @@ def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
                 case = to_start.pop()
                 asked[client.begin(case[0], **HOW_STARTED[way])] = case, time.monotonic()
             message = client.receive()
-            if message.get("method") == "notifications/message":
-                logged += told_in("[%s]" % message["params"]["data"])
-                continue
             (case, begun), text = asked.pop(message["id"]), message["result"]["content"][0]["text"]
             texts.append((time.monotonic(), text))
+            told += len(told_in(text))
             if case is not None:
                 pid = int(re.search(r"<pid>(\d+)</pid>|\(pid (\d+)\)", text).expand(r"\1\2"))
                 started[pid] = case[0], begun + case[1]
         texts.append((time.monotonic(), client.call("true")["content"][0]["text"]))
-    assert sorted(one[0] for one in logged) == sorted(started)
     assert_each_told_once(texts, started)
 
 
@@ -7951,10 +7891,10 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     with Client(
         timeouts={"default": 60, "grace_s": 0.5}
     ) as client:  # a job ends while a call runs that is then withdrawn
-        client.ask("logging/setLevel", level="info")
-        pid = client.start("until [ -e go ]; do sleep 0.05; done")
+        started = client.call("until [ -e go ]; do sleep 0.05; done", mode="background")["content"][0]["text"]
+        pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
-        assert client.receive()["method"] == "notifications/message"
+        assert eventually(lambda: "[background process completed]" in Path(file).read_text())
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert eventually(lambda: not alive(number_in("withdrawn")))
         assert [one[0] for one in told_in(client.call("sleep 0.5")["content"][0]["text"])] == [pid]
@@ -11507,7 +11447,7 @@ def test_messages_to_the_letter():
     )
     bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
     cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
-    started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
+    started = lambda version: plain(protocolVersion=version, capabilities={"tools": {}}, serverInfo=info)
     kept = {"ttlMs": 0, "cacheScope": "private"}
     for message, meant in (
         *(
@@ -11597,11 +11537,6 @@ def test_messages_to_the_letter():
     ):
         assert bash_tool.handle(message, tool) == meant, message
         assert type(bash_tool.handle(message, tool)) is type(meant)
-    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
-        asked = bash_tool.handle(request("logging/setLevel", level=level), tool)
-        assert asked == bash_tool.LogLevel(level in ("debug", "info"), plain())
-    for level in ("loud", "", None, 7, []):
-        assert bash_tool.handle(request("logging/setLevel", level=level), tool)["error"]["code"] == -32602
     listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
     assert listed == tool and listed is not tool
     result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
@@ -11874,7 +11809,7 @@ PROPERTIES = {
 NOT_DRAWN = {
     "a constant, a fixed text, or a definition": "002.1 002.2 006.1 006.7 006.8 017.5 021.9 028.7 028.9",
     "each case of a short list is tried": "002.7 003.7 003.18 003.20 006.2 007.5 007.7 009.2 014.1 017.2 017.3 017.6 020.4 "
-    "025.1 025.9 025.19 025.21 026.1 026.2 028.3 028.8",
+    "025.1 025.9 025.19 026.1 026.2 028.3 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 014.2 014.7 019.1 020.2 020.3 "
@@ -19196,29 +19131,6 @@ def progress_is_short(q):
     q.match(r"(?s).*\n\[live output skipped: [0-9.]+[KM]B\]\n.*", "".join(told))
 
 
-@asks("025.21")
-def the_log_tells_of_jobs(q):
-    if "jobs" not in q.judge.levels:
-        raise Unasked("only jobs are told of, and the level jobs is not claimed")
-    q.equal(q.wire.ask("logging/setLevel", level="info"), {})
-    number, _ = job_of(q, "sleep 1; exit 3")
-    message = q.wire.receive()
-    q.equal(message.get("method"), "notifications/message", "what comes when the job ends:")
-    q.match(r"background process %d failed: exit status 3 after .*" % number, message["params"]["data"])
-    q.equal(message["params"]["level"], "info", "level:")
-    for level in (None, "error"):
-        wire = q.server()
-        if level is not None:
-            q.equal(wire.ask("logging/setLevel", level=level), {})
-        job_of(q, "sleep 1", wire)
-        number = wire.begin("sleep 3")
-        q.equal(
-            wire.receive().get("id"),
-            number,
-            "id of what comes first after the end of a job, with the level %s:" % level,
-        )
-
-
 @asks("025.19")
 def text_alone(q):
     for value in (None, "", "0"):
@@ -19881,11 +19793,7 @@ class Exchange(Conversation):
     def hear(self, line):
         begun = time.monotonic()
         got = self.wire("lines").receive()
-        while (
-            isinstance(got, dict)
-            and got.get("method") == "notifications/message"  # not asked for, it is no news
-            and "notifications/message" not in line
-        ):
+        while isinstance(got, dict) and got.get("method") == "notifications/message":  # not asked for: no news
             got = self.wire("lines").receive()
         self.took += time.monotonic() - begun
         if got is None:
