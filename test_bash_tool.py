@@ -4447,7 +4447,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     "014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +=")
 )
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
-    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN", "B-TOKEN"):
+    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("MAX_TOKENS", "4096")
     note = "not passed to commands, because it looks secret: "
@@ -4473,8 +4473,6 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
             told = [secret], ["MY_TOKEN"], ["LAST_TOKEN"]
             expected = [(), *((note + ", ".join(one),) for one in told)]
             assert said == [expected[n] for n in (0, 1, 0, 0, 0, 2, 0, 3)], said
-            dashed = tool.run("printenv B-TOKEN AB-TOKEN B-TOKEN_ || :")
-            assert dashed.notes == (note + "B-TOKEN",)
             failed = tool.run("echo 'OTHER_''TOKEN is missing' >&2; exit 1")
             assert failed.notes == (note + "OTHER_TOKEN",) and note + "OTHER_TOKEN" in failed.text
 
@@ -6405,7 +6403,7 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
-@clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
+@clause("025.2", saboteur=("    if version not in (None, *STATELESS_VERSIONS):", "    if False:"))
 @given(
     st.text(max_size=12).filter(lambda text: text not in bash_tool.STATELESS_VERSIONS)
     | st.sampled_from(["2025-11-25", "2026-07-29"]),
@@ -7369,7 +7367,7 @@ def test_a_sink_that_does_not_block():
 # ---- 026 The library ---------------------------------------------------------------------------------------------------
 
 
-@clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
+@clause("026.1", saboteur=("        elif value != getattr(Profile, name):", "        elif False:"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
     seconds = "takes seconds above 0 and up to 1000000000, got "
     for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
@@ -7403,8 +7401,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {
         "cwd": (5, "", "a\0", b"/"),
-        "env": (5, "A=1", ["A=1"], {"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}),
-        "env['A']": ({"A": 5}, {"A": None}, {"A": "secret\0"}),
+        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}),
+        "env['A']": ({"A": "secret\0"},),
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
@@ -7414,7 +7412,6 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
         ("state_dir", BashTool, {"state_dir": ""}),
-        ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": 60}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
         ("stdin", tool.run, {"command": "touch ran", "stdin": ["a"]}),
@@ -7428,6 +7425,12 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(given.pop("obj"), **given) if "obj" in given else call(**given)
         assert "secret" not in str(refused.value)
+    for env in (5, "A=1", ["A=1"], {1: "1"}, {"A": 5}, {"A": None}):  # Python's own exception
+        for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
+            with pytest.raises((TypeError, AttributeError)):
+                call()
+    with pytest.raises(TypeError):
+        dataclasses.replace(MODES, timeouts_s=60)
     with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
         BashTool(env={}, keep_env="GH_*")
     for row in PROFILES.values():
@@ -7475,7 +7478,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
             assert tool.run("echo $AN_API_KEY", env={"AN_API_KEY": "mine"}).text == "mine\n"
             assert "because it looks secret: AN_API_KEY" in tool.run("echo ${AN_API_KEY-none}").text
     for wrong in (dict(env={"A": 1}), dict(env={1: "A"}), dict(stdin=7), dict(stdin=["x"]), dict(cwd="a\0b")):
-        with pytest.raises(ValueError):
+        with pytest.raises((ValueError, TypeError)):
             BashTool().run("touch ran", **wrong)
     assert not os.path.exists("ran")
 
@@ -9176,7 +9179,7 @@ def test_a_variant_with_a_prefix_of_its_own_finds_its_jobs():
         job = background(tool, lasting("sleep 600.75"))
         assert [one.pid for one in tool.jobs()] == [job.pid] and Path(job.output_file).name.startswith("agent-")
         assert job.kill()
-    for prefix in ("", "a/b", 5):
+    for prefix in ("", "a/b"):
         with pytest.raises(ValueError, match="file_prefix"):
             dataclasses.replace(MODES, file_prefix=prefix)
 
@@ -10847,7 +10850,7 @@ def test_what_is_kept_of_a_stream():
 def test_profiles_that_cannot_be():
     """A row that no run could keep to is refused with the reason; what is just possible is not."""
     waits = {"timeouts_s": {"default": 1e-9}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
-    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
+    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=1)
     dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
     dataclasses.replace(STREAMS, **waits, max_output_chars=1)
     dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
@@ -10875,33 +10878,33 @@ def test_profiles_that_cannot_be():
                 (JOBS, "max_output_lines"),
                 (STREAMS, "max_output_chars"),
                 (JOBS, "rolling_bytes"),
+                (MODES, "snip_size"),
             )
             for value in (0, 1.5, True)
         ),
-        (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
-        (
-            STREAMS,
-            {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        *(
+            (
+                row,
+                changes,
+                "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER, got %r"
+                % changes.get("on_timeout", bash_tool.OnTimeout.KEEP),
+            )
+            for row, changes in (
+                (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (JOBS, {"saving": bash_tool.Saving.NEVER}),
+                (MODES, {"on_timeout": "keep"}),
+            )
         ),
-        (
-            GUARDED,
-            {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        *(
+            (
+                row,
+                timeouts(background=1.0),
+                'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, '
+                "got {'default': 1.0, 'background': 1.0}",
+            )
+            for row in (JOBS, STREAMS, GUARDED)
         ),
-        (
-            JOBS,
-            {"saving": bash_tool.Saving.NEVER},
-            "on_timeout must be KILL where saving is NEVER: what a command that goes on wrote before its timeout would be"
-            " lost",
-        ),
-        (
-            JOBS,
-            timeouts(background=1.0),
-            'timeouts_s must not have "background": an answer in this format cannot say that a command was started',
-        ),
-        (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
-        (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes"),
     ):
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
@@ -11251,7 +11254,6 @@ def test_refusals_to_the_letter():
         ("[" * 100000, "not a JSON object (too deeply nested)"),
         ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
         ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"),
-        ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
         (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
         (
             '{"command": "ls"}'.encode("utf-16"),
@@ -11606,7 +11608,7 @@ def test_environments_to_the_letter():
     ):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
-    for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
+    for wrong in ({"X": "a\0"}, {"": "X"}, {"A": "a", "X=": ""}):
         with pytest.raises(ValueError, match="^env"):
             bash_tool.complete_env(wrong)
 
@@ -12361,7 +12363,7 @@ def test_spec_small_decisions():
         for value, taken in (
             ("0." + "1" * 1001, True),
             ("1" * 1000, True),
-            ("1" * 1001, False),
+            ("1" * 5000, not hasattr(sys, "set_int_max_str_digits")),
             ("[" * 500 + "]" * 500, True),
         ):
             client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
@@ -12500,7 +12502,7 @@ def test_spec_environment_and_patterns():
         assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
     assert not words
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
-    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
+    assert fenced("groups") == [("", bash_tool.ENV_GROUP)]
     patterns = dict(fenced("pattern"))
     assert len(patterns) == 7
     del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
