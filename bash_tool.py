@@ -24,7 +24,8 @@ each program that opens the folder finds, reads and ends the job.
 
 Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
 and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
-reads from top to bottom: a section uses those above it, and a helper may stand below its one caller.
+reads from top to bottom: a section uses those above it, and a helper may stand below its one
+caller.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Supervisor         one command, its processes and its files; the fork server
@@ -273,40 +274,30 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
-_REFUSING_EDITOR = "sh -c 'echo \"there is no editor here: {advice}\" >&2; exit 1' --"
-ADVICE_TEXT = (
+_NO_EDITOR = "sh -c 'echo \"there is no editor here: %s\" >&2; exit 1' --"
+_NO_EDITOR_FOR_TEXT = _NO_EDITOR % (
     "give the text as an argument (git commit -m), or keep the proposed text with GIT_EDITOR=true"
 )
-ADVICE_SEQUENCE = (
+_NO_EDITOR_FOR_LIST = _NO_EDITOR % (
     "keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
     "or let a command such as sed -i change it"
 )
+# TERM=dumb: no full-screen program, no moving cursor.
+_PLAIN_SETTINGS = """
+TERM=dumb
+PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
+AWS_PAGER= PSQL_PAGER=cat
+GIT_MERGE_AUTOEDIT=no GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=false
+SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
+GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
+DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
+APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
+"""
 NON_INTERACTIVE = MappingProxyType(
     {
-        "TERM": "dumb",  # no full-screen program, no moving cursor
-        **dict.fromkeys(
-            "PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER DELTA_PAGER BAT_PAGER "
-            "PSQL_PAGER".split(),
-            "cat",
-        ),
-        "AWS_PAGER": "",
-        **dict.fromkeys(
-            "EDITOR VISUAL GIT_EDITOR".split(), _REFUSING_EDITOR.format(advice=ADVICE_TEXT)
-        ),
-        "GIT_SEQUENCE_EDITOR": _REFUSING_EDITOR.format(advice=ADVICE_SEQUENCE),
-        "GIT_MERGE_AUTOEDIT": "no",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "false",
-        "SSH_ASKPASS": "false",
-        "SSH_ASKPASS_REQUIRE": "never",
-        "SUDO_ASKPASS": "/bin/false",
-        "GCM_INTERACTIVE": "never",
-        "GH_PROMPT_DISABLED": "1",
-        "DEBIAN_FRONTEND": "noninteractive",
-        "DEBCONF_NONINTERACTIVE_SEEN": "true",
-        "NEEDRESTART_SUSPEND": "1",
-        "APT_LISTCHANGES_FRONTEND": "none",
-        "PIP_NO_INPUT": "1",
+        **dict(setting.split("=") for setting in _PLAIN_SETTINGS.split()),
+        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _NO_EDITOR_FOR_TEXT),
+        "GIT_SEQUENCE_EDITOR": _NO_EDITOR_FOR_LIST,
     }
 )
 # What would make bash run or believe something that is not in the command, export the text of each
@@ -2301,6 +2292,11 @@ def behind_skipped(skipped: int, text: str) -> str:
     return (NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else "") + text
 
 
+def with_newline(text: str) -> str:
+    """The text with a newline at its end, if there is any text."""
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
 def listed(names: Iterable[object]) -> str:
     """Names in quotation marks, with commas between them."""
     return ", ".join('"%s"' % shown(name) for name in names)
@@ -2470,8 +2466,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     output, where the rest is."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
-        text += "" if text.endswith("\n") or not text else "\n"
-        text += outcome.stderr.text
+        text = with_newline(text) + outcome.stderr.text
     status = status_line(outcome)
     lines = [status] if status else []
     if outcome.status == "timed_out":
@@ -2490,8 +2485,8 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         lines.append("")
     text = "\n".join(lines) + text
     if cut and outcome.saved is not None:
-        text += "" if text.endswith("\n") else "\n"
-        text += saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+        saved = saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+        text = with_newline(text) + saved
     return text
 
 
@@ -2623,9 +2618,9 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
     if outcome.stderr.text:
         body = "STDOUT:\n%s\nSTDERR:\n%s" % (body, outcome.stderr.text)
     text = first + "\n" + body if body or outcome.status == "exited" else first
-    if outcome.notes and not text.endswith("\n"):
-        text += "\n"
-    return text + "\n".join(note_lines(outcome))
+    if outcome.notes:
+        text = with_newline(text) + "\n".join(note_lines(outcome))
+    return text
 
 
 def cut_details(outcome: Outcome) -> dict[str, Any]:
@@ -2649,8 +2644,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         outcome = outcome._replace(notes=(*outcome.notes, note))
     text = profile.format.write(outcome, profile)
     if not text.strip():
-        text += "\n" if text and not text.endswith("\n") else ""
-        text += NO_OUTPUT
+        text = with_newline(text) + NO_OUTPUT
     failed = outcome.status not in ("exited", "running")
     return Result(
         text=text,
@@ -2819,15 +2813,15 @@ class Profile:
             )
 
 
-def _schemas(text: str) -> Mapping[str, Any]:
-    """The properties of a schema, from their JSON as the design documents have it."""
+def json_object(text: str) -> Mapping[str, Any]:
+    """A part of a JSON Schema, from its text as a model gets it."""
     return MappingProxyType(json.loads(text))
 
 
 MODES = Profile(
     name="modes",
     description=DESCRIPTION_MODES,
-    parameters=_schemas("""
+    parameters=json_object("""
 {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
  "mode": {"type": "string", "enum": ["default", "slow", "background"],
           "description": "Execution mode: {modes}"}}"""),
@@ -2853,7 +2847,7 @@ MODES = Profile(
 JOBS = Profile(
     name="jobs",
     description=DESCRIPTION_JOBS,
-    parameters=_schemas("""
+    parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"},
  "timeout": {"type": "integer",
              "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
@@ -2884,7 +2878,7 @@ JOBS = Profile(
 STREAMS = Profile(
     name="streams",
     description=DESCRIPTION_STREAMS,
-    parameters=_schemas("""
+    parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
@@ -2907,7 +2901,7 @@ GUARDED = replace(
     STREAMS,
     name="guarded",
     description=DESCRIPTION_GUARDED,
-    parameters=_schemas("""
+    parameters=json_object("""
 {"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation(
         name="head, counted in bytes",
@@ -2924,9 +2918,12 @@ GUARDED = replace(
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)}
 )
-RESTART = MappingProxyType(
-    {"type": "boolean", "description": "Reset the working directory and the exported variables"}
-)
+RESTART = json_object("""
+{"type": "boolean", "description": "Reset the working directory and the exported variables"}""")
+# What clients of MCP are told of a tool that runs any command.
+TOOL_HINTS = json_object("""
+{"title": "Bash", "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false,
+ "openWorldHint": true}""")
 
 
 def carrying(profile: Profile) -> Profile:
@@ -2990,13 +2987,7 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     if style == "openai-native":
         return {"type": "shell", "environment": {"type": "local"}}
     if style == "mcp":
-        hints = {
-            "title": "Bash",
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        }
+        hints = dict(TOOL_HINTS)
         return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
     raise ValueError(
         'style must be one of "anthropic", "openai", "mcp", "anthropic-native", "openai-native", '
@@ -3270,9 +3261,8 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     lines, *rest = written.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
-    env = {line[1]: _unquoted(line) for line in re.finditer(_EXPORTED, lines)}
-    for name in NOT_CARRIED:
-        env.pop(name, None)
+    exported = re.finditer(_EXPORTED, lines)
+    env = {line[1]: _unquoted(line) for line in exported if line[1] not in NOT_CARRIED}
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
@@ -4876,8 +4866,7 @@ Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
 # structured content in the place of the text, or both: so it is off by default, and holds the text.
-OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(
-    json.loads("""
+OUTPUT_SCHEMA = json_object("""
 {"type": "object",
  "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
               "output_file", "duration_s", "error"],
@@ -4897,7 +4886,6 @@ OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(
   "error": {"type": ["string", "null"],
             "description": "a stable id where something other than the command went wrong"}},
  "additionalProperties": false}""")
-)
 
 
 class Call(NamedTuple):
@@ -5012,7 +5000,8 @@ def _handle_request(
 
 def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
-    `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
+    `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1
+    to REQ-BASH-025.5 and REQ-BASH-025.12."""
     if not isinstance(message, dict):
         return error_message(
             None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
@@ -5372,10 +5361,8 @@ def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
         return "BASH_TOOL_PROFILE must be one of %s" % listed(sorted(PROFILES))
-    has_text = options.command is not None
-    if [has_text, bool(options.schema), options.mcp, options.jobs, options.version].count(
-        True
-    ) != 1:
+    has_text, has_style = options.command is not None, options.schema is not None
+    if has_text + has_style + options.mcp + options.jobs + options.version != 1:
         return "give one of COMMAND, --schema, --mcp, --jobs, --version"
     if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
         return "BASH_TOOL_STRUCTURED must be 0 or 1"
@@ -5439,7 +5426,8 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
-    take_own_name()  # `ps` must not show the command, and `pkill -f` of a word in it not end the tool
+    # `ps` must not show the command, and `pkill -f` of a word in it must not end the tool.
+    take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
@@ -5462,7 +5450,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     for number, handler in before.items():
         signal.signal(number, handler)
     text = json.dumps(result.to_dict()) if options.json else result.text
-    _write(1, text if text.endswith("\n") else text + "\n")
+    _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 

@@ -3087,7 +3087,7 @@ def test_req_bash_006_7_strict_for_openai(name):
     )
 
 
-@clause("006.8", saboteur=('"destructiveHint": True', '"destructiveHint": False'))
+@clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -3727,7 +3727,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text += saved_text(outcome.saved, FULL", "        saved_text(outcome.saved, FULL"))
+@clause("009.1", saboteur=("        text = with_newline(text) + saved\n", "        pass\n"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -6131,7 +6131,7 @@ def test_req_bash_024_3_linear_time(name):
         assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
-@fault("separate_streams", saboteur=("        text += outcome.stderr.text\n", "        pass\n"))
+@fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
 def test_separate_streams_are_both_in_an_answer_with_brackets():
     with BashTool(profile=dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE)) as tool:
         assert tool.run("echo err >&2; echo out; exit 3").text == "[command failed: exit code 3]\nout\nerr\n"
@@ -8226,8 +8226,8 @@ def test_state_behind_a_prefix_that_drops_descriptors():
 @clause(
     "028.3",
     saboteur=(
-        "    for name in NOT_CARRIED:\n        env.pop(name, None)",
-        "    for name in ():\n        env.pop(name, None)",
+        "for line in exported if line[1] not in NOT_CARRIED}",
+        "for line in exported}",
     ),
 )
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
