@@ -26,6 +26,10 @@ test: $(VENV)/ready     ## the whole suite, the examples of SPEC.md included, in
 exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` leaves out
 	$(IN_VENV) test_bash_tool.py suite -m exhaustive $(ARGS)
 
+.PHONY: accidents
+accidents: $(VENV)/ready    ## what models type, hosts do and machines lack: one row for each of the 26 of the acceptance list
+	$(IN_VENV) test_bash_tool.py suite tests/test_accidents.py $(ARGS)
+
 .PHONY: thorough
 thorough: $(VENV)/ready ## the suite and these, with hundreds of examples for each property, larger sizes and longer soaks
 	BASH_TOOL_THOROUGH=1 $(IN_VENV) test_bash_tool.py suite $(ARGS)
@@ -43,7 +47,7 @@ FORMAT = $(IN_VENV) -m ruff format --quiet
 .PHONY: format
 format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes nothing and fails where it would
 	$(FORMAT) $(ARGS) bash_tool.py
-	$(FORMAT) $(ARGS) --line-length 120 test_bash_tool.py bench_bash_tool.py
+	$(FORMAT) $(ARGS) --line-length 120 test_bash_tool.py bench_bash_tool.py tests
 
 .PHONY: spec
 spec: $(VENV)/ready     ## only the executed examples of SPEC.md, and what ties SPEC.md to the tests
@@ -69,7 +73,7 @@ mutation: $(VENV)-mutation/ready    ## the pure sections mutated; what survives 
 
 .PHONY: fallbacks
 fallbacks: $(VENV)/ready    ## the suite without each optional feature of the platform: /proc, memfd, …
-	@set -e; for feature in proc children subreaper memfd python; do echo "== without $$feature"; \
+	@set -e; for feature in proc subreaper memfd python; do echo "== without $$feature"; \
 	  BASH_TOOL_WITHOUT=$$feature $(IN_VENV) test_bash_tool.py suite -k 'not spec and not example and not soak' $(ARGS); done
 
 .PHONY: attack

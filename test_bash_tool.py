@@ -192,10 +192,9 @@ def written(source, prefix, folder=None):
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
-    "children": [("HAS_CHILDREN_FILES = PROC is not None and", "HAS_CHILDREN_FILES = False and")],
-    "subreaper": [("def _become_subreaper() -> bool:\n", "def _become_subreaper() -> bool:\n    return False\n")],
-    "memfd": [('HAS_MEMFD = hasattr(os, "memfd_create")', "HAS_MEMFD = False")],
-    "python": [("def _pythons() -> list[str]:\n", "def _pythons() -> list[str]:\n    return []\n")],
+    "subreaper": [("SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES", "SEES_TREE = False")],
+    "memfd": [('fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
+    "python": [("def _python() -> str | None:\n", "def _python() -> str | None:\n    return None\n")],
 }
 
 
@@ -220,7 +219,7 @@ BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_t
 ROOT = os.getuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_proc = pytest.mark.skipif(
-    WITHOUT in ("proc", "children", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
+    WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
 )
 
 TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
@@ -664,6 +663,14 @@ def variant_module(*places, **constants):
 
 variants = itertools.count(1)
 
+# Where a supervisor begins; the fork server that forks it has not been here.
+IN_A_SUPERVISOR = '        self.line.tell("hello", *self.identity)\n'
+
+
+def with_supervisors_that(act, **constants):
+    """A copy of the module, in whose supervisors these lines are executed before anything else."""
+    return variant_module((IN_A_SUPERVISOR, textwrap.indent(act, " " * 8) + IN_A_SUPERVISOR), **constants)
+
 
 # ---- Commands with a known outcome: what properties draw ------------------------------------------------------------
 #
@@ -893,7 +900,7 @@ yes | head -n 1
 """.strip("\n").split("\n")
 
 
-@clause("001.1", saboteur=('eval -- \\"$BASH_EXECUTION_STRING\\""', 'eval $BASH_EXECUTION_STRING"'))
+@clause("001.1", saboteur=("_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"", "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\""))
 @given(
     st.one_of(
         st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
@@ -942,10 +949,15 @@ def ends_naively(data, most, snip):
 
 
 def captured(data, most):
-    buffer = bash_tool.OutputBuffer(most // 2, most - most // 2)
-    for start in range(0, len(data), 7):
-        buffer.add(data[start : start + 7])
-    return buffer.captured()
+    return kept_of([data[start : start + 7] for start in range(0, len(data), 7)], most // 2, most - most // 2)
+
+
+def kept_of(chunks, *arguments):
+    """What a supervisor keeps of a stream that comes in these pieces, as the text functions take it."""
+    buffer = bash_tool.OutputBuffer(*arguments)
+    for chunk in chunks:
+        buffer.add(chunk)
+    return bash_tool.Captured(*buffer.captured())
 
 
 @clause("001.3", saboteur=("last_bytes(tail, profile.snip_size)", "first_bytes(tail, profile.snip_size)"))
@@ -1005,7 +1017,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause("001.5", saboteur=("text = cwd.rstrip(b\"/\") + b", "text = b\"\" + b"))
+@clause("001.5", saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"))
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -1055,7 +1067,7 @@ STATE = (
 
 @clause(
     "001.7",
-    saboteur=("exec </dev/null; \"\n", "exec </dev/null; trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
+    saboteur=("    line += _TAKE_TEXT\n", "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
 )
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
@@ -1095,10 +1107,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 
 @clause(
     "002.3",
-    saboteur=(
-        "            self.shell.terminate()\n",
-        "            os.kill(self.shell.pid, 9)\n            self.exited_s, self.alone = now, True\n",
-    ),
+    saboteur=("        begun_s = time.monotonic()\n        self.shell.terminate()\n", "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n"),
 )
 @given(
     st.lists(
@@ -1161,7 +1170,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("(status=self.stopped, limit_s", "(exit_code=124, status=self.stopped, limit_s"))
+@clause("002.6", saboteur=("            \"exit_code\": code,\n            \"signal\": name,\n", "            \"exit_code\": 124 if self.stopped else code,\n            \"signal\": name,\n"))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -1298,10 +1307,7 @@ def test_req_bash_003_1_answers_at_once():
 
 @clause(
     "003.2",
-    saboteur=(
-        "        if self.plan.background:\n            self.detach()\n",
-        "        if self.plan.background:\n            pass\n",
-    ),
+    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
 )
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
@@ -1369,7 +1375,7 @@ def test_what_an_early_failure_leaves_is_named():
         assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
 
 
-@clause("003.4", saboteur=("            os.setsid()\n            _set_subreaper()", "            _set_subreaper()"))
+@clause("003.4", saboteur=("            os.setsid()\n            _look_for_tree()", "            _look_for_tree()"))
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
@@ -1388,7 +1394,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         assert job.kill() and notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
 
 
-@clause("003.5", saboteur=('    return "completed"\n\n\ndef ended_note', '    return "succeeded"\n\n\ndef ended_note'))
+@clause("003.5", saboteur=("    return \"completed\"\n", "    return \"succeeded\"\n"))
 @fewest
 @given(st.lists(known_commands(codes=st.just(0), signals=[], pause_s=0.5), min_size=2, max_size=6))
 @example([Known("sleep 0.5"), Known("echo a; sleep 0.5; (exit 3); echo b", merged="a\nb\n")])
@@ -1400,7 +1406,7 @@ def test_req_bash_003_5_completed(commands):
 
 
 @clause(
-    "003.6", saboteur=("(colon, outcome.exit_code - 128, outcome.signal)", "(colon, outcome.exit_code, outcome.signal)")
+    "003.6", saboteur=("(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])", "(colon, facts[\"exit_code\"], facts[\"signal\"])")
 )
 @needs_proc
 @fewest
@@ -1416,7 +1422,7 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
-@clause("003.7", saboteur=("if not _prctl(_PR_SET_CHILD_SUBREAPER, 1):", "if True:"))
+@clause("003.7", saboteur=("    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and", "    SEES_TREE = "))
 @needs_proc
 @pytest.mark.parametrize(
     "command",
@@ -1429,8 +1435,8 @@ def test_req_bash_003_6_failed(commands):
     ],
 )
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    assert MODES.timeouts_s["background"] == 86400 and "failed: timed out after 86400s" in bash_tool.completion_note(
-        bash_tool.Outcome("timed_out", limit_s=86400.0), ""
+    assert MODES.timeouts_s["background"] == 86400 and "failed: timed out after 86400s" == bash_tool.how_it_ended(
+        bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict(), ":"
     )
     dying_host(
         """
@@ -1456,7 +1462,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=('lost = Outcome("lost", error="lost", reason="lost",', 'lost = Outcome("exited", 0,'))
+@clause("003.8", saboteur=("            lost = Outcome(\"lost\", error=\"lost\", reason=JOB_LOST,", "            lost = Outcome(\"exited\", 0, reason=JOB_LOST,"))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -1501,7 +1507,7 @@ READERS = {
 
 @clause(
     "003.9",
-    saboteur=("_write_all(fd, text[len(there) :] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
+    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
 )
 @needs_proc
 @fewest
@@ -1563,7 +1569,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         )
 
 
-@clause("003.11", saboteur=("        paths = self._state_dir.records()\n", "        paths = list(self._files)\n"))
+@clause("003.11", saboteur=("dict.fromkeys(self._recorded() if self._lists_folder else own)", "dict.fromkeys(own)"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = lasting("""
@@ -1596,6 +1602,15 @@ def test_req_bash_003_11_lists_what_anybody_started():
         assert json.loads(line)["pid"] == job.pid and job.kill()
 
 
+def write_record(file, **facts):
+    """Writes the record of a job of this process (4.9), as its supervisor does."""
+    known = {"command": "x", "created": time.time(), "pid": os.getpid(), "supervisor": [os.getpid(), birth(os.getpid())]}
+    known.update({"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1})
+    file.seek(0)
+    file.write(json.dumps({**known, "total_bytes": 0, "duration_s": 0.0, **facts}).ljust(2000))
+    file.flush()
+
+
 @clause("003.12", saboteur=("len(data) - len(decoder.getstate()[0])", "len(data)"))
 @given(
     st.lists(
@@ -1607,7 +1622,9 @@ def test_req_bash_003_11_lists_what_anybody_started():
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
     output = folder / "output-0123456789ab.log"
-    record = bash_tool.Record.create(str(output), {"command": "x", "pid": os.getpid()})
+    record = open(record_beside(str(output)), "w")
+    fcntl.flock(record, fcntl.LOCK_EX)  # as the supervisor of the job
+    write_record(record, status="running")
     written, whole = b"", b"".join(parts)
     job, pieces, offset = None, [], 0
     while written != whole or job is None:
@@ -1618,7 +1635,8 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
         again, _ = job.read(offset)
         assert text == again and following >= offset
         pieces, offset = [*pieces, text], following
-    record.settle(bash_tool.Outcome("exited", 0), "")
+    output.write_bytes(whole + b"\n\n[background process completed]\n")
+    write_record(record, status="exited", exit_code=0, at=len(whole))
     record.close()
     text, end = job.read(offset)
     assert (
@@ -1672,7 +1690,7 @@ def test_req_bash_003_13_kill_means_gone():
         dies()
 
 
-@clause("003.14", saboteur=("    if first is not None and first.start != known.start:\n", "    if False:\n"))
+@clause("003.14", saboteur=("                if self._supervisor_lives():\n", "                if True:\n"))
 @needs_proc
 def test_req_bash_003_14_a_later_owner_is_spared():
     heard = "trap 'echo $1 >> heard' %s; echo > up; while :; do sleep 0.05; done" % "TERM CONT HUP INT URG"
@@ -1705,7 +1723,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
         stranger.wait()
 
 
-@clause("003.15", saboteur=("            self.begin_job(pid=first.pid, ", "            dict(pid=first.pid, "))
+@clause("003.15", saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -1739,7 +1757,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
         assert tool.run("echo fine", mode="background").status == "exited"
 
 
-@clause("003.16", saboteur=("if len(before) < self._most:", "if len(before) <= self.most:"))
+@clause("003.16", saboteur=("        if count < self._most:\n", "        if count <= self._most:\n"))
 def test_req_bash_003_16_a_bound_on_jobs():
     assert BashTool().max_jobs == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
@@ -1758,7 +1776,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
 
 @clause(
     "003.17",
-    saboteur=("token._exchanges.remove(self)\n                self._token = None  # it was for the call", "pass"),
+    saboteur=("            with suppress(SpawnError):\n                self.begin_job()\n", "            self.begin_job()\n"),
 )
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
@@ -1808,10 +1826,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
 
 @clause(
     "003.18",
-    saboteur=(
-        "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=reason))",
-        "return Answer(Outcome(\"failed\", error=\"spawn_failed\", reason=\"\"))",
-    ),
+    saboteur=("\"no supervisor could be started: \" + why", "\"\""),
 )
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
@@ -1917,10 +1932,7 @@ def test_a_program_on_standard_input():
 
 @clause(
     "003.19",
-    saboteur=(  # a socket cannot be opened anew
-        "reader, writer = os.pipe()\n        self.pipes[reader] = stream\n",
-        "reader, writer = (end.detach() for end in socket.socketpair())\n        self.pipes[reader] = stream\n",
-    ),
+    saboteur=("            reader, writer = os.pipe()\n            writers.append", "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append"),
 )
 @given(
     st.lists(
@@ -1948,10 +1960,7 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
 
 @clause(
     "003.20",
-    saboteur=(
-        "self.add(**end, note=known.note)",
-        "self.add(**(end if os.path.isfile(self.output) else {}), note=known.note)",
-    ),
+    saboteur=("        place = os.fstat(self._fd).st_size\n        try:\n", "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n"),
 )
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
@@ -1978,7 +1987,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 )
 
 
-@clause("003.21", saboteur=("if returncode < 0:", "if False:"))
+@clause("003.21", saboteur=("return not self.stops and not (self.answered and self.shell.popen.returncode < 0)", "return not self.stops"))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -2008,51 +2017,43 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 # T18 to T29, as far as no clause says them.
 
-MOMENTS_OF_A_START = {  # in the host, or in the supervisor of which the host hears nothing any more
-    "before the request": (
-        "            line.send(pack({\"request\"",
-        "            " + DIE + "            line.send(pack({\"request\"",
-    ),
-    "after the request": (
-        "            while event is None and time.monotonic() < self._gives_up_s:\n",
-        "            " + DIE + "            while event is None and time.monotonic() < self._gives_up_s:\n",
-    ),
-    "before the answer": (
-        "        answer = self._last = _answer(event)\n",
-        "        " + DIE + "        answer = self._last = _answer(event)\n",
-    ),
-}
-
-
-@fault("t18", saboteur=("        if self.supervisor.host_left() and self.is_attached:\n", "        if False:\n"))
+@fault("t18", saboteur=("        if self.attached and line.closed:\n", "        if False:\n"))
 @needs_proc
-@pytest.mark.parametrize("moment", MOMENTS_OF_A_START)
-def test_t18_the_agent_dies_while_it_starts_a_job(moment):
-    """A job that was started has one note at its end; one that was not is not listed."""
-    # On a busy machine the host may get to its death late; within the look all the same.
-    look = {} if moment == "before the answer" else {"LOOK_S": "60.0"}
-    module = variant_module(MOMENTS_OF_A_START[moment], **look)
-    dying_host(
-        """
+def test_t18_the_agent_dies_while_it_starts_a_job():
+    """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""
+    program = """
+        import os, sys, threading, time
         from bash_tool import BashTool
-        BashTool(state_dir="state").run("echo $$ > me; sleep 3; exit 3", mode="background")
-    """,
-        module=module,
-    )
-    tool, begun = BashTool(state_dir="state"), moment == "before the answer"
-    if begun:
-        assert eventually(lambda: tool.jobs())
-    else:  # within the look the job is still the call's, and ends with it
-        assert not eventually(lambda: any(job.exit_code == 3 for job in tool.jobs()), 3.5)
-    for job in tool.jobs():
-        assert job.wait(10) and (job.status, job.exit_code) == (("exited", 3) if begun else ("cancelled", None))
-        how = "failed: exit status: 3" if begun else "failed: cancelled"
-        assert notes_in(job.output_file) == ["\n\n[background process %s]\n" % how]
-    assert len(tool.jobs()) <= 1
-    assert moment != "before the request" or not Path("me").exists() and tool.jobs() == []
+        tool = BashTool(state_dir=sys.argv[1])
+        if sys.argv[3] == "warm":
+            tool.run(":")
+        threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), 9)).start()
+        tool.run("echo $$ > %s/me; sleep 2; exit 3" % sys.argv[1], mode="background")
+        open(sys.argv[1] + "/answered", "w").close()
+        time.sleep(60)
+    """
+
+    def dies(moment_s, kind):
+        folder = tempfile.mkdtemp(dir=os.getcwd())
+        dying_host(program, folder, moment_s, kind)
+        answered, jobs = os.path.exists(folder + "/answered"), BashTool(state_dir=folder).jobs()
+        assert len(jobs) <= 1 and (jobs or not answered), (moment_s, kind)
+        for job in jobs:  # one that was not answered may be seen before it is ended
+            assert job.wait(20)
+            if answered or job.status == "exited":
+                assert (job.status, job.exit_code) == ("exited", 3), (moment_s, kind)
+                assert notes_in(job.output_file) == ["\n\n[background process failed: exit status: 3]\n"]
+        assert eventually(lambda: not lives_in(folder + "/me"), 1.5)
+        return answered
+
+    moments = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, bash_tool.LOOK_S, 0.7]
+    with ThreadPoolExecutor(6) as pool:
+        warm = list(pool.map(dies, moments, itertools.repeat("warm")))
+        list(pool.map(dies, moments[:-1], itertools.repeat("cold")))
+    assert warm[-1] and not warm[0]
 
 
-@fault("t19", saboteur=("    if outcome.signal:\n", "    if not outcome.signal:\n"))
+@fault("t19", saboteur=("    if facts[\"signal\"]:\n", "    if not facts[\"signal\"]:\n"))
 @needs_proc
 def test_t19_killed_from_a_shell_and_without_the_agent():
     """`kill -9 -PID` and `kill -TERM -PID`, with the agent and after its death, leave one note with the signal."""
@@ -2083,7 +2084,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("fcntl.flock(self.fd, fcntl.LOCK_UN)\n        os.close(self.fd)", "pass"))
+@fault("t24", saboteur=("flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n", "flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n    os.set_inheritable(fd, True)\n"))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -2103,7 +2104,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
-@fault("t28", saboteur=("self.saved is None or self.saved.capped or", "self.saved is None or"))
+@fault("t28", saboteur=("if self._fd is None or self.capped or self.problem:", "if self._fd is None or self.problem:"))
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
@@ -2231,9 +2232,10 @@ def test_jobs_of_a_host_without_streams(closed):
 @pytest.mark.parametrize("how", ["slow", "killed"])
 def test_a_supervisor_that_does_not_get_to_its_command(how):
     """Of a supervisor that is cancelled or killed before its command began nothing is left."""
-    act = {"slow": "time.sleep(2)", "killed": DIE.strip()}[how]
-    place = "            self.shell.spawn(self.cwd, source, self.output)\n"
-    module = variant((place, "            %s\n%s" % (act, place)))
+    act = {"slow": "time.sleep(2)", "killed": "os.kill(os.getpid(), 9)"}[how]
+    spawn = "def spawn(*words: Any, real: Any = subprocess.Popen, **options: Any) -> Any:\n    %s\n" % act
+    spawn += "    return real(*words, **options)\nsubprocess.Popen = spawn\n"
+    module = variant((IN_A_SUPERVISOR, textwrap.indent(spawn, " " * 8) + IN_A_SUPERVISOR))
     printed = in_host(
         lasting("""
         import threading, sys, json, time
@@ -2250,8 +2252,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
     status, error, pid, text, jobs = json.loads(printed)
     if how == "killed":
         assert (status, error, pid, jobs) == ("failed", "status_unknown", None, 0), text
-        # The kernel may close the line of a killed supervisor before the record, whose lock then lasts a moment longer.
-        assert eventually(lambda: BashTool(state_dir="state").jobs() == [] == os.listdir("state"))
+        assert BashTool(state_dir="state").jobs() == []
         assert not eventually(lambda: os.path.exists("me"), 1)
     else:
         assert (status, error, pid) == ("cancelled", None, None), text
@@ -2331,7 +2332,7 @@ def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     ) as tool:
         result = tool.run(lasting("sleep 600 & exit 3"), mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
-        unseen = WITHOUT in ("proc", "children", "subreaper")  # the processes outside the group
+        unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
         assert unseen or re.search(lasting(r'failed: exit status: 3; still running: \d+ "sleep 600"\]'), result.text)
         result = tool.run(lasting("sleep 600 & sleep 0.8; exit 4"))
         assert (result.status, result.exit_code) == ("exited", 4)
@@ -2436,10 +2437,7 @@ def test_a_tool_in_a_job_of_another():
 
 @clause(
     "004.1",
-    saboteur=(
-        "start_new_session=True,\n            )\n        except",
-        "start_new_session=False,\n            )\n        except",
-    ),
+    saboteur=("            start_new_session=True,\n        )\n\n    def _text_file", "            start_new_session=False,\n        )\n\n    def _text_file"),
 )
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
@@ -2625,7 +2623,7 @@ ESCAPES = [
 ]
 
 
-@clause("004.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
+@clause("004.4", saboteur=("        _kill_below()\n\n    def clear_scratch", "        pass\n\n    def clear_scratch"))
 @needs_proc
 @fewest
 @given(
@@ -2665,7 +2663,7 @@ def command_line(pid):
     return b""
 
 
-@clause("004.5", saboteur=("until = state.term_s + limits.grace_s", "until = state.term_s"))
+@clause("004.5", saboteur=("            until = begun_s + self.grace_s\n", "            until = begun_s\n"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -2689,10 +2687,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 @clause(
     "004.6",
-    saboteur=(
-        "if state.exited_s is not None and state.alone:\n        return",
-        "if state.kill_s and state.alone:\n        return",
-    ),
+    saboteur=("        return self.exited_s > 0 and self.alone\n", "        return False\n"),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -2710,10 +2705,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 @clause(
     "004.7",
-    saboteur=(
-        "self.remaining = self._leftovers()\n            self.detach()",
-        "self.remaining = self._leftovers()\n            _kill_below()\n            self.detach()",
-    ),
+    saboteur=("            self.left = descendants()\n            if not", "            _kill_below()\n            self.left = descendants()\n            if not"),
 )
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
@@ -2727,7 +2719,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         for (
             pid
         ) in pids:  # without these nothing is named, and only what holds the output is noticed: SPEC.md, Fallbacks
-            assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "children", "subreaper")
+            assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "subreaper")
         return pids
 
     pids = [pid for pids in at_once(run, commands) for pid in pids]
@@ -2839,13 +2831,7 @@ def test_the_command_line_is_not_dumpable_by_its_command():
 
 @clause(
     "005.1",
-    saboteur=(
-        "start_new_session=True,\n            )\n        except",
-        "start_new_session=True,\n"
-        "                preexec_fn=lambda ends=__import__(\"pty\").openpty(): "
-        "os.open(os.ttyname(ends[1]), os.O_RDWR),\n            )\n"
-        "        except",
-    ),
+    saboteur=("            start_new_session=True,\n        )\n\n    def _text_file", "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _text_file"),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     pid, terminal = pty.fork()  # a host that has one
@@ -2878,7 +2864,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("exec </dev/null; ", ""))
+@clause("005.2", saboteur=("redirection = \"\" if has_input else \"</dev/null\"", "redirection = \"\""))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -3087,7 +3073,7 @@ def test_req_bash_006_7_strict_for_openai(name):
     )
 
 
-@clause("006.8", saboteur=('"destructiveHint": True', '"destructiveHint": False'))
+@clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -3256,7 +3242,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         )
 
 
-@clause("007.4", saboteur=("        if program is None:\n", "        if False:\n"))
+@clause("007.4", saboteur=("    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n", "    return name\n"))
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -3267,7 +3253,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
 
     cases = [
         (BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
-        (BashTool(shell=str(tmp_path / "plain")), "spawn_failed", "Permission denied"),
+        (BashTool(shell=str(tmp_path / "plain")), "shell_not_found", "was not found"),
         (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large"),
     ]
 
@@ -3296,10 +3282,7 @@ HOSTS_THAT_REAP = {
 
 @clause(
     "007.5",
-    saboteur=(
-        "return Answer(Outcome(\"failed\", error=\"status_unknown\", reason=reason))",
-        "return Answer(Outcome(\"exited\", 0))",
-    ),
+    saboteur=("        return failed(\"status_unknown\", reason)\n", "        return Answer(Outcome(\"exited\", 0))\n"),
 )
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -3346,7 +3329,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("        if self.shell.input.unread() > 0:\n", "        if False:\n"))
+@clause("007.7", saboteur=("if status == \"exited\" and not self.shell.has_read_text():", "if False:"))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -3727,7 +3710,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text += saved_text(outcome.saved, FULL", "        saved_text(outcome.saved, FULL"))
+@clause("009.1", saboteur=("        text = with_newline(text) + saved\n", "        pass\n"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -3746,7 +3729,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("self._spool.add(chunk)", "self._spool.add(chunk.replace(b'\\r', b''))"))
+@clause("009.3", saboteur=("            self._pending += chunk\n", "            self._pending += chunk.replace(b\"\\r\", b\"\")\n"))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -3760,10 +3743,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 @clause(
     "009.4",
-    saboteur=(
-        "except OSError as problem:\n                self.saved",
-        "except KeyError as problem:\n                self.saved",
-    ),
+    saboteur=("            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None", "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None"),
 )
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
@@ -3865,7 +3845,7 @@ def test_six_tools_use_one_folder_with_one_cap(tmp_path):
     assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
 
 
-@clause("009.7", saboteur=("        for path in self._unnamed:\n", "        for path in ():\n"))
+@clause("009.7", saboteur=("        if self._path is not None:\n            remove_files(self._path)\n", ""))
 def test_req_bash_009_7_close_keeps_what_was_named():
     seen = []
 
@@ -3883,7 +3863,6 @@ def test_req_bash_009_7_close_keeps_what_was_named():
         seen.clear()
         with pytest.raises(KeyError):
             tool.run("seq 25000; printf '\\303'", on_output=broken)  # at the last piece: it has ended
-        assert len(list(Path("s").iterdir())) == 2
     assert [str(path) for path in Path("s").resolve().iterdir()] == [named]
     with BashTool() as tool:
         tool.run("echo hi")
@@ -3914,8 +3893,8 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@fault("what_the_answer_cuts-1", saboteur=("0 < plan.limit_lines <= stream.newlines", "False"))
-@fault("what_the_answer_cuts-2", saboteur=("return stream.total_bytes > plan.limit_chars", "return False"))
+@fault("what_the_answer_cuts-1", saboteur=("or 0 < plan.limit_lines <= newlines:", "or False:"))
+@fault("what_the_answer_cuts-2", saboteur=("            return total > plan.limit_chars\n", "            return False\n"))
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -4014,10 +3993,7 @@ def test_req_bash_010_3_nothing_stays():
 
 @clause(
     "011.1",
-    saboteur=(
-        "min(state.output_s + limits.drain_idle_s, state.exited_s + limits.drain_total_s)",
-        "state.output_s + limits.drain_idle_s",
-    ),
+    saboteur=("min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)", "quiet_s + plan.drain_idle_s"),
 )
 @fewest
 @given(known_commands(), st.floats(0.1, 0.4), st.floats(0.0, 0.4))
@@ -4038,7 +4014,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=_named(self.remaining),\n", "named=\"processes\",\n"))
+@clause("011.2", saboteur=("named=named(left), targets", "named=\"processes\", targets"))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -4063,21 +4039,17 @@ def test_req_bash_011_2_names_the_leftover(code, count):
 
 @needs_proc
 def test_a_loop_is_named_by_its_shell():
-    """Of a loop the note names the shell that runs it, and no helper that has ended when the note is read."""
+    """Of a loop the note names the shell that runs it."""
     with BashTool() as tool:
         result = tool.run("(while :; do sleep 0.03; done) >/dev/null 2>&1 & echo $!")
         (note,) = result.notes
         assert re.findall(r"pid (\d+) \"([^\"]*)\"", note)[0] == (result.stdout.strip(), "a subshell of the command")
-        assert re.findall(r"pid (\d+)", note) == [result.stdout.strip()]
         stop_named(result.text)
 
 
 @clause(
     "011.3",
-    saboteur=(
-        "        self._spool.add(chunk)\n        buffer.add",
-        "        _ = self._state.reported or self._spool.add(chunk)\n        buffer.add",
-    ),
+    saboteur=("        self.output.is_live, self.reported = False, True\n", "        self.output.is_live, self.reported = False, True\n        self.output._write = lambda chunk: None\n"),
 )
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
@@ -4098,7 +4070,7 @@ def test_req_bash_011_3_goes_on_reading():
 
 
 @clause(
-    "011.4", saboteur=("return (Action.REPORT if now >= until else Action.WAIT), until", "return Action.REPORT, until")
+    "011.4", saboteur=("        while not self.stops and (self.output.pipes or not self.alone):\n", "        while False:\n")
 )
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
@@ -4145,7 +4117,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=("+ plan.text + b\"\\n\\0\"", "+ plan.text[:131071] + b\"\\n\\0\""))
+@clause("012.2", saboteur=("parts = [self._plan.text + b\"\\n\\0\"", "parts = [self._plan.text[:131071] + b\"\\n\\0\""))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -4168,7 +4140,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("self.cwd = os.fsencode(self.scratch)", "self.cwd = b\"/\""))
+@clause("013.1", saboteur=("            self._spawn(program, self.scratch, source, writers)", "            self._spawn(program, b\"/\", source, writers)"))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -4196,7 +4168,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
-@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
+@clause("013.2", saboteur=("            self.notes.append(NOTE_SCRATCH.format(path=path))\n", "            pass\n"))
 @few
 @given(
     st.lists(
@@ -4447,7 +4419,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     "014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +=")
 )
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
-    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN", "B-TOKEN"):
+    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("MAX_TOKENS", "4096")
     note = "not passed to commands, because it looks secret: "
@@ -4473,8 +4445,6 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
             told = [secret], ["MY_TOKEN"], ["LAST_TOKEN"]
             expected = [(), *((note + ", ".join(one),) for one in told)]
             assert said == [expected[n] for n in (0, 1, 0, 0, 0, 2, 0, 3)], said
-            dashed = tool.run("printenv B-TOKEN AB-TOKEN B-TOKEN_ || :")
-            assert dashed.notes == (note + "B-TOKEN",)
             failed = tool.run("echo 'OTHER_''TOKEN is missing' >&2; exit 1")
             assert failed.notes == (note + "OTHER_TOKEN",) and note + "OTHER_TOKEN" in failed.text
 
@@ -4563,10 +4533,7 @@ def all_cancelled(commands, profile):
 
 @clause(
     "015.1",
-    saboteur=(
-        "                    self.cancels += 1\n                    self._stop(\"cancelled\")",
-        "                    self.cancels += 1\n                    self._stop(\"timed_out\")",
-    ),
+    saboteur=("            self.cancels += 1\n            self.stop(\"cancelled\")", "            self.cancels += 1\n            self.stop(\"timed_out\")"),
 )
 @given(st.booleans())
 @settings(max_examples=4)
@@ -4585,7 +4552,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("                self._end_after_exception(self._line)\n", "                pass\n"))
+@clause("015.2", saboteur=("            self._line.leave(time.monotonic() + ending_s)\n", "            pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4699,74 +4666,56 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-def lose_the_first(event, monkeypatch):
-    """From now on an interrupt strikes when the bytes of the first event of this kind were received and not yet kept;
-    returns a list that holds these bytes then."""
-    receive, seen = bash_tool.OwnedSocket.receive, []
+@fault("an_exception_at_any_moment", saboteur=("            if self._is_sent:\n                self._line.tell_stops(self._stops_sent + 1)\n            ending_s", "            return\n            ending_s"))
+@pytest.mark.parametrize("kind", ["foreground", "background"])
+def test_an_exception_at_any_moment(kind, nothing_is_left):
+    """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
+    next call answers."""
+    command = {"foreground": "sleep 600 & echo $!; kill -9 %1", "background": "sleep 600"}[kind]
+    program = """
+        import os, random, signal, sys, time
+        from bash_tool import BashTool
+        tool, chance = BashTool(state_dir="s"), random.Random(7)
 
-    def lossy(line):
-        data = receive(line)
-        if event.encode() in data and not seen:
-            seen.append(data)
-            raise KeyboardInterrupt
-        return data
+        class Struck(Exception):
+            pass
 
-    monkeypatch.setattr(bash_tool.OwnedSocket, "receive", lossy)
-    return seen
+        def strike(*_):
+            raise Struck
 
-
-@fault(
-    "bytes_that_an_exception-1",
-    saboteur=("                self._end_after_exception(self._line)\n", "                self.wait()\n"),
-)
-@fault(
-    "bytes_that_an_exception-2",
-    saboteur=("        if self.reported and self.supervisor.is_last:\n", "        if False:\n"),
-)
-@pytest.mark.parametrize("event", ["ended"])
-def test_bytes_that_an_exception_loses(monkeypatch, event, nothing_is_left):
-    """An exception may strike when the bytes of an event were received and not yet kept: then too the command is ended,
-    and what is left of a command that had ended lives on."""
-    sleeper = [
-        "sleep",
-        "600.%d" % int.from_bytes(os.urandom(4), "big"),
-    ]  # of this test: the other one may run beside it
-    with BashTool(profile=tiny(default=60, grace=0.5)) as tool:
-        tool.run(":")
-        seen = lose_the_first(event, monkeypatch)
-        command = "nohup %s >/dev/null 2>&1 & echo $! > left" if event == "ended" else "%s & wait"
-        begun = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            tool.run(command % " ".join(sleeper))
-        assert time.monotonic() - begun < bash_tool.UNKILLABLE_S and seen
-        argv = "\0".join([*sleeper, ""]).encode()
-        live = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if command_line(pid) == argv]
-        assert live == ([number_in(Path("left"))] if event == "ended" else [])
-        for pid in live:
-            os.kill(pid, signal.SIGKILL)
-        assert tool.run("echo on").text == "on\n"
-
-
-@fault(
-    "a_background_call",
-    saboteur=("        if not (self.answered or self.supervisor.has_caller()):\n", "        if False:\n"),
-)
-@pytest.mark.parametrize("event", ["started"])
-def test_a_background_call_that_is_struck_leaves_no_record(monkeypatch, event, nothing_is_left):
-    """An exception that strikes a background call before its answer leaves no job and no file."""
-    with BashTool(profile=tiny(grace=0.3), state_dir="s") as tool:
-        tool.run(":")
-        seen = lose_the_first(event, monkeypatch)
-        with pytest.raises(KeyboardInterrupt):
-            tool.run(lasting("sleep 600"), mode="background")
-        assert seen and tool.jobs() == [] and not list(Path("s").iterdir())
+        signal.signal(signal.SIGALRM, strike)
+        tool.run("true; seq 30000")  # a file that an answer has named
+        (named,) = os.listdir("s")
+        struck = 0
+        for n in range(int(sys.argv[1])):
+            options = {"mode": "background"} if sys.argv[3] == "background" else {}
+            result = None
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.choice([0.001, 0.012, 0.33 if options else 0.02]) * chance.random())
+                result = tool.run(sys.argv[2], **options)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Struck:
+                struck += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if result is not None and options:
+                assert tool.job(result.pid).kill()
+                for end in "log", "job":
+                    os.unlink(result.output_file[:-3] + end)
+            end = time.monotonic() + 20
+            while os.listdir("s") != [named] and time.monotonic() < end:
+                time.sleep(0.01)
+            assert os.listdir("s") == [named] and tool.jobs() == [], (n, os.listdir("s"), tool.jobs())
+            if n % 5 == 4:
+                assert tool.run("echo on").stdout == "on\\n"
+        print("struck" if struck else "never struck")
+    """
+    assert in_host(program, 60 if kind == "foreground" else 20, lasting(command), kind) == "struck\n"
+    assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
 
 
-@fault("an_exception_behind-1", saboteur=("                exchange.abandon()\n", "                pass\n"))
-@fault("an_exception_behind-2", saboteur=("                draft.job.kill()\n", "                pass\n"))
-@pytest.mark.parametrize("place", ["the table of jobs", "the text of the answer"])
+@fault("an_exception_behind", saboteur=("                draft.job.kill()\n                remove_files", "                remove_files"))
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
-def test_an_exception_behind_the_answer(monkeypatch, profile, place, nothing_is_left):
+def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
     are removed, and close() does not wait."""
 
@@ -4776,8 +4725,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, place, nothing_is_
     row = dataclasses.replace(PROFILES[profile], grace_s=0.3)
     with BashTool(profile=row, state_dir="s") as tool:
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            owner, name = (bash_tool.JobTable, "add") if place == "the table of jobs" else (bash_tool, "present")
-            patched.setattr(owner, name, struck)
+            patched.setattr(bash_tool, "present", struck)
             mode = "background" if profile == "modes" else "default"
             tool.run(lasting("echo $$ > pid; sleep 600"), mode=mode, timeout_s=None if profile == "modes" else 0.3)
         assert not alive(number_in("pid"))
@@ -4787,7 +4735,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, place, nothing_is_
 
 @fault(
     "a_kept_job_without_a_thread",
-    saboteur=("            self.wait_for_end()  # of a job", "            pass  # of a job"),
+    saboteur=("        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n", ""),
 )
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
@@ -4807,40 +4755,35 @@ def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_
     assert eventually(lambda: not alive(result.pid))
 
 
-@fault(
-    "a_monitor_that",
-    saboteur=(
-        "        with self._end_lock:\n            if not self.over",
-        "        if True:\n            if not self.over",
-    ),
-)
-@pytest.mark.parametrize("when", ["while close waits", "after close"])
-def test_a_monitor_that_comes_late(when, monkeypatch):
-    """One thread alone reads the end of a job: a monitor thread that starts while close() reads it, or later, hears of the
-    end, and takes no event of the next command."""
-    begin, ended = threading.Event(), []
-    monitor = bash_tool.Job._monitor
-    monkeypatch.setattr(bash_tool.Job, "_monitor", lambda *arguments: (begin.wait(30), monitor(*arguments)))
+@fault("a_monitor_that", saboteur=("        while here and self._tokens and", "        while False and"))
+def test_a_monitor_that_comes_late(monkeypatch):
+    """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
+    command."""
+    begin, ended, start = threading.Event(), [], threading.Thread.start
     keeping = dataclasses.replace(tiny(default=0.5, grace=1.0), on_timeout=bash_tool.OnTimeout.KEEP)
     tool = BashTool(profile=keeping, on_job_end=ended.append)
-    result = tool.run("trap 'touch asked' TERM; while :; do sleep 0.05; done")
+    with monkeypatch.context() as patched:
+
+        def late(thread):
+            start(threading.Thread(target=lambda: (begin.wait(30), start(thread)), daemon=True))
+
+        patched.setattr(threading.Thread, "start", late)
+        result = tool.run("trap 'touch asked' TERM; while :; do sleep 0.05; done")
     assert result.status == "running"
     with ThreadPoolExecutor(1) as pool:
         closing = pool.submit(tool.close)
         assert eventually(lambda: os.path.exists("asked")) and not closing.done()
-        if when == "while close waits":
-            begin.set()
-        closing.result(30)
         begin.set()
+        closing.result(30)
         assert eventually(lambda: ended)
         (job,) = ended
-        assert (job.status, job._final.outcome.status) == ("cancelled", "cancelled")
+        assert job.status == "cancelled"
         other = BashTool()
         for n in range(5):
             assert pool.submit(other.run, "echo %d" % n).result(30).text == "%d\n" % n
 
 
-@clause("015.3", saboteur=("state.stops > 1 or now", "now"))
+@clause("015.3", saboteur=("while not self.is_gone() and self.stops < 2:", "while not self.is_gone():"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
@@ -4856,10 +4799,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
 
 @clause(
     "015.4",
-    saboteur=(
-        "            if self._wanted_cancels():\n                return",
-        "            if False:\n                return",
-    ),
+    saboteur=("            if self._stops_wanted():\n                return Answer(Outcome(\"cancelled\"))\n", ""),
 )
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     assert (
@@ -4894,7 +4834,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     however_it_is_called()
 
 
-@clause("015.5", saboteur=("                self._stop_all()\n", ""))
+@clause("015.5", saboteur=("                self._closing.cancel()\n                for", "                for"))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -5197,10 +5137,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=(
-        "        self._control = OwnedSocket(ours)\n",
-        "        self._control = OwnedSocket(ours)\n        os.umask(0o11)\n",
-    ),
+    saboteur=("        self._starts += 1\n        ours, theirs", "        self._starts += 1\n        os.umask(0o11)\n        ours, theirs"),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5234,10 +5171,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 @clause(
     "019.2",
-    saboteur=(
-        "            self._attached[exchange] = None\n",
-        "            [other.cancel() for other in list(self._attached)]\n            self._attached[exchange] = None\n",
-    ),
+    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -5322,7 +5256,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 
 @clause(
     "020.2",
-    saboteur=("self.is_attached = False\n        self.supervisor.tell(_DETACHED)", "self.supervisor.tell(_DETACHED)"),
+    saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            pass\n"),
 )
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
@@ -5341,7 +5275,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("            self._popen.wait()\n\n    def close", "            pass\n\n    def close"))
+@clause("020.3", saboteur=("        if self._popen is not None:\n            self._popen.wait()\n", "        if self._popen is not None:\n            pass\n"))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -5360,7 +5294,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("IS_SUBREAPER = _become_subreaper()", "IS_SUBREAPER = False"))
+@clause("020.4", saboteur=("ended, self.alone = _reap()", "ended, self.alone = _reap()[0], True"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
@@ -5536,10 +5470,8 @@ def test_req_bash_021_3_the_last_whole_lines():
     def agrees_with_the_naive_twin(data, lines, most):
         rolling = 2 * most
         profile = dataclasses.replace(JOBS, max_output_lines=lines, max_output_bytes=most, rolling_bytes=rolling)
-        buffer = bash_tool.OutputBuffer(0, rolling, True)
-        for n in range(0, len(data), 5):
-            buffer.add(data[n : n + 5])
-        fitted = bash_tool.keep_tail(buffer.captured(), profile)
+        chunks = [data[n : n + 5] for n in range(0, len(data), 5)]
+        fitted = bash_tool.keep_tail(kept_of(chunks, 0, rolling, True), profile)
         record = fitted.record
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
         assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
@@ -5686,7 +5618,7 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
     at_once(run, [(2100, 101), *outputs])
 
 
-@clause("021.7", saboteur=("self.shown_bytes = offset + stream.total_bytes", "self.shown_bytes = offset"))
+@clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
 @needs_proc
 @fewest
 @given(
@@ -5746,7 +5678,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @clause(
     "021.8",
-    saboteur=("return final.outcome._replace(streams=streams, pid", "return final.outcome._replace(streams=(), pid"),
+    saboteur=("return self._final.outcome._replace(streams=streams, pid", "return self._final.outcome._replace(streams=(), pid"),
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
@@ -5884,10 +5816,8 @@ def test_req_bash_022_2_a_head_of_characters():
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
-        buffer = bash_tool.OutputBuffer(*profile.truncation.kept(profile), False)
-        for n in range(0, len(data), 3):
-            buffer.add(data[n : n + 3])
-        fitted = profile.truncation.fit(buffer.captured(), profile)
+        chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
+        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.kept(profile)), profile)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         assert fitted.text == (text if len(text) <= most else "".join([text[n] for n in range(most)]) + "\n[truncated]")
         assert fitted.got_bytes == len(data)
@@ -5983,10 +5913,8 @@ def test_req_bash_023_2_a_head_of_bytes():
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
-        buffer = bash_tool.OutputBuffer(*profile.truncation.kept(profile), False)
-        for n in range(0, len(data), 3):
-            buffer.add(data[n : n + 3])
-        fitted = profile.truncation.fit(buffer.captured(), profile)
+        chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
+        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.kept(profile)), profile)
         text = expected = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text.encode()) > most:
             while len(expected.encode()) > most:
@@ -6133,7 +6061,7 @@ def test_req_bash_024_3_linear_time(name):
         assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
-@fault("separate_streams", saboteur=("        text += outcome.stderr.text\n", "        pass\n"))
+@fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
 def test_separate_streams_are_both_in_an_answer_with_brackets():
     with BashTool(profile=dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE)) as tool:
         assert tool.run("echo err >&2; echo out; exit 3").text == "[command failed: exit code 3]\nout\nerr\n"
@@ -6185,14 +6113,14 @@ def test_a_cancelled_start_shows_the_commands_own_output():
 
 @needs_proc
 def test_a_host_that_dies_as_its_command_ends():
-    """A leftover of a command that ended normally lives on, at whatever moment the host dies after that."""
-    place = "        answer = self._last = _answer(event)\n"
+    """A leftover of a command that ended normally lives on, also if the host dies as soon as it has the answer."""
     dying_host(
         lasting("""
+        import os
         from bash_tool import BashTool
         BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
-    """),
-        module=variant_module((place, "        " + DIE + place)),
+        os.kill(os.getpid(), 9)
+    """)
     )
     assert not eventually(lambda: not alive(number_in("server")), 1.0)
     assert BashTool(state_dir="state").jobs() == []
@@ -6405,7 +6333,7 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
-@clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
+@clause("025.2", saboteur=("    if version not in (None, *STATELESS_VERSIONS):", "    if False:"))
 @given(
     st.text(max_size=12).filter(lambda text: text not in bash_tool.STATELESS_VERSIONS)
     | st.sampled_from(["2025-11-25", "2026-07-29"]),
@@ -6434,7 +6362,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
         "result"
     ] == {
         "protocolVersion": version if known else "2025-11-25",
-        "capabilities": {"logging": {}, "tools": {}},
+        "capabilities": {"tools": {}},
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__},
     }
 
@@ -6490,8 +6418,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
         return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
 
     known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
-    if word != "logging/setLevel":  # which takes a level
-        assert code(request(word)) == (None if word in known else -32601)
+    assert code(request(word)) == (None if word in known else -32601)
     assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
     assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
     assert code(request("tools/call", name="bash", arguments=value)) == (
@@ -7135,61 +7062,6 @@ def test_req_bash_025_20_a_glimpse(count, character):
         assert skipped or count * size <= 8192
 
 
-@pytest.mark.parametrize(
-    "level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)]
-)
-@clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
-def test_req_bash_025_21_the_log(level, told):
-    with Client() as client:
-        if level is not None:
-            assert client.ask("logging/setLevel", level=level)["result"] == {}
-        for ending, how in (("exit 3", "failed: exit status 3"), ("true", "completed")):
-            pid = client.start("until [ -e go ]; do sleep 0.05; done; " + ending)
-            Path("go").touch()
-            if told:
-                message = client.receive()
-                assert message["method"] == "notifications/message" and (
-                    message["params"]["level"],
-                    message["params"]["logger"],
-                ) == ("info", "bash_tool")
-                assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
-            note = "[background process %d %s after " % (pid, how)
-            assert eventually(
-                lambda: note in client.call("sleep 0.1")["content"][0]["text"]
-            )  # the model is told all the same
-            Path("go").unlink()
-        assert client.ask("ping")["result"] == {}  # and nothing comes twice
-
-
-@fault("a_program_that_serves", saboteur=("            self._on_job_end(job)\n", "            pass\n"))
-def test_a_program_that_serves_hears_of_its_jobs():
-    """The function that a program gave its tool is called for a job, beside the log of the server."""
-    assert (
-        in_host("""
-        import json, os, threading
-        from bash_tool import BashTool, Server
-        heard, (source, asks), (answers, sink) = threading.Event(), os.pipe(), os.pipe()
-        tool = BashTool(on_job_end=lambda job: heard.set())
-        serving = threading.Thread(target=Server(tool, source=source, sink=sink).serve)
-        serving.start()
-        arguments = {"command": "sleep 0.5", "mode": "background"}
-        for n, (method, params) in enumerate((
-            ("logging/setLevel", {"level": "info"}),
-            ("tools/call", {"name": "bash", "arguments": arguments}),
-        )):
-            message = {"jsonrpc": "2.0", "id": n, "method": method, "params": params}
-            os.write(asks, json.dumps(message).encode() + b"\\n")
-        with os.fdopen(answers) as lines:
-            assert {json.loads(lines.readline()).get("id") for _ in range(3)} == {0, 1, None}
-            assert heard.wait(20)
-            os.close(asks)
-            serving.join(20)
-        print(serving.is_alive())
-    """)
-        == "False\n"
-    )
-
-
 @needs_proc
 def test_what_is_said_of_a_job():
     """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
@@ -7227,16 +7099,16 @@ def test_what_is_said_of_a_job():
 
 
 def test_files_that_are_not_to_be_had():
-    """What could not be saved says why, and a command whose directory is gone runs in memory where no disk can be
-    written to."""
+    """What could not be saved says why; where no scratch folder can be made a command whose directory is gone is not
+    run."""
     with BashTool(state_dir="/proc/none") as tool:
         assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]")
     os.mkdir("gone")
     with BashTool("gone", state_dir="/proc/none") as tool:
         os.rmdir("gone")
-        result = tool.run("pwd; stat -c %a .")
-        folder, mode = result.stdout.split()
-        assert folder.startswith("/dev/shm/bash-tool-scratch-") and mode == "700" and not os.path.exists(folder)
+        result = tool.run("touch made")
+        assert (result.status, result.error) == ("failed", "cwd_missing"), result
+        assert "gone cannot be entered (No such file or directory)" in result.text
 
 
 def test_the_shell_is_looked_for_along_the_path():
@@ -7260,40 +7132,24 @@ def test_the_shell_is_looked_for_along_the_path():
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
-    refused = "[system error: the shell sh-here could not be started: Permission denied]"  # third's is a folder
-    assert tool.run(":").text == refused
+    assert tool.run(":").text == "[system error: the shell sh-here was not found]"  # third's is a folder
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
-
-
-def test_an_interpreter_that_was_slow_is_tried_again_later():
-    """One that has failed is not; one that brought no supervisor in time is, after SLOW_PYTHON_S seconds."""
-
-    class Server:
-        """A fork server that never brought a supervisor."""
-
-        identity, python, inherited = None, "/a/python", "everything"
-        close = staticmethod(lambda: None)
-
-        def __init__(self, lives):
-            self.is_usable = lambda: lives
-
-    for lives in (True, False):
-        engine, server = bash_tool.Engine(["/a/python", "/b/python"]), Server(lives)
-        engine._servers["everything"] = server
-        before = time.monotonic()
-        engine.replace(server)
-        again_s = engine._pythons["/a/python"]
-        assert engine._pythons["/b/python"] == 0.0 and not engine._servers
-        assert before + bash_tool.SLOW_PYTHON_S <= again_s < math.inf if lives else again_s == math.inf
 
 
 def test_the_clock_of_a_run_starts_with_its_shell():
     """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
-    place = "                line = engine.borrow(self._inherited)\n"
-    module = variant_module((place, "                time.sleep(1.0)\n" + place))
-    with module.BashTool() as tool:
-        result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
-    assert (result.status, result.text) == ("exited", "ho\n") and 0.1 <= result.duration_s < 0.8
+    script = Path("python-slow")
+    script.write_text("#!/bin/sh\nsleep 1\nexec %s \"$@\"\n" % shlex.quote(sys.executable))
+    script.chmod(0o755)
+    program = """
+        import sys
+        sys.executable = sys.argv[1]
+        from bash_tool import BashTool
+        with BashTool() as tool:
+            result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
+        print(result.status, result.text, 0.1 <= result.duration_s < 0.8)
+    """
+    assert in_host(program, script.resolve(), started=True) == "exited ho\n True\n"
     with BashTool() as tool:
         begun = time.monotonic()
         results = [tool.run("echo ho; " + rest, mode="background") for rest in ("exit 3", lasting("sleep 600"))]
@@ -7302,18 +7158,10 @@ def test_the_clock_of_a_run_starts_with_its_shell():
     assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "            self.shell.spawn(self.cwd, source, self.output)\n",
-        "                Run(self, run_id, plan).run(source, needs_scratch=False)\n",
-    ],
-    ids=["before the spawn", "before the run"],
-)
-def test_a_bug_is_told_as_one(place):
+@pytest.mark.parametrize("call", ["subprocess.Popen", "os.waitpid"], ids=["before the spawn", "behind it"])
+def test_a_bug_is_told_as_one(call):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
-    blank = len(place) - len(place.lstrip())
-    module = variant_module((place, " " * blank + "print(1 / 0)\n" + place))
+    module = with_supervisors_that("def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call)
     result = module.BashTool().run(lasting("echo $$ > me; sleep 600"))
     assert result.status == "failed" and "ZeroDivisionError" in result.text, result
     assert eventually(lambda: not lives_in("me"))
@@ -7425,7 +7273,7 @@ def test_a_sink_that_does_not_block():
 # ---- 026 The library ---------------------------------------------------------------------------------------------------
 
 
-@clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
+@clause("026.1", saboteur=("        elif value != getattr(Profile, name):", "        elif False:"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
     seconds = "takes seconds above 0 and up to 1000000000, got "
     for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
@@ -7459,8 +7307,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {
         "cwd": (5, "", "a\0", b"/"),
-        "env": (5, "A=1", ["A=1"], {"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}),
-        "env['A']": ({"A": 5}, {"A": None}, {"A": "secret\0"}),
+        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}),
+        "env['A']": ({"A": "secret\0"},),
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
@@ -7470,7 +7318,6 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
         ("state_dir", BashTool, {"state_dir": ""}),
-        ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": 60}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
         ("stdin", tool.run, {"command": "touch ran", "stdin": ["a"]}),
@@ -7484,6 +7331,12 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(given.pop("obj"), **given) if "obj" in given else call(**given)
         assert "secret" not in str(refused.value)
+    for env in (5, "A=1", ["A=1"], {1: "1"}, {"A": 5}, {"A": None}):  # Python's own exception
+        for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
+            with pytest.raises((TypeError, AttributeError)):
+                call()
+    with pytest.raises(TypeError):
+        dataclasses.replace(MODES, timeouts_s=60)
     with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
         BashTool(env={}, keep_env="GH_*")
     for row in PROFILES.values():
@@ -7531,7 +7384,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
             assert tool.run("echo $AN_API_KEY", env={"AN_API_KEY": "mine"}).text == "mine\n"
             assert "because it looks secret: AN_API_KEY" in tool.run("echo ${AN_API_KEY-none}").text
     for wrong in (dict(env={"A": 1}), dict(env={1: "A"}), dict(stdin=7), dict(stdin=["x"]), dict(cwd="a\0b")):
-        with pytest.raises(ValueError):
+        with pytest.raises((ValueError, TypeError)):
             BashTool().run("touch ran", **wrong)
     assert not os.path.exists("ran")
 
@@ -7577,7 +7430,7 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@clause("026.5", saboteur=('"<&%d %d<&-" % (source, source)', '"<&%d" % source'))
+@clause("026.5", saboteur=("        if self._has_prefix and source is not None:\n            with open", "        if False:\n            with open"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -7677,7 +7530,8 @@ def test_req_bash_027_1_the_next_answer_tells(name):
         ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
         ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost"),
     ]
-    with BashTool(profile=in_profile(name)) as tool:
+    ended = []
+    with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
         mode = {"mode": "background"} if name == "modes" else {}
         for next_call, marks in (
             ({"command": "false"}, "exit code"),
@@ -7689,7 +7543,8 @@ def test_req_bash_027_1_the_next_answer_tells(name):
                 started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
             assert not any(told_in(result.text) for result in started), started
             assert len(tool.wait(timeout_s=20)) in (len(cases), 0)
-            assert eventually(lambda: all(job._final is not None for job in tool._jobs._untold.values()))
+            assert eventually(lambda: len(ended) == len(cases))
+            ended.clear()
             result = tool.call(next_call)
             told = told_in(result.text)
             wanted = [(job.pid, how, command, last) for job, (command, how, last) in zip(started, cases)]
@@ -7785,13 +7640,12 @@ def test_twenty_jobs_end_while_four_threads_call(way):
 @needs_proc
 @pytest.mark.parametrize("way", first_of(["modes", "jobs"], "jobs"))
 def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
-    """The same over the wire, where each end is in the log once too: four calls and five starts at a time."""
-    to_start, asked, started, texts, logged = list(twenty_commands(8)), {}, {}, [], []
+    """The same over the wire: four calls and five starts at a time."""
+    to_start, asked, started, texts, told = list(twenty_commands(8)), {}, {}, [], 0
     with Client(profile=way, timeouts={"default": 20, "grace_s": 0.5}) as client:
-        client.ask("logging/setLevel", level="info")
-        while len(logged) < 20 or asked:
+        while told < 20 or asked:
             kinds = [case is None for case, _ in asked.values()]
-            for n in range(4 - sum(kinds) if len(logged) < 20 else 0):
+            for n in range(4 - sum(kinds) if told < 20 else 0):
                 asked[client.begin(["sleep 0.1", "sleep 0.14; exit 3", "sleep 0.08; echo $$", "sleep 0.2"][n])] = (
                     None,
                     time.monotonic(),
@@ -7800,16 +7654,13 @@ def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
                 case = to_start.pop()
                 asked[client.begin(case[0], **HOW_STARTED[way])] = case, time.monotonic()
             message = client.receive()
-            if message.get("method") == "notifications/message":
-                logged += told_in("[%s]" % message["params"]["data"])
-                continue
             (case, begun), text = asked.pop(message["id"]), message["result"]["content"][0]["text"]
             texts.append((time.monotonic(), text))
+            told += len(told_in(text))
             if case is not None:
                 pid = int(re.search(r"<pid>(\d+)</pid>|\(pid (\d+)\)", text).expand(r"\1\2"))
                 started[pid] = case[0], begun + case[1]
         texts.append((time.monotonic(), client.call("true")["content"][0]["text"]))
-    assert sorted(one[0] for one in logged) == sorted(started)
     assert_each_told_once(texts, started)
 
 
@@ -7951,10 +7802,10 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     with Client(
         timeouts={"default": 60, "grace_s": 0.5}
     ) as client:  # a job ends while a call runs that is then withdrawn
-        client.ask("logging/setLevel", level="info")
-        pid = client.start("until [ -e go ]; do sleep 0.05; done")
+        started = client.call("until [ -e go ]; do sleep 0.05; done", mode="background")["content"][0]["text"]
+        pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
-        assert client.receive()["method"] == "notifications/message"
+        assert eventually(lambda: "[background process completed]" in Path(file).read_text())
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert eventually(lambda: not alive(number_in("withdrawn")))
         assert [one[0] for one in told_in(client.call("sleep 0.5")["content"][0]["text"])] == [pid]
@@ -8277,14 +8128,14 @@ def test_state_behind_a_prefix_that_drops_descriptors():
     with BashTool("/", shell=(sys.executable, "-c", closing, "bash"), carry=True) as tool:
         assert tool.run("cd /usr; export T_A_=1; echo hi").text == "hi\n"
         assert tool.run("echo $PWD $T_A_; cat; cd /etc", stdin="data").text == "/usr 1\ndata"
-        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"  # text and data came through a pipe
+        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"  # of a command with an input nothing is carried over (028.2)
 
 
 @clause(
     "028.3",
     saboteur=(
-        "    for name in NOT_CARRIED:\n        env.pop(name, None)",
-        "    for name in ():\n        env.pop(name, None)",
+        "for line in exported if line[1] not in NOT_CARRIED}",
+        "for line in exported}",
     ),
 )
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
@@ -8343,12 +8194,13 @@ def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
         ours = [
             pool.submit(
                 tool.run,
-                "until [ -e ../go-%d ]; do sleep 0.05; done; cd ../%d; export T_A_+=-%d; echo $PWD" % (n, n, n),
+                ": > ../begun-%d; until [ -e ../go-%d ]; do sleep 0.05; done; cd ../%d; export T_A_+=-%d; echo $PWD"
+                % (n, n, n, n),
                 timeout_s=PATIENCE_S,
             )
             for n in range(4)
         ]
-        assert eventually(lambda: len(tool._attached) == 4)
+        assert eventually(lambda: all(Path(base, "begun-%d" % n).exists() for n in range(4)))
         for n in order:
             Path(base, "go-%d" % n).write_text("")
             assert ours[n].result().exit_code == 0
@@ -8410,9 +8262,11 @@ def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
         tool.run("cd /usr; export T_A_=1 PATH=/nowhere; unset HOME")
         slow = pool.submit(
-            tool.run, "builtin cd /etc; until [ -e %s ]; do /bin/sleep 0.01; done" % os.path.abspath("go")
+            tool.run,
+            ": > %s; builtin cd /etc; until [ -e %s ]; do /bin/sleep 0.01; done"
+            % (os.path.abspath("begun"), os.path.abspath("go")),
         )
-        assert eventually(lambda: tool._attached)
+        assert eventually(lambda: os.path.exists("begun"))
         result = tool.call({"restart": True})
         assert bash_tool.RESTARTED in result.text and (result.is_error, result.exit_code) == (False, 0)
         Path("go").write_text("")
@@ -8454,7 +8308,7 @@ def test_req_bash_028_9_the_tools_of_vendors():
             tool.definition("anthropic-native")
 
 
-@clause("028.11", saboteur=("place % self.plan.cwd", "place % os.fsencode(self.scratch)"))
+@clause("028.11", saboteur=("b\"\\0%s\\n\\0\" % self._plan.cwd)", "b\"\\0%s\\n\\0\" % self.scratch)"))
 def test_req_bash_028_11_the_directory_is_gone():
     with BashTool(carry=True) as tool:
         tool.run("mkdir a; cd a; export T_A_=1; rmdir ../a")
@@ -8476,7 +8330,7 @@ def test_req_bash_028_11_the_directory_is_gone():
 
 
 @fault(
-    "a_command_of_a_tool_that_carries", saboteur=("is_carried=self.carries,", "is_carried=self.carries and is_plain,")
+    "a_command_of_a_tool_that_carries", saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #")
 )
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
@@ -8515,6 +8369,13 @@ def test_behind_a_prefix_the_shell_enters_the_directory_or_nothing_is_run():
         result = tool.run("touch made")
         assert (result.status, result.error, result.exit_code) == ("failed", "cwd_missing", None), result
         assert not list(Path().rglob("made")) and not list(Path().rglob("scratch-*"))
+    os.mkdir("place")
+    leaves = "mv place elsewhere; exec \"$@\""
+    with BashTool("place", shell=("sh", "-c", "cd ..; " + leaves, "-", "bash"), state_dir="state") as tool:
+        result = tool.run("touch made")
+        assert (result.status, result.error) == ("failed", "spawn_failed"), result
+        assert "the shell sh ended (exit code 1) before it read the command" in result.text
+        assert "No such file or directory" in result.stdout and not list(Path().rglob("made"))
 
 
 def test_spec_says_how_state_is_carried():
@@ -9085,7 +8946,7 @@ TOUR = [  # once everything, so that no luck is needed
 @fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)", "return text, len(data)"))
 @fault(
     "jobs_machine-1",
-    saboteur=("_write_all(fd, text[len(there) :] if text.startswith(there) else text)", "_write_all(fd, text + text)"),
+    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
 )
 @fault(
     "jobs_machine-10",
@@ -9096,14 +8957,11 @@ TOUR = [  # once everything, so that no luck is needed
 )
 @fault(
     "jobs_machine-9",
-    saboteur=(
-        "        if self.plan.background:\n            self.detach()\n",
-        "        self.detach()\n        if self.plan.background:\n            pass\n",
-    ),
+    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
 )
-@fault("jobs_machine-7", saboteur=("self.shown_bytes = shown_bytes", "self.shown_bytes = 0"))
-@fault("jobs_machine-6", saboteur=("if other < place]", "if other < place and job is None]"))
-@fault("jobs_machine-4", saboteur=("            self._attached[exchange] = None\n", "            pass\n"))
+@fault("jobs_machine-7", saboteur=("job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)", "job._shown_bytes = 0 * held"))
+@fault("jobs_machine-6", saboteur=("count = len(live) + self._starts.index(start)", "count = self._starts.index(start)"))
+@fault("jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for"))
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
     """Whatever happens to jobs, in whatever order: each is listed as what it is, has one note of its end, tells all that it said
@@ -9134,26 +8992,14 @@ def test_jobs_machine_soak():
 # ---- What readers of the code found ------------------------------------------------------------------------------
 
 
-def test_close_returns_while_a_call_still_writes_its_input(monkeypatch):
-    """A call that was withdrawn before a supervisor had its request is over all the same (015.5)."""
-    writing, goes_on = threading.Event(), threading.Event()
-
-    def slow(data):
-        writing.set()
-        goes_on.wait(20)
-        return data_file(data)
-
-    data_file = bash_tool.data_file
-    monkeypatch.setattr(bash_tool, "data_file", slow)
+def test_close_returns_while_a_call_still_writes_its_input():
+    """A call that is on its way to a supervisor when its tool is closed is over all the same (015.5)."""
     tool = BashTool()
-    with ThreadPoolExecutor(2) as pool:
-        answer = pool.submit(tool.run, "cat", stdin="x")
-        assert writing.wait(20)
-        closing = pool.submit(tool.close)
-        assert eventually(lambda: tool._closed)
-        goes_on.set()
-        assert answer.result(20).status == "cancelled"
-        closing.result(20)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(tool.run, lasting("sleep 600"), stdin=b"x" * 2**26)
+        time.sleep(0.01)
+        tool.close()
+        assert answer.result(20).status in ("cancelled", "rejected")
 
 
 @needs_proc
@@ -9177,7 +9023,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("ended._replace(duration_s=passed_s)", "ended"))
+@fault("the_seconds_of_a_job-1", saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -9192,33 +9038,44 @@ def test_the_seconds_of_a_job_go_on_at_its_end():
 )
 def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
     """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
-    found, has_given_up = [], threading.Event()
-    with BashTool() as tool:
-        job = background(tool, NAP)
-        job._output_from = lambda offset: b"" if has_given_up.is_set() else b"y\n" * 1000
-        thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")))
+    found = []
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        job = background(tool, "yes")  # 64 MiB in the file, which take a minute to search
+        assert eventually(lambda: job.total_bytes > 2**25)
+        thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")), daemon=True)
         thread.start()
-        thread.join(30)
-        in_time = not thread.is_alive()
-        has_given_up.set()
-        thread.join()
-        assert in_time and found == [None]
+        thread.join(10 * bash_tool.SEARCH_S)
         assert job.kill()
+        Path(job.output_file).write_bytes(b"")  # where it is searched all the same, the search ends here
+        assert found == [None]
 
 
-@fault("a_reader_of_a_record", saboteur=("fcntl.flock(self.fd, fcntl.LOCK_UN)", "pass"))
+@fault("a_reader_of_a_record", saboteur=("_lock(file.fileno(), fcntl.LOCK_SH)", "_lock(file.fileno())"))
+@needs_proc
 def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
-    with BashTool() as tool:
-        job = background(tool, "sleep 0.6")
-        assert job.wait(20)
-        record = bash_tool.Record.open(job.output_file)
-        assert eventually(lambda: bash_tool._lock(record.fd))
-        copy = os.dup(record.fd)  # as a child has it that is forked now
-        record.close()
+    """A child that the host forks while a thread reads the record holds no lock by which the job would seem supervised."""
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        job = background(tool, lasting("sleep 600"))
+        supervisor, stop, children_ = supervisor_of(job), threading.Event(), []
+
+        def read():
+            while not stop.is_set():
+                assert job.status == "running"
+
+        reader = threading.Thread(target=read)
+        reader.start()
         try:
-            assert not job._is_supervised()
+            for _ in range(40):
+                children_.append(os.fork() or (time.sleep(60), os._exit(0)))
+            stop.set()
+            reader.join()
+            os.kill(supervisor, signal.SIGKILL)
+            assert eventually(lambda: bash_tool.Job(job.output_file).status == "lost")
         finally:
-            os.close(copy)
+            stop.set()
+            for child in children_:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
 
 
 @needs_proc
@@ -9238,7 +9095,7 @@ def test_a_variant_with_a_prefix_of_its_own_finds_its_jobs():
         job = background(tool, lasting("sleep 600.75"))
         assert [one.pid for one in tool.jobs()] == [job.pid] and Path(job.output_file).name.startswith("agent-")
         assert job.kill()
-    for prefix in ("", "a/b", 5):
+    for prefix in ("", "a/b"):
         with pytest.raises(ValueError, match="file_prefix"):
             dataclasses.replace(MODES, file_prefix=prefix)
 
@@ -9264,15 +9121,6 @@ def test_a_cancel_after_the_answer_ends_no_leftover():
         assert result.exit_code == 3 and "still running: pid %d" % left in result.text
         assert not eventually(lambda: not alive(left), 0.5)
         os.kill(left, signal.SIGKILL)
-
-
-def test_output_that_grows_in_the_cleaning_of_a_variant_is_saved():
-    """Each NUL becomes three bytes: the text is cut although the bytes are not, and its file is named (009.1)."""
-    profile = dataclasses.replace(MODES, cleaning=bash_tool.without_nul)
-    with BashTool(profile=profile) as tool:
-        result = tool.run("head -c 100000 /dev/zero")
-        assert result.truncated and Path(result.output_file).read_bytes() == bytes(100000)
-        assert result.output_file in result.text
 
 
 @pytest.mark.skipif(not shutil.which("localedef"), reason="no localedef here")
@@ -9312,11 +9160,9 @@ def test_a_timeout_with_an_unreachable_holder():
 def test_only_the_monotonic_clock_decides():
     """Wall-clock time is written down for people; no deadline is made of it."""
     lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
-    assert len(lines) == 4 and '"created": time.time()' in lines[0]
-    assert lines[1:] == [
-        "passed_s = max(0.0, time.time() - known.created)",
-        "return max(0.0, time.time() - known.created)",
-        "record = JobRecord(command[:COMMAND_RECORDED], time.time(), outcome.pid or 0)",
+    assert lines == [
+        "self.created, self.started_s = time.time(), time.monotonic()",
+        "return max(0.0, time.time() - self.created)",
     ]
 
 
@@ -9424,13 +9270,10 @@ SPY = """
         if not hasattr(getattr(os, name), "spies"):
             setattr(os, name, spy)
 """
-IN_A_SUPERVISOR = "    IS_SUBREAPER = _become_subreaper()\n"  # here it begins; the fork server has been here before it
-
-
 def spying_module(path="signals"):
     """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status)
     each."""
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + SPY % os.path.abspath(path)))
+    module = with_supervisors_that(textwrap.dedent(SPY) % os.path.abspath(path))
 
     def signals():
         lines = [line.split() for line in Path(path).read_text().splitlines()]
@@ -9441,7 +9284,7 @@ def spying_module(path="signals"):
 
 @fault(
     "t01",
-    saboteur=("if self.pid == 0 or (self.returncode is not None and IS_SUBREAPER and PROC is not None):", "if False:"),
+    saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""),
 )
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
@@ -9512,13 +9355,12 @@ def test_t04_zombies_are_not_waited_for():
         namespace.wait()
 
 
-@fault("t05", saboteur=("if member.group != self.pid or not reached:", "if member.group != self.pid:"))
+@fault("t05", saboteur=("if group != self.popen.pid or not reached:", "if group != self.popen.pid:"))
 @needs_proc
 @pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
 def test_t05_a_group_that_cannot_be_signalled(problem):
     """Where killpg fails, the members are signalled one by one; nothing is raised, nothing loops."""
-    refuse = "    def killpg(*_: object) -> None:\n        raise %s\n    os.killpg = killpg\n" % problem
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + refuse))
+    module = with_supervisors_that("def killpg(*_: object) -> None:\n    raise %s\nos.killpg = killpg\n" % problem)
     with module.BashTool(profile=tiny(module=module)) as tool:
         result = tool.run(
             lasting("trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done")
@@ -9530,15 +9372,15 @@ def test_t05_a_group_that_cannot_be_signalled(problem):
 def module_that_spares():
     """A module whose supervisors cannot end the process `sleep 600.0625`."""
     spare = (
-        "    def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
-        "        if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
-        "            real(pid, number)\n"
-        "    os.kill = kill\n"
+        "def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+        "    if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
+        "        real(pid, number)\n"
+        "os.kill = kill\n"
     )
-    return variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + spare), UNKILLABLE_S="0.3")
+    return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("if now >= state.kill_s + UNKILLABLE_S:", "if now >= state.kill_s + 999:"))
+@fault("t06", saboteur=("            self.turn(time.monotonic() + KILL_EVERY_S)\n", "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n"))
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
@@ -9555,7 +9397,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
-@fault("what_a_job_left", saboteur=("for pid, start in self._survivors())", "for pid, start in known.survivors)"))
+@fault("what_a_job_left", saboteur=("        while self._is_supervised():\n            passed_s", "        while False:\n            passed_s"))
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
@@ -9573,42 +9415,21 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
 
 @needs_root  # the descriptors of a process that is not dumpable are listed for root alone
 @needs_proc
-@fault("a_supervisor_has_no_descriptor", saboteur=("os.close(signal.set_wakeup_fd(-1))", "signal.set_wakeup_fd(-1)"))
-def test_a_supervisor_has_no_descriptor_of_a_pipe_of_its_fork_server():
+@fault("a_supervisor_writes_into", saboteur=("            os.close(before)\n", "            pass\n"))
+def test_a_supervisor_writes_into_no_pipe_of_its_fork_server():
     with BashTool(profile=tiny(default=20)) as tool:
         supervisor = int(tool.run("echo $PPID").stdout)
 
         def pipes(pid):
-            folder = "/proc/%d/fd/" % pid
-            found = {os.readlink(folder + name) for name in os.listdir(folder)}
+            """Those into which the process can write: a signal of a supervisor wakes no fork server."""
+            found = set()
+            for name in os.listdir("/proc/%d/fd" % pid):
+                flags = re.search(r"flags:\s+(\d+)", Path("/proc/%d/fdinfo/%s" % (pid, name)).read_text())[1]
+                if int(flags, 8) & os.O_ACCMODE == os.O_WRONLY:
+                    found.add(os.readlink("/proc/%d/fd/%s" % (pid, name)))
             return {name for name in found if name.startswith("pipe:")}
 
         assert pipes(supervisor) and not pipes(supervisor) & pipes(parent_of(supervisor))
-
-
-@fault(
-    "the_processes_of_a_killed_fork_server",
-    saboteur=("self._orphans += [server.identity, *server.supervisors]", "self._orphans += [server.identity]"),
-)
-@needs_proc
-def test_the_processes_of_a_killed_fork_server_are_no_zombies_of_a_subreaper():
-    """A host that is a subreaper, or process 1, reaps the fork server and the supervisors that it inherits."""
-    printed = in_host("""
-        import os, signal, time
-        from bash_tool import BashTool, _become_subreaper, _member
-        if not _become_subreaper():
-            print("none", flush=True)
-            os._exit(0)
-        tool = BashTool()
-        supervisor = int(tool.run("echo $PPID").stdout)
-        for pid in (_member(supervisor).parent, supervisor):
-            os.kill(pid, signal.SIGKILL)
-        end = time.monotonic() + 20
-        while _member(supervisor) is not None and time.monotonic() < end:
-            tool.run(":")
-        print(_member(supervisor) is None)
-    """)
-    assert printed == ("none\n" if WITHOUT == "subreaper" else "True\n")
 
 
 @fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
@@ -9621,7 +9442,7 @@ def test_t07_all_exit_codes():
     assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
 
 
-@fault("t08", saboteur=("        self.supervisor.turn(wait_s)\n", "        self.supervisor.turn(0.0)\n"))
+@fault("t08", saboteur=("        self.supervisor.turn(until)\n        while", "        self.supervisor.turn(0.0)\n        while"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
@@ -9669,12 +9490,7 @@ def test_t10_interrupted_system_calls():
 
 @fault(
     "t13",
-    saboteur=(
-        "            self.shell.terminate()\n",
-        "            self.shell.terminate()\n"
-        "            for member in descendants(self.supervisor.host.pid):\n"
-        "                _signal(member.pid, signal.SIGTERM)\n",
-    ),
+    saboteur=("        processes = descendants()\n", "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n"),
 )
 @needs_proc
 def test_t13_strangers_are_spared():
@@ -9751,30 +9567,19 @@ def test_t14_what_proves_that_nobody_lives():
 )
 @needs_proc
 def test_t14_who_was_born_by_a_thread():
-    """The descendants of a process are those of all its threads, the dead included, parents first."""
-    born, leave = [], threading.Event()
-
-    def thread():
-        born.append(subprocess.Popen(["bash", "-c", lasting("sleep 600 & wait")], start_new_session=True))
-        leave.wait()
-
-    worker = threading.Thread(target=thread)
-    worker.start()
-    try:
-        assert eventually(lambda: born and len(bash_tool.descendants(born[0].pid)) == 1)
-        (grandchild,) = bash_tool.descendants(born[0].pid)
-        pids = [one.pid for one in bash_tool.descendants(os.getpid())]
-        assert pids.index(born[0].pid) < pids.index(grandchild.pid)
-        assert born[0].pid not in [one.pid for one in bash_tool.descendants(os.getpid(), [born[0].pid])]
-        os.killpg(born[0].pid, signal.SIGKILL)
-        assert eventually(
-            lambda: [one.dead for one in bash_tool.descendants(os.getpid()) if one.pid == born[0].pid] == [True]
-        )
-    finally:
-        os.killpg(born[0].pid, signal.SIGKILL)
-        born[0].wait()
-        leave.set()
-        worker.join()
+    """A process that a thread has started, in a session of its own, is asked to end, also if the first thread is gone."""
+    program = """if 1:
+        import ctypes, os, subprocess, threading, time
+        def thread():
+            words = "trap 'echo > heard; exit' TERM; echo > begun; while :; do sleep 0.05; done"
+            subprocess.Popen(["sh", "-c", words], start_new_session=True)
+            time.sleep(60)
+        threading.Thread(target=thread).start()
+        ctypes.CDLL(None).pthread_exit(None)
+    """
+    with BashTool(profile=tiny(default=60, grace=5)) as tool:
+        result = tool.run("%s -c %s" % (sys.executable, shlex.quote(program)), cancel=cancelled_when("begun"))
+    assert result.status == "cancelled" and Path("heard").exists()
 
 
 HOPPER = """
@@ -9820,7 +9625,7 @@ def test_t31_what_execve_cannot_carry():
 
 @fault(
     "t32",
-    saboteur=("except (OSError, RuntimeError, subprocess.SubprocessError) as failed:", "except KeyError as failed:"),
+    saboteur=("        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:\n            raise NotRun", "        except KeyError as problem:\n            raise NotRun"),
 )
 def test_t32_no_descriptor_no_process(tmp_path):
     """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is
@@ -9900,10 +9705,7 @@ def test_t36_order_of_signals():
 
 @fault(
     "t37",
-    saboteur=(
-        "if state.exited_s is not None and state.alone:\n        return",
-        "if state.kill_s and state.alone:\n        return",
-    ),
+    saboteur=("        return self.exited_s > 0 and self.alone\n", "        return False\n"),
 )
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
@@ -9925,10 +9727,7 @@ def test_t37_the_grace_is_an_upper_bound():
 
 @fault(
     "t43",
-    saboteur=(
-        "until = max(state.output_s, state.exited_s) + LEAVING_S",
-        "until = max(state.output_s, state.exited_s) + 1",
-    ),
+    saboteur=("            until = quiet_s + LEAVING_S\n", "            until = quiet_s + 1\n"),
 )
 def test_t43_a_quiet_daemon_costs_nothing():
     """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
@@ -9937,13 +9736,13 @@ def test_t43_a_quiet_daemon_costs_nothing():
         result = tool.run(lasting("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; echo hi"))
     daemon = number_in("daemon")
     assert result.stdout == "hi\n" and least < 0.5 and alive(daemon)
-    assert WITHOUT in ("proc", "children", "subreaper") or re.fullmatch(
+    assert WITHOUT in ("proc", "subreaper") or re.fullmatch(
         lasting(r'\[still running: pid %d "sleep 600"; to stop: kill -9 -\d+\]\nhi\n') % daemon, result.text
     )
 
 
 @fault(
-    "t44", saboteur=("            line.close()\n", "            sys.modules.setdefault(\"leaked\", []).append(line)\n")
+    "t44", saboteur=("                line.socket.close()\n", "                sys.modules.setdefault(\"leaked\", []).append(line)\n")
 )
 @needs_proc  # what has left its process group is found
 def test_t44_a_storm_of_interrupts(nothing_is_left):
@@ -10011,11 +9810,7 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
 
 @fault(
     "t46",
-    saboteur=(
-        "        if self.supervisor.host_left() and self.is_attached:\n            self.is_attached = False\n",
-        "        if self.supervisor.host_left() and self.is_attached and self.supervisor.identity[0] % 2:\n"
-        "            self.is_attached = False\n",
-    ),
+    saboteur=("        if self.attached and line.closed:\n", "        if self.attached and line.closed and os.getpid() % 2:\n"),
 )
 def test_t46_a_host_that_dies_among_many_calls():
     """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none
@@ -10042,10 +9837,7 @@ def test_t46_a_host_that_dies_among_many_calls():
 
 @fault(
     "t47",
-    saboteur=[
-        ("        if server is not None and server.is_usable():", "        if server is not None:"),
-        ("            if self._servers.get(server.inherited) is server:\n", "            if False:\n"),
-    ],
+    saboteur=("            if self._control is None or _has_ended(self._control):\n", "            if self._control is None:\n"),
 )
 @needs_proc
 def test_t47_the_fork_server_is_replaced():
@@ -10082,10 +9874,7 @@ def test_t47_the_fork_server_is_replaced():
 
 @fault(
     "t48",
-    saboteur=(
-        "            self._attached[exchange] = None\n",
-        "            [other.cancel() for other in list(self._attached)]\n            self._attached[exchange] = None\n",
-    ),
+    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
 )
 def test_t48_threads():
     """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their
@@ -10134,7 +9923,7 @@ def test_t49_signals_of_the_host():
 
 @fault(
     "t50",
-    saboteur=("poller.poll(1000 * max(0.0, min(wait_s, 3600.0)))", "select.select([first.fileno()], [], [], 1.0)"),
+    saboteur=("poller.poll(1000 * wait_s if wait_s < 1e6 else None)", "select.select([self.socket], [], [], 1.0)"),
 )
 def test_t50_few_and_many_descriptors():
     """A host with its standard descriptors closed, and one with 1,100 open."""
@@ -10161,12 +9950,7 @@ def test_t50_few_and_many_descriptors():
 
 @fault(
     "t52",
-    saboteur=(
-        "        if now >= until:\n            return Action.TERM, now\n        if limits.answer",
-        "        if now >= max(until, state.output_s + 0.5):\n"
-        "            return Action.TERM, now\n"
-        "        if limits.answer",
-    ),
+    saboteur=("        while not self.exited_s and not self.stops:\n            due_s = min(answer_s, limit_s)\n", "        while not self.exited_s and not self.stops:\n            due_s = min(answer_s, max(limit_s, self.output.last_s + 0.5))\n            limit_s = max(limit_s, self.output.last_s + 0.5)\n"),
 )
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
@@ -10298,7 +10082,7 @@ def test_two_interrupts_in_a_hurry(nothing_is_left):
 def test_the_proc_of_another_namespace():
     """Where /proc lists the processes of another namespace, their numbers are not used."""
     program = lasting(
-        "import bash_tool; print(bash_tool.PROC, bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
+        "import bash_tool; print(bash_tool.BashTool(profile=bash_tool.Profile(**{**vars(bash_tool.MODES), 'grace_s': 0.3}))"
         ".run('sleep 600 & sleep 600', timeout_s=0.3).text, end='')"
     )
     done = subprocess.run(
@@ -10311,15 +10095,18 @@ def test_the_proc_of_another_namespace():
         done.stdout = done.stdout.replace(b"[%s]\n" % bash_tool.NOTE_BLIND.encode(), b"")
     assert (
         done.stdout
-        == b"None [command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
+        == b"[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
     )
 
 
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
-    folders = {"memfd": "*_temporary_folders()", "memfd and files": '"/nonexistent"'}[lacking]
-    module = variant_module(('for folder in ("", *_temporary_folders()):', "for folder in (%s,):" % folders))
+    folders = 'bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")'
+    places = [(folders, 'bases = ("/nonexistent",)')] if lacking == "memfd and files" else []
+    if WITHOUT != "memfd":
+        places += ABSENT_FEATURES["memfd"]
+    module = variant_module(*places)
     tool = module.BashTool(profile=tiny(default=20, module=module))
     for size in (0, 10, 70000, 300000):
         result = tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size))
@@ -10491,13 +10278,13 @@ def test_a_sweep_that_cannot_look_says_so():
     """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something
     lives."""
     blind = (
-        "    def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
-        "        if str(path).startswith('/proc'):\n"
-        "            raise OSError(24, 'Too many open files')\n"
-        "        return real(path)\n"
-        "    os.listdir = listdir\n"
+        "def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
+        "    if str(path).startswith('/proc'):\n"
+        "        raise OSError(24, 'Too many open files')\n"
+        "    return real(path)\n"
+        "os.listdir = listdir\n"
     )
-    module = variant_module((IN_A_SUPERVISOR, IN_A_SUPERVISOR + blind), UNKILLABLE_S="0.3")
+    module = with_supervisors_that(blind, UNKILLABLE_S="0.3")
     with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
         result = tool.run(lasting("setsid sleep 600 & echo $! > escaped; sleep 600"))
     assert result.status == "timed_out" and (not alive(number_in("escaped")) or result.notes)
@@ -10608,7 +10395,7 @@ def test_the_command_line_hides_its_environment():
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
 
 
-@fault("variables_of_c", saboteur=("        ctypes.CDLL(None).clearenv()\n", "        pass\n"))
+@fault("variables_of_c", saboteur=("            ctypes.CDLL(None).clearenv()", "            pass"))
 @needs_proc
 def test_variables_of_c_code_are_not_passed_on():
     """A supervisor that is a fork of the host has no variable that C code has set there, of which os.environ does not
@@ -10618,7 +10405,7 @@ def test_variables_of_c_code_are_not_passed_on():
         import ctypes
         import bash_tool
         ctypes.CDLL(None).setenv(b"SET_BY_C", b"hunter2", 1)
-        bash_tool.fork_supervisors_directly()
+        bash_tool._engine = bash_tool.Engine(None)  # no interpreter is started
         print(bash_tool.BashTool().run("env | grep -c hunter2; true").stdout, end="")
         """
     )
@@ -10909,7 +10696,7 @@ def test_what_is_kept_of_a_stream():
 def test_profiles_that_cannot_be():
     """A row that no run could keep to is refused with the reason; what is just possible is not."""
     waits = {"timeouts_s": {"default": 1e-9}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
-    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
+    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=1)
     dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
     dataclasses.replace(STREAMS, **waits, max_output_chars=1)
     dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
@@ -10937,33 +10724,33 @@ def test_profiles_that_cannot_be():
                 (JOBS, "max_output_lines"),
                 (STREAMS, "max_output_chars"),
                 (JOBS, "rolling_bytes"),
+                (MODES, "snip_size"),
             )
             for value in (0, 1.5, True)
         ),
-        (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
-        (
-            STREAMS,
-            {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        *(
+            (
+                row,
+                changes,
+                "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER, got %r"
+                % changes.get("on_timeout", bash_tool.OnTimeout.KEEP),
+            )
+            for row, changes in (
+                (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (JOBS, {"saving": bash_tool.Saving.NEVER}),
+                (MODES, {"on_timeout": "keep"}),
+            )
         ),
-        (
-            GUARDED,
-            {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        *(
+            (
+                row,
+                timeouts(background=1.0),
+                'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, '
+                "got {'default': 1.0, 'background': 1.0}",
+            )
+            for row in (JOBS, STREAMS, GUARDED)
         ),
-        (
-            JOBS,
-            {"saving": bash_tool.Saving.NEVER},
-            "on_timeout must be KILL where saving is NEVER: what a command that goes on wrote before its timeout would be"
-            " lost",
-        ),
-        (
-            JOBS,
-            timeouts(background=1.0),
-            'timeouts_s must not have "background": an answer in this format cannot say that a command was started',
-        ),
-        (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
-        (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes"),
     ):
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
@@ -11298,11 +11085,8 @@ def test_completion_notes_to_the_letter():
         (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
         (outcome("cancelled"), "failed: cancelled"),
     ):
-        assert bash_tool.completion_note(ended, "") == "\n\n[background process %s]\n" % how
-        assert (
-            bash_tool.completion_note(ended, "pid 7 (x)")
-            == "\n\n[background process %s; still running: pid 7 (x)]\n" % how
-        )
+        assert bash_tool.how_it_ended(ended._asdict(), ":") == how
+    assert bash_tool.JOB_NOTE == "\n\n[background process {how}]\n"
 
 
 def test_refusals_to_the_letter():
@@ -11313,7 +11097,6 @@ def test_refusals_to_the_letter():
         ("[" * 100000, "not a JSON object (too deeply nested)"),
         ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
         ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"),
-        ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
         (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
         (
             '{"command": "ls"}'.encode("utf-16"),
@@ -11509,7 +11292,7 @@ def test_messages_to_the_letter():
     )
     bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
     cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
-    started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
+    started = lambda version: plain(protocolVersion=version, capabilities={"tools": {}}, serverInfo=info)
     kept = {"ttlMs": 0, "cacheScope": "private"}
     for message, meant in (
         *(
@@ -11599,11 +11382,6 @@ def test_messages_to_the_letter():
     ):
         assert bash_tool.handle(message, tool) == meant, message
         assert type(bash_tool.handle(message, tool)) is type(meant)
-    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
-        asked = bash_tool.handle(request("logging/setLevel", level=level), tool)
-        assert asked == bash_tool.LogLevel(level in ("debug", "info"), plain())
-    for level in ("loud", "", None, 7, []):
-        assert bash_tool.handle(request("logging/setLevel", level=level), tool)["error"]["code"] == -32602
     listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
     assert listed == tool and listed is not tool
     result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
@@ -11673,7 +11451,7 @@ def test_environments_to_the_letter():
     ):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
-    for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
+    for wrong in ({"X": "a\0"}, {"": "X"}, {"A": "a", "X=": ""}):
         with pytest.raises(ValueError, match="^env"):
             bash_tool.complete_env(wrong)
 
@@ -11876,7 +11654,7 @@ PROPERTIES = {
 NOT_DRAWN = {
     "a constant, a fixed text, or a definition": "002.1 002.2 006.1 006.7 006.8 017.5 021.9 028.7 028.9",
     "each case of a short list is tried": "002.7 003.7 003.18 003.20 006.2 007.5 007.7 009.2 014.1 017.2 017.3 017.6 020.4 "
-    "025.1 025.9 025.19 025.21 026.1 026.2 028.3 028.8",
+    "025.1 025.9 025.19 026.1 026.2 028.3 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 014.2 014.7 019.1 020.2 020.3 "
@@ -12428,7 +12206,7 @@ def test_spec_small_decisions():
         for value, taken in (
             ("0." + "1" * 1001, True),
             ("1" * 1000, True),
-            ("1" * 1001, False),
+            ("1" * 5000, not hasattr(sys, "set_int_max_str_digits")),
             ("[" * 500 + "]" * 500, True),
         ):
             client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
@@ -12543,7 +12321,8 @@ def test_spec_results_and_errors():
     ]
     assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
-    assert ids == set(re.findall(r"(?:rejected\(|SpawnError\(|\berror=)\"(\w+)\"", SOURCE))
+    told = re.findall(r"(?:rejected\(|failed\(|SpawnError\(|\berror=|\berror, reason = |\"failed\", )\"(\w+)\"", SOURCE)
+    assert ids == set(told) - set(bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]) | {"lost"}
 
 
 def test_spec_environment_and_patterns():
@@ -12567,7 +12346,7 @@ def test_spec_environment_and_patterns():
         assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
     assert not words
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
-    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
+    assert fenced("groups") == [("", bash_tool.ENV_GROUP)]
     patterns = dict(fenced("pattern"))
     assert len(patterns) == 7
     del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
@@ -12861,23 +12640,23 @@ def test_spec_examples_can_be_dumped():
 # ---- The file itself ----------------------------------------------------------------------------------------------
 
 
-def test_pure_above_the_line():
-    """Above the line no function names the operating system; below it nothing is used before its definition."""
-    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if text.startswith("# ==== Below this line"))
+def test_the_line_in_the_file():
+    """Above the line the file imports what is cheap, and a fork server that gets there goes no further; the sections that
+    are called pure name nothing of the operating system."""
+    lines = SOURCE.splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if text.startswith("# ════ Above this line"))
+    assert lines[line - 3].strip() == 'serve_forks(globals()["fork_server_control"])'
+    heads = {text.split()[2]: n for n, text in enumerate(lines, 1) if re.match(r"# ---- \d+ ", text)}
     for node in ast.walk(ast.parse(SOURCE)):
-        if isinstance(node, ast.FunctionDef) and node.lineno < line:
+        pure = heads["4"] < getattr(node, "lineno", 0) < heads["7"]
+        if isinstance(node, ast.FunctionDef) and pure:
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            assert not names & {
-                "os",
-                "signal",
-                "subprocess",
-                "select",
-                "threading",
-                "_thread",
-                "time",
-                "fcntl",
-                "open",
-            }, node.name
+            system = {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}
+            assert not names & system, node.name
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and node.col_offset == 0 and node.lineno < line:
+            modules = {name.name for name in node.names} if isinstance(node, ast.Import) else {node.module}
+            costly = {"json", "re", "threading", "dataclasses", "enum", "typing", "tempfile", "codecs", "asyncio"}
+            assert not modules & costly, modules
 
 
 def test_names_of_the_tests_are_defined_once():
@@ -19198,29 +18977,6 @@ def progress_is_short(q):
     q.match(r"(?s).*\n\[live output skipped: [0-9.]+[KM]B\]\n.*", "".join(told))
 
 
-@asks("025.21")
-def the_log_tells_of_jobs(q):
-    if "jobs" not in q.judge.levels:
-        raise Unasked("only jobs are told of, and the level jobs is not claimed")
-    q.equal(q.wire.ask("logging/setLevel", level="info"), {})
-    number, _ = job_of(q, "sleep 1; exit 3")
-    message = q.wire.receive()
-    q.equal(message.get("method"), "notifications/message", "what comes when the job ends:")
-    q.match(r"background process %d failed: exit status 3 after .*" % number, message["params"]["data"])
-    q.equal(message["params"]["level"], "info", "level:")
-    for level in (None, "error"):
-        wire = q.server()
-        if level is not None:
-            q.equal(wire.ask("logging/setLevel", level=level), {})
-        job_of(q, "sleep 1", wire)
-        number = wire.begin("sleep 3")
-        q.equal(
-            wire.receive().get("id"),
-            number,
-            "id of what comes first after the end of a job, with the level %s:" % level,
-        )
-
-
 @asks("025.19")
 def text_alone(q):
     for value in (None, "", "0"):
@@ -19883,11 +19639,7 @@ class Exchange(Conversation):
     def hear(self, line):
         begun = time.monotonic()
         got = self.wire("lines").receive()
-        while (
-            isinstance(got, dict)
-            and got.get("method") == "notifications/message"  # not asked for, it is no news
-            and "notifications/message" not in line
-        ):
+        while isinstance(got, dict) and got.get("method") == "notifications/message":  # not asked for: no news
             got = self.wire("lines").receive()
         self.took += time.monotonic() - begun
         if got is None:
