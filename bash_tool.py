@@ -1274,8 +1274,7 @@ def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
 
 
 class Command:
-    """One command, from the spawn of its shell to the proof that nothing of it is left. `run`
-    passes through the phases that stand at the head of this section."""
+    """One command, in the phases that stand at the head of this section."""
 
     record: Record | None = None
     exited_s = 0.0  # when the shell ended; 0: it runs
@@ -1322,10 +1321,9 @@ class Command:
             self.shell.start(writers)
         except OSError as problem:
             program.cache_clear()  # the shell may be elsewhere by now
-            name = shown(os.fsdecode(self.plan.shell[0]))
-            reason = "the shell %s could not be started: %s" % (name, shown(_reason(problem)))
-            if problem.errno == errno.E2BIG:
-                reason = TOO_LARGE
+            words = (shown(os.fsdecode(self.plan.shell[0])), shown(_reason(problem)))
+            reason = "the shell %s could not be started: %s" % words
+            reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
         finally:
             for writer in writers:
@@ -1378,12 +1376,12 @@ class Command:
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if the
         command is to be ended. Upholds REQ-BASH-011.1 and REQ-BASH-011.4."""
-        plan = self.plan
-        while not self.stops and (self.output.pipes or not self.alone):
+        while not self.stops and not self.is_over():
             quiet_s = max(self.output.last_s, self.exited_s)
             until = quiet_s + LEAVING_S
             if self.output.pipes:
-                until = min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)
+                until = quiet_s + self.plan.drain_idle_s
+                until = min(until, self.exited_s + self.plan.drain_total_s)
             if time.monotonic() >= until:
                 break
             self.turn(until)
@@ -1453,12 +1451,11 @@ class Command:
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        has_code = status == "exited"
-        code, name = status_of(self.shell.popen.returncode) if has_code else (None, None)
+        ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
         return {
             "status": status,
-            "exit_code": code,
-            "signal": name,
+            "exit_code": ended[0],
+            "signal": ended[1],
             "error": error,
             "reason": reason,
             "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
@@ -1510,8 +1507,8 @@ class Command:
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
-        takes notice of it: of output, stops, the host, ended processes. A command waits nowhere
-        else. When the host has left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
+        takes notice of it: of output, stops, the host, ended processes. When the host has left, no
+        caller needs the full grace. Upholds REQ-BASH-020.1."""
         supervisor, line = self.supervisor, self.supervisor.line
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
@@ -1609,28 +1606,24 @@ class Supervisor(Loop):
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
         self.line.tell("hello", *self.identity)
-        while True:
-            self._wait_for_request()
-            if self.line.request is None:
-                return
-            plan, self.line.request = self.line.request, None
-            self.kills = 0
-            source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
-            if plan.env is not None:  # and kept for the next request
-                os.environb.clear()
-                os.environb.update(plan.env)
-            Command(self, plan, source).run()
-
-    def _wait_for_request(self) -> None:
-        """Waits for the next request; there is none where the host has left or IDLE_S has passed
-        since it had read the last answer."""
         idle_s = time.monotonic()
-        while self.line.request is None and not self.line.closed:
-            if self.line.unsent:
+        while not self.line.closed and time.monotonic() < idle_s + IDLE_S:
+            if self.line.request is None:
+                self.turn(idle_s + IDLE_S)
+            plan, self.line.request = self.line.request, None
+            if plan is not None:
+                self.run(plan)
+            if plan is not None or self.line.unsent:  # the host has not read the last answer
                 idle_s = time.monotonic()
-            elif time.monotonic() >= idle_s + IDLE_S:
-                return
-            self.turn(idle_s + IDLE_S)
+
+    def run(self, plan: Plan) -> None:
+        """Runs a command."""
+        self.kills = 0
+        source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
+        if plan.env is not None:  # and kept for the next request
+            os.environb.clear()
+            os.environb.update(plan.env)
+        Command(self, plan, source).run()
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
@@ -3521,7 +3514,6 @@ class Exchange:
     _is_sent = False  # the whole request was sent: a stop may follow
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
-    _runs_on = False  # as a job
     _path: str | None = None  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
@@ -3630,7 +3622,8 @@ class Exchange:
         while self._line is not None:
             line = self._line
             # A stop from another thread changes the moment at which the supervisor is given up.
-            look_s = math.inf if self._runs_on else time.monotonic() + LOOK_AROUND_S
+            is_bounded = self._gives_up_s < math.inf
+            look_s = time.monotonic() + LOOK_AROUND_S if is_bounded else math.inf
             message = line.next(min(self._gives_up_s, look_s))
             if message is None:
                 if time.monotonic() >= self._gives_up_s:
@@ -3663,7 +3656,6 @@ class Exchange:
             is_told = facts["status"] not in ("cancelled", "timed_out")
             outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
             record = JobRecord(**job_facts, outcome=outcome)
-        self._runs_on = runs_on
         if runs_on:
             self._gives_up_s = math.inf
             self.tell_stops()
