@@ -1342,9 +1342,8 @@ class Command:
             raise SpawnError("spawn_failed", reason) from None
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. Where a signal that
-        the supervisor did not send has ended the shell of a job, what is left of the job is ended.
-        Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
+        """Waits for the end of the shell; False if the command is to be ended. So is a job whose
+        shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         plan = self.plan
         if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
             self.answer_as_job()
