@@ -2028,29 +2028,34 @@ def test_t18_the_agent_dies_while_it_starts_a_job():
         if sys.argv[3] == "warm":
             tool.run(":")
         threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), 9)).start()
-        tool.run("echo $$ > %s/me; sleep 2; exit 3" % sys.argv[1], mode="background")
+        tool.run("echo $$ > %s/me; sleep %s; exit 3" % (sys.argv[1], sys.argv[4]), mode="background")
         open(sys.argv[1] + "/answered", "w").close()
         time.sleep(60)
     """
 
+    within_the_look = variant_module(LOOK_S="60.0")  # however late a busy machine kills the host
+
     def dies(moment_s, kind):
         folder = tempfile.mkdtemp(dir=os.getcwd())
-        dying_host(program, folder, moment_s, kind)
+        is_early = moment_s < bash_tool.LOOK_S
+        seconds = lasting("600") if is_early else "1.5"
+        dying_host(program, folder, moment_s, kind, seconds, module=within_the_look if is_early else None)
         answered, jobs = os.path.exists(folder + "/answered"), BashTool(state_dir=folder).jobs()
         assert len(jobs) <= 1 and (jobs or not answered), (moment_s, kind)
-        for job in jobs:  # one that was not answered may be seen before it is ended
+        assert answered != is_early
+        for job in jobs:
             assert job.wait(20)
-            if answered or job.status == "exited":
+            if is_early:  # seen before it was ended
+                assert job.exit_code is None, (moment_s, kind)
+            else:
                 assert (job.status, job.exit_code) == ("exited", 3), (moment_s, kind)
                 assert notes_in(job.output_file) == ["\n\n[background process failed: exit status: 3]\n"]
-        assert eventually(lambda: not lives_in(folder + "/me"), 1.5)
-        return answered
+        assert eventually(lambda: not lives_in(folder + "/me"))
 
-    moments = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, bash_tool.LOOK_S, 0.7]
+    moments = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.9]
     with ThreadPoolExecutor(6) as pool:
-        warm = list(pool.map(dies, moments, itertools.repeat("warm")))
+        list(pool.map(dies, moments, itertools.repeat("warm")))
         list(pool.map(dies, moments[:-1], itertools.repeat("cold")))
-    assert warm[-1] and not warm[0]
 
 
 @fault("t19", saboteur=("    if facts[\"signal\"]:\n", "    if not facts[\"signal\"]:\n"))
@@ -2084,7 +2089,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n", "flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n    os.set_inheritable(fd, True)\n"))
+@fault("t24", saboteur=("            pass_fds=() if self._has_prefix else (fd,),\n", "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n"))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -2864,7 +2869,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("redirection = \"\" if has_input else \"</dev/null\"", "redirection = \"\""))
+@clause("005.2", saboteur=("else subprocess.DEVNULL if source is None else source", "else writers[0] if source is None else source"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -4668,7 +4673,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-@fault("an_exception_at_any_moment", saboteur=("            if self._is_sent:\n                self._line.tell_stops(self._stops_sent + 1)\n            ending_s", "            return\n            ending_s"))
+@fault("an_exception_at", saboteur=("            if self._is_sent:\n                self._line.tell_stops(self._stops_sent + 1)\n            ending_s", "            return\n            ending_s"))
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -5296,7 +5301,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("ended, self.alone = _reap()", "ended, self.alone = _reap()[0], True"))
+@clause("020.4", saboteur=("    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and", "    SEES_TREE = False and"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
@@ -9703,7 +9708,7 @@ def test_t32_no_descriptor_no_process(tmp_path):
             except OSError:
                 for fd in held[:spare] if spare < len(held) else held:
                     os.close(fd)
-            results = [tool.run("echo hi"), BashTool().run("echo hi")]
+            results = [tool.run("echo hi"), BashTool().run("cat", stdin="hi\\n")]
             for fd in held[spare:]:
                 os.close(fd)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
