@@ -24,7 +24,8 @@ each program that opens the folder finds, reads and ends the job.
 
 Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
 and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
-reads from top to bottom: a section uses those above it, and a helper may stand below its one caller.
+reads from top to bottom: a section uses those above it, and a helper may stand below its one
+caller.
 
     1 Limits and words   the numbers, and the phrases that answers are made of
     2 Supervisor         one command, its processes and its files; the fork server
@@ -63,6 +64,7 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
+from functools import lru_cache
 from types import MappingProxyType
 
 TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
@@ -119,12 +121,10 @@ REQUESTS_MOST = 8           # tries: supervisors that end just then, two interpr
 IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads had
                             # 470 commands a second, with 16 they have 760
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
-STRAYS_EVERY_S = 0.005      # between two looks of a fork server that has something to end
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 COMMAND_TIMEOUT_S = 120.0   # seeds 001 and 002; seed 004 names none
-MAX_TIMEOUT_MS = 86_400_000     # what a model may ask for: a day, as in the background
 LONGEST_S = 1e9             # what a program may ask for: a record takes no more
 TAIL_LINES = 2000           # seed 001: lines, or TAIL_BYTES, whichever is reached first
 TAIL_BYTES = 50 * KIB
@@ -145,7 +145,6 @@ COMMAND_RECORDED = 2000     # characters of a job's command that its record hold
 CARRIED_BYTES = 8 * MIB     # as bash writes variables, four for a byte at most; execve takes 2 MiB
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
-MAX_DIGITS = 1000           # of a number in JSON; before 3.11 a few million digits take minutes
 MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
 MAX_CALLS = 64              # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
@@ -194,7 +193,6 @@ NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
-SERVER_KILLED = ", and what it started may still run"  # the fork server was killed too
 NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
@@ -271,48 +269,30 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
-_REFUSING_EDITOR = "sh -c 'echo \"there is no editor here: {advice}\" >&2; exit 1' --"
-ADVICE_TEXT = (
+_NO_EDITOR = "sh -c 'echo \"there is no editor here: %s\" >&2; exit 1' --"
+_NO_EDITOR_FOR_TEXT = _NO_EDITOR % (
     "give the text as an argument (git commit -m), or keep the proposed text with GIT_EDITOR=true"
 )
-ADVICE_SEQUENCE = (
+_NO_EDITOR_FOR_LIST = _NO_EDITOR % (
     "keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
     "or let a command such as sed -i change it"
 )
+# TERM=dumb: no full-screen program, no moving cursor.
+_PLAIN_SETTINGS = """
+TERM=dumb
+PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
+AWS_PAGER= PSQL_PAGER=cat
+GIT_MERGE_AUTOEDIT=no GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=false
+SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
+GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
+DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
+APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
+"""
 NON_INTERACTIVE = MappingProxyType(
     {
-        "TERM": "dumb",  # no full-screen program, no moving cursor
-        **dict.fromkeys(
-            (
-                "PAGER",
-                "GIT_PAGER",
-                "MANPAGER",
-                "SYSTEMD_PAGER",
-                "GH_PAGER",
-                "DELTA_PAGER",
-                "BAT_PAGER",
-                "PSQL_PAGER",
-            ),
-            "cat",
-        ),
-        "AWS_PAGER": "",
-        **dict.fromkeys(
-            ("EDITOR", "VISUAL", "GIT_EDITOR"), _REFUSING_EDITOR.format(advice=ADVICE_TEXT)
-        ),
-        "GIT_SEQUENCE_EDITOR": _REFUSING_EDITOR.format(advice=ADVICE_SEQUENCE),
-        "GIT_MERGE_AUTOEDIT": "no",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "false",
-        "SSH_ASKPASS": "false",
-        "SSH_ASKPASS_REQUIRE": "never",
-        "SUDO_ASKPASS": "/bin/false",
-        "GCM_INTERACTIVE": "never",
-        "GH_PROMPT_DISABLED": "1",
-        "DEBIAN_FRONTEND": "noninteractive",
-        "DEBCONF_NONINTERACTIVE_SEEN": "true",
-        "NEEDRESTART_SUSPEND": "1",
-        "APT_LISTCHANGES_FRONTEND": "none",
-        "PIP_NO_INPUT": "1",
+        **dict(setting.split("=") for setting in _PLAIN_SETTINGS.split()),
+        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _NO_EDITOR_FOR_TEXT),
+        "GIT_SEQUENCE_EDITOR": _NO_EDITOR_FOR_LIST,
     }
 )
 # What would make bash run or believe something that is not in the command, export the text of each
@@ -353,7 +333,7 @@ PLAIN_VALUES = frozenset(
 )
 # Variables that only work together are withheld together: git refuses every command if
 # GIT_CONFIG_COUNT promises a pair that is missing. Their values may be secret, their names not.
-ENV_GROUPS = (r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)",)
+ENV_GROUP = r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)"
 # A client that lacks one of these connects to the public server instead, without an error message.
 REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
@@ -533,10 +513,9 @@ def remove_files(output: str) -> None:
             os.unlink(path)
 
 
-def _create(path: str, flags: int, folder: int | None = None) -> int:
+def _create(path: str, flags: int) -> int:
     """A descriptor of a new file that is this user's alone. Raises OSError."""
-    flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600, dir_fd=folder)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
@@ -576,92 +555,81 @@ def data_file(*parts: bytes) -> int:
         raise
 
 
-def open_folder(path: str) -> int:
-    """A descriptor of the state folder, which is made if need be. Raises OSError, also where
-    another user could change files there: since the tool was made, a cleaner of /tmp may have
-    removed the folder, and another user may have made one of the same name."""
+def make_folder(path: str) -> None:
+    """Makes the state folder if need be. Raises OSError, also where another user could change files
+    there: since the tool was made, a cleaner of /tmp may have removed the folder, and another user
+    may have made one of the same name."""
     os.makedirs(path, 0o700, exist_ok=True)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    info = os.fstat(fd)
+    info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
-    if is_safe and info.st_uid in (os.geteuid(), 0):
-        return fd
-    os.close(fd)
-    raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
+    if not is_safe or info.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
 
 
-def create_output_file(path: str, prefix: str) -> tuple[int, str]:
+def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
     """A new output file in the state folder, open for appending and locked for as long as its
     writer lives; and its path. Raises OSError."""
-    folder = open_folder(path)
-    try:
-        _make_room(folder, prefix)
-        name = "%s%s.log" % (prefix, os.urandom(6).hex())
-        fd = _create(name, os.O_RDWR | os.O_APPEND, folder)
-    finally:
-        os.close(folder)
+    make_folder(folder)
+    _make_room(folder, prefix)
+    path = os.path.join(folder, "%s%s.log" % (prefix, os.urandom(6).hex()))
+    fd = _create(path, os.O_RDWR | os.O_APPEND)
     _lock(fd)
-    return fd, os.path.join(path, name)
+    return fd, path
 
 
 def make_scratch(folder: bytes) -> bytes:
     """A new empty folder in the state folder. Raises OSError."""
-    os.close(open_folder(os.fsdecode(folder)))
+    make_folder(os.fsdecode(folder))
     path = os.path.join(folder, b"scratch-" + os.urandom(6).hex().encode())
     os.mkdir(path, 0o700)
     return path
 
 
-def is_own_name(name: str, prefix: str) -> bool:
-    """True for the name of an output file or a record of the tools that share a folder, which may
-    hold other files too."""
-    stem, suffix = os.path.splitext(name)
-    digits = stem[-12:]
-    is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-    return is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix)
+def own_outputs(folder: str, prefix: str) -> set[str]:
+    """The output files of the tools that share a folder, which may hold other files too; those
+    included of which only the record is left. Raises OSError."""
+    found = set()
+    for name in os.listdir(folder):
+        stem, suffix = os.path.splitext(name)
+        digits = stem[-12:]
+        is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
+        if is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix):
+            found.add(os.path.join(folder, stem + ".log"))
+    return found
 
 
-def _make_room(folder: int, prefix: str) -> None:
+def _make_room(folder: str, prefix: str) -> None:
     """Removes the oldest finished output files, with their records, while the folder holds too
     much or too many. Only files of this user count. Upholds REQ-BASH-009.6."""
     files: dict[str, tuple[float, int]] = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not is_own_name(entry.name, prefix):
-                continue
-            with suppress(OSError):  # it may be gone by now
-                info = entry.stat(follow_symlinks=False)
-                if info.st_uid == os.geteuid():
-                    stem = entry.name[: -len(".log")]
-                    age, size = files.get(stem, (0.0, 0))
-                    files[stem] = (max(age, info.st_mtime), size + info.st_size)
+    for path in own_outputs(folder, prefix):
+        files[path] = (0.0, 0)
+        with suppress(OSError):  # it may be gone by now
+            info = os.lstat(path)
+            files[path] = (info.st_mtime, info.st_size)
+            if info.st_uid != os.geteuid():
+                del files[path]
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
-    for stem in sorted(files, key=files.__getitem__):
+    for path in sorted(files, key=files.__getitem__):
         if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
             break
-        if _remove_finished(folder, stem):
-            used -= files.pop(stem)[1]
+        if _remove_finished(path):
+            used -= files.pop(path)[1]
 
 
-def _remove_finished(folder: int, stem: str) -> bool:
+def _remove_finished(output: str) -> bool:
     """Removes an output file and its record; False if a process still writes it: the kernel drops
     the lock with the writer, however the writer ended. A file that is gone counts as removed:
     another tool may be making room too."""
-    fd = None
     try:
-        with suppress(FileNotFoundError):
-            fd = os.open(stem + ".log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        if fd is not None and not _lock(fd):
-            return False
-        for suffix in _SUFFIXES:
-            with suppress(FileNotFoundError):
-                os.unlink(stem + suffix, dir_fd=folder)
-        return True
-    except OSError:
-        return False
-    finally:
-        if fd is not None:
-            os.close(fd)
+        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        is_free = _lock(fd)
+        os.close(fd)
+    except OSError as problem:
+        is_free = problem.errno == errno.ENOENT
+    if is_free:
+        remove_files(output)
+    return is_free
 
 
 class Record:
@@ -839,7 +807,6 @@ class Plan:
     text: bytes
     shell: Sequence[bytes]
     path: bytes  # along which the shell is looked for
-    has_input: bool  # a descriptor with the command's standard input comes along
     cwd: bytes
     cwd_required: bool  # no scratch folder stands in for it
     env: Mapping[bytes, bytes] | None  # None: as in the request before
@@ -853,12 +820,11 @@ class Plan:
     background: bool  # a job from the start
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output that the answer may cut for another reason
+    saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
     limit_bytes: int
+    counts_lines: bool
     head_bytes: int  # of each stream, how much of its beginning and its end is kept
     tail_bytes: int
-    limit_lines: int  # 0: lines are not counted
-    limit_chars: int  # 0: characters are not counted
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
 
@@ -870,14 +836,16 @@ class HostLine(Channel):
     """A supervisor's end. What the host does not read waits here, and live output, the only thing
     without a bound of its own, is dropped from its oldest end. Upholds REQ-BASH-016.2."""
 
+    closed = False
+    request: Plan | None = None  # the next one
+    stops = 0  # requests to end the command that it has not taken notice of
+    _live_bytes = 0
+    _skipped = 0
+    _live_sent_s = 0.0
+
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
-        self.closed = False
-        self.request: Plan | None = None  # the next one
-        self.stops = 0  # how often the host has asked to end the command
         self._live: deque[tuple[int, bytes]] = deque()
-        self._live_bytes = self._skipped = 0
-        self._live_sent_s = 0.0
 
     def take(self) -> None:
         """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
@@ -970,21 +938,21 @@ class Output:
     cannot be made or written ends the saving, never the command. Upholds REQ-BASH-009.2 to
     REQ-BASH-009.5."""
 
+    last_s = 0.0  # when a byte was read or a pipe ended
+    room = FILE_CAP_BYTES  # below 0: the file is capped
+    path = ""  # of the file; empty where there is none
+    problem = ""  # why the file is incomplete or missing
+    _fd: int | None = None
+
     def __init__(self, plan: Plan, line: HostLine, selector: selectors.BaseSelector) -> None:
         self._plan, self._line, self._selector = plan, line, selector
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [
-            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.limit_lines > 0)
+            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
-        self.last_s = 0.0  # when a byte was read or a pipe ended
         self.is_live = plan.watched
         self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
-        self._fd: int | None = None
-        self._room = FILE_CAP_BYTES
-        self.path = ""  # of the file; empty where there is none
-        self.problem = ""  # why the file is incomplete or missing
-        self.capped = False
 
     def open_pipes(self, writers: list[int]) -> None:
         """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
@@ -1020,15 +988,14 @@ class Output:
         buffer.add(chunk)
         if self.is_live:
             self._line.add_live(chunk, stream)
-        if self._fd is not None:
+        if self._pending is None:
             self._write(chunk)
-        elif self._pending is not None:
-            self._pending += chunk
-            if buffer.total_bytes > self._plan.limit_bytes:
-                if self._plan.saves:
-                    self.save()
-                else:
-                    self._pending = None
+            return
+        self._pending += chunk
+        if buffer.total_bytes > self._plan.limit_bytes:
+            if self._plan.saves:
+                self.save()
+            self._pending = None
 
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
@@ -1040,20 +1007,13 @@ class Output:
         for reader in list(self.pipes):
             self.read(reader)
 
-    def is_long(self) -> bool:
-        """True if the answer will cut the output, or may."""
-        return any(self._is_long(buffer) for buffer in self.buffers)
-
-    def _is_long(self, buffer: OutputBuffer) -> bool:
-        plan = self._plan
-        head, tail, total, newlines = buffer.captured()
-        if total > len(head) + len(tail) or 0 < plan.limit_lines <= newlines:
-            return True
-        if plan.limit_chars:
-            return total > plan.limit_chars
-        if 3 * total <= plan.limit_bytes:  # three bytes replace each invalid one
-            return False
-        return len((head + tail).decode("utf-8", "replace").encode()) > plan.limit_bytes
+    def is_long_text(self) -> bool:
+        """True if the text of a stream is over the limit: three bytes replace an invalid one."""
+        most = self._plan.limit_bytes
+        return any(
+            3 * len(kept) > most and len(kept.decode("utf-8", "replace").encode()) > most
+            for kept in (b"".join(buffer.captured()[:2]) for buffer in self.buffers)
+        )
 
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included."""
@@ -1067,15 +1027,14 @@ class Output:
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
-        if self._fd is None or self.capped or self.problem:
+        if self._fd is None or self.room < 0 or self.problem:
             return
         try:
-            _write_all(self._fd, chunk[: self._room])
-            if len(chunk) > self._room:
-                self.capped = True
+            _write_all(self._fd, chunk[: self.room])
+            self.room -= len(chunk)
+            if self.room < 0:
                 note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
                 _write_all(self._fd, note.encode())
-            self._room -= len(chunk)
         except OSError as problem:
             self.problem = _reason(problem)
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
@@ -1168,22 +1127,14 @@ class SpawnError(Exception):
     """A command that could not begin: `args` are the stable id and the sentence."""
 
 
-def _program(plan: Plan) -> bytes:
-    """The file of the shell, looked for along a path. Raises SpawnError."""
-    name = plan.shell[0]
-    for folder in [b""] if b"/" in name else plan.path.split(b":"):
-        path = os.path.join(plan.cwd, folder, name)
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
+@lru_cache(maxsize=8)  # twelve folders of a PATH take 0.1 ms
+def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
+    """The file of a shell, looked for along a path. Raises SpawnError."""
+    for folder in [b""] if b"/" in name else path.split(b":"):
+        found = os.path.join(cwd, folder, name)
+        if os.access(found, os.X_OK) and os.path.isfile(found):
+            return found
     raise SpawnError("shell_not_found", "the shell %s was not found" % shown(os.fsdecode(name)))
-
-
-def _spawn_error(problem: Exception, shell: bytes) -> SpawnError:
-    """What the spawn lacked. Upholds REQ-BASH-007.4."""
-    if isinstance(problem, OSError) and problem.errno == errno.E2BIG:
-        return SpawnError("spawn_failed", TOO_LARGE)
-    words = shown(os.fsdecode(shell)), shown(_reason(problem))
-    return SpawnError("spawn_failed", "the shell %s could not be started: %s" % words)
 
 
 class Shell:
@@ -1192,22 +1143,24 @@ class Shell:
 
     popen: subprocess.Popen[bytes]  # from `start` on
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, source: int | None) -> None:
+        """`source`: a descriptor of the command's own input."""
+        self._plan, self._source = plan, source
         self._has_prefix = len(plan.shell) > 1
-        self.carries = plan.carries and not (self._has_prefix and plan.has_input)
-        self._text_fd: int | None = None
+        self._carries = plan.carries and not (self._has_prefix and source is not None)
+        self._text_fd = -1
         self._text_bytes = 0
         self.scratch = b""  # a folder in the place of the command's directory
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
-    def start(self, program: bytes, source: int | None, writers: Sequence[int]) -> None:
+    def start(self, writers: Sequence[int]) -> None:
         """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
         refuse would end the conversation, any other folder would make relative paths dangerous.
-        `source`: the command's own input. Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
+        Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
         plan = self._plan
+        self._make_text()
         try:
-            self._spawn(program, plan.cwd, source, writers)
+            self._spawn(plan.cwd, writers)
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
@@ -1219,23 +1172,20 @@ class Shell:
             except OSError:
                 raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
             self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
-            self.close()
-            self._spawn(program, self.scratch, source, writers)
+            self._spawn(self.scratch, writers)
 
-    def _spawn(
-        self, program: bytes, cwd: bytes, source: int | None, writers: Sequence[int]
-    ) -> None:
+    def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
-        self._text_fd = fd = self._text_file(cwd, source)
-        line = shell_line(fd, self._has_prefix, self._plan.has_input, self.carries)
+        plan, fd, source = self._plan, self._text_fd, self._source
+        line = shell_line(fd, self._has_prefix, source is not None, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
-            [*self._plan.shell, b"--norc", b"-c", line.encode()],
-            executable=program,
+            [*plan.shell, b"--norc", b"-c", line.encode()],
+            executable=program(plan.shell[0], plan.path, plan.cwd),
             cwd=cwd,
             stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
             stdout=writers[0],
@@ -1244,22 +1194,21 @@ class Shell:
             start_new_session=True,
         )
 
-    def _text_file(self, cwd: bytes, source: int | None) -> int:
-        """What the shell reads its text from. The slash and the newline: `read` would take a NUL
-        for the second half of a character."""
-        parts = [self._plan.text + b"\n\0", b"\0" if self.carries else b""]
+    def _make_text(self) -> None:
+        """Makes what the shell reads its text from. The slash and the newline: `read` would take a
+        NUL for the second half of a character."""
+        text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
-            parts.insert(0, cwd.rstrip(b"/") + b"/\0")
-        self._text_bytes = sum(map(len, parts)) - len(parts[-1])
-        if self._has_prefix and source is not None:
-            with open(source, "rb", closefd=False) as file:
-                parts.append(file.read())
-        return data_file(*parts)
+            text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
+            if self._source is not None:
+                with open(self._source, "rb", closefd=False) as file:
+                    behind = file.read()
+        self._text_bytes = len(text)
+        self._text_fd = data_file(text, behind)
 
     def has_read_text(self) -> bool:
         """True once the shell has read its text: shell and supervisor share the position in the
         file (open(2), open file descriptions)."""
-        assert self._text_fd is not None
         return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
 
     def why_unread(self) -> str:
@@ -1270,7 +1219,7 @@ class Shell:
 
     def written(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
-        if self._text_fd is None or not self.carries or self.popen.returncode < 0:
+        if not self._carries or self._text_fd is None or (self.popen.returncode or 0) < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
@@ -1316,9 +1265,8 @@ class Shell:
 
     def close(self) -> None:
         """Gives back the file of the text."""
-        if self._text_fd is not None:
+        if self._text_fd >= 0:
             os.close(self._text_fd)
-            self._text_fd = None
 
 
 def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
@@ -1341,30 +1289,30 @@ class Command:
     """One command, from the spawn of its shell to the proof that nothing of it is left. `run`
     passes through the phases that stand at the head of this section."""
 
-    def __init__(self, supervisor: Supervisor, plan: Plan) -> None:
+    record: Record | None = None
+    exited_s = 0.0  # when the shell ended; 0: it runs
+    alone = False  # no descendant lives: waitpid(2) said ECHILD
+    attached = True  # ends with its host
+    answered = False  # the caller knows it as a job
+    reported = False  # ... or how the shell ended
+    stopped = ""  # the status of a command that is ended before its time
+    stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
+    cancels = 0  # those that the host has told
+    note_at = -1  # the place of the completion note in the output file
+
+    def __init__(self, supervisor: Supervisor, plan: Plan, source: int | None) -> None:
         self.supervisor, self.plan = supervisor, plan
-        self.shell = Shell(plan)
+        self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor.line, supervisor.selector)
-        self.record: Record | None = None
         self.created, self.started_s = time.time(), time.monotonic()
-        self.exited_s = 0.0  # when the shell ended; 0: it runs
-        self.alone = False  # no descendant lives: waitpid(2) said ECHILD
-        self.attached = True  # ends with its host
         self.is_job = plan.background
-        self.answered = False  # the caller knows it as a job
-        self.reported = False  # ... or how the shell ended
-        self.stopped = ""  # the status of a command that is ended before its time
-        self.stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
-        self.cancels = 0  # those that the host has told
         self.grace_s = plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
-        self.note_at = -1  # the place of the completion note in the output file
 
-    def run(self, source: int | None) -> None:
-        """Returns when nothing of the command is left. `source`: a descriptor of the command's own
-        input."""
+    def run(self) -> None:
+        """Returns when nothing of the command is left."""
         try:
-            self.start(source)
+            self.start()
             if not self.watch() or not self.drain():
                 self.end()
             self.report()
@@ -1378,20 +1326,21 @@ class Command:
             self.output.close()
             self.shell.close()
 
-    def start(self, source: int | None) -> None:
-        """Spawns the shell. Raises SpawnError."""
-        plan = self.plan
-        program = self.supervisor.program(plan)
-        if plan.has_input and source is None:
-            raise SpawnError("spawn_failed", "no descriptor was left for the command's input")
+    def start(self) -> None:
+        """Spawns the shell. Raises SpawnError. Upholds REQ-BASH-007.4."""
         writers: list[int] = []
         try:
-            if plan.background:
+            if self.plan.background:
                 self.begin_job()
             self.output.open_pipes(writers)
-            self.shell.start(program, source, writers)
-        except (OSError, ValueError, subprocess.SubprocessError) as problem:
-            raise _spawn_error(problem, plan.shell[0]) from None
+            self.shell.start(writers)
+        except OSError as problem:
+            program.cache_clear()  # the shell may be elsewhere by now
+            name = shown(os.fsdecode(self.plan.shell[0]))
+            reason = "the shell %s could not be started: %s" % (name, shown(_reason(problem)))
+            if problem.errno == errno.E2BIG:
+                reason = TOO_LARGE
+            raise SpawnError("spawn_failed", reason) from None
         finally:
             for writer in writers:
                 os.close(writer)
@@ -1410,25 +1359,24 @@ class Command:
             raise SpawnError("spawn_failed", "no file for the job could be made: " + problem)
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. A cancel and an exit
-        that have come already go before the limit and before the answer of a job. Where a signal
-        that the supervisor did not send has ended the shell of a job, what is left of the job is
-        ended. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
-        answer_s = self.started_s + self.plan.answer_after_s
-        limit_s = self.started_s + self.plan.limit_s
-        if self.supervisor.line.stops or self.supervisor.line.closed:  # together with the request
-            self.turn(0.0)
-        while not self.exited_s and not self.stops:
-            due_s = min(answer_s, limit_s)
-            is_due = time.monotonic() >= due_s
-            self.turn(due_s)
-            if is_due and not self.exited_s and not self.stops:
-                if due_s == limit_s:
-                    self.stop("timed_out")
-                else:
-                    answer_s = math.inf
-                    self.answer_as_job()
+        """Waits for the end of the shell; False if the command is to be ended. Where a signal that
+        the supervisor did not send has ended the shell of a job, what is left of the job is ended.
+        Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
+        plan = self.plan
+        if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
+            self.answer_as_job()
+        if self.runs_for(plan.limit_s):
+            self.stop("timed_out")
         return not self.stops and not (self.answered and self.shell.popen.returncode < 0)
+
+    def runs_for(self, seconds: float) -> bool:
+        """True if the shell runs, and no stop was asked for, so many seconds after the start. A
+        stop or an exit that has come by then goes before."""
+        until, is_due = self.started_s + seconds, False
+        while not self.exited_s and not self.stops and not is_due:
+            is_due = time.monotonic() >= until
+            self.turn(until)
+        return not self.exited_s and not self.stops
 
     def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
@@ -1441,7 +1389,7 @@ class Command:
             with suppress(SpawnError):
                 self.begin_job()
         self.write_record()
-        self.tell("running")
+        self.tell()
 
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if the
@@ -1457,10 +1405,10 @@ class Command:
             self.turn(until)
         return not self.stops
 
-    def stop(self, status: str) -> None:
-        """One request more to end the command; the first reason counts."""
+    def stop(self, status: str, count: int = 1) -> None:
+        """Requests to end the command; the first reason counts."""
         self.stopped = self.stopped or status
-        self.stops += 1
+        self.stops += count
 
     def end(self) -> None:
         """The one function that ends a command: TERM; after the grace, or at a second request,
@@ -1472,7 +1420,7 @@ class Command:
             until = begun_s + self.grace_s
             if time.monotonic() >= until:
                 break
-            self.turn(until if SEES_TREE else min(until, time.monotonic() + REAP_EVERY_S))
+            self.turn(until)
         kill_until = time.monotonic() + UNKILLABLE_S
         while not self.is_gone() and time.monotonic() < kill_until:
             self.shell.kill()
@@ -1494,16 +1442,16 @@ class Command:
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self.left, self.output)
         self.shell.clear_scratch(bool(self.left))
-        if self.plan.saves_what_is_cut and self.output.is_long():
+        if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
         if self.supervisor.line.closed and not self.answered:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
         self.output.is_live, self.reported = False, True
-        self.tell("ended")
+        self.tell()
         if self.supervisor.line.closed:
-            self.supervisor.hang_up()  # the host waits for that
+            self.supervisor.line.socket.close()  # a caller that has left waits for that
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1532,8 +1480,6 @@ class Command:
             status, error, reason = "failed", "spawn_failed", self.shell.why_unread()
         elif status == "exited":
             code, name = status_of(self.shell.popen.returncode)
-        # A background command that is ended within its first look was never told as a job.
-        is_told = self.is_job and (self.answered or not self.stopped)
         return {
             "status": status,
             "exit_code": code,
@@ -1544,14 +1490,12 @@ class Command:
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
-            "pid": self.shell.popen.pid if is_told else None,
         }
 
-    def record_facts(self) -> dict[str, Any]:
-        """The facts with what a record of a job says beside them."""
+    def job_facts(self) -> dict[str, Any]:
+        """What a record of a job says beside the facts: the other fields of a JobRecord."""
         text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
         return {
-            **self.facts(),
             "pid": self.shell.popen.pid,
             "command": text[:COMMAND_RECORDED],
             "created": self.created,
@@ -1562,18 +1506,18 @@ class Command:
     def write_record(self) -> None:
         """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write(self.record_facts())
+            self.record.write({**self.facts(), **self.job_facts()})
 
-    def tell(self, kind: str) -> None:
+    def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
         output = self.output
         self.supervisor.line.tell(
-            kind,
+            "answer",
             self.facts(),
-            self.record_facts() if self.is_job else None,
+            self.job_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
-            (os.fsencode(output.path), output.problem, output.capped),
-            self.shell.written() if kind == "ended" and not self.stopped else b"",
+            (os.fsencode(output.path), output.problem, output.room < 0),
+            b"" if self.stopped else self.shell.written(),
             self.is_over(),  # ready for the next command
         )
 
@@ -1594,13 +1538,18 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
         takes notice of it: of output, stops, the host, ended processes. A command waits nowhere
         else. When the host has left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        line = self.supervisor.line
-        self.supervisor.turn(until)
-        while self.cancels < line.stops and not self.reported:  # what is left is no call's
-            self.cancels += 1
-            self.stop("cancelled")
+        supervisor, line = self.supervisor, self.supervisor.line
+        if self.stops and not SEES_TREE:
+            until = min(until, time.monotonic() + REAP_EVERY_S)
+        if line.stops > self.cancels or (line.closed and self.attached):  # with the request
+            until = 0.0
+        supervisor.turn(until)
+        cancels, self.cancels = line.stops - self.cancels, line.stops
+        if cancels and not self.reported:  # what is left is no call's
+            self.stop("cancelled", cancels)
         if self.is_job:
-            self.stops += self.supervisor.take_kills()
+            self.stops += supervisor.kills
+        supervisor.kills = 0
         if self.attached and line.closed:
             self.attached = False
             self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
@@ -1644,23 +1593,26 @@ def _do_nothing(*_: object) -> None:
     """A handler of signals: the signal wakes the process, and does nothing else."""
 
 
-class Wakes:
-    """What wakes a process when a signal comes: a pipe into which the interpreter writes the number
-    of each signal (signal.set_wakeup_fd)."""
+class Loop:
+    """What a process waits for: descriptors, each with the function that is called when it is
+    ready. One is a pipe into which the interpreter writes the number of each signal that comes
+    (signal.set_wakeup_fd)."""
 
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._reader, writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(writer, False)
-        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        if before >= 0:  # of the fork server that has forked this process
-            os.close(before)
+    def __init__(self) -> None:
+        self.selector = selectors.PollSelector()  # needs no descriptor of its own
         self.kills = 0  # how many STOP_SIGNAL have come
-        selector.register(self._reader, selectors.EVENT_READ, self._take)
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self.selector.register(reader, selectors.EVENT_READ, self._take_signals)
 
-    def _take(self, _: int) -> None:
-        with suppress(BlockingIOError):
-            self.kills += os.read(self._reader, READ_BYTES).count(STOP_SIGNAL)
+    def _take_signals(self, reader: int) -> None:
+        self.kills += os.read(reader, READ_BYTES).count(STOP_SIGNAL)
+
+    def wait(self, wait_s: float | None) -> None:
+        """Calls the functions of what is ready, within this time; None: however long that takes."""
+        for key, _ in self.selector.select(wait_s):
+            key.data(key.fd)
 
 
 def _handle_signals() -> None:
@@ -1673,18 +1625,15 @@ def _handle_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-class Supervisor:
+class Supervisor(Loop):
     """The process that runs commands, one at a time. The supervisor ends when its host has left and
     its command with it, and when no request has come for IDLE_S."""
 
     def __init__(self, line: HostLine) -> None:
+        super().__init__()
         self.line = line
         self.identity = identity(os.getpid())
-        self.selector = selectors.PollSelector()  # needs no descriptor of its own
-        self._wakes = Wakes(self.selector)
-        self._events = selectors.EVENT_READ  # of the line
-        self.selector.register(line.socket, self._events, self._hear)
-        self._programs: dict[object, bytes] = {}  # the shells that were looked up
+        self.selector.register(line.socket, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
@@ -1694,12 +1643,12 @@ class Supervisor:
             if self.line.request is None:
                 return
             plan, self.line.request = self.line.request, None
-            self.take_kills()
+            self.kills = 0
             source = self.line.fds.pop(0) if self.line.fds else None
             if plan.env is not None:  # and kept for the next request
                 os.environb.clear()
                 os.environb.update(plan.env)
-            Command(self, plan).run(source)
+            Command(self, plan, source).run()
             if source is not None:
                 os.close(source)
 
@@ -1714,82 +1663,52 @@ class Supervisor:
                 return
             self.turn(idle_s + IDLE_S)
 
-    def program(self, plan: Plan) -> bytes:
-        """The file of the shell. It is looked up once: twelve folders of a PATH take 0.1 ms."""
-        key = (plan.shell[0], plan.path)
-        found = self._programs.get(key)
-        if found is None or not os.access(found, os.X_OK):
-            found = self._programs[key] = _program(plan)
-        return found
-
-    def take_kills(self) -> int:
-        """How many STOP_SIGNAL have come since the last time, from Job.kill."""
-        kills, self._wakes.kills = self._wakes.kills, 0
-        return kills
-
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = time.monotonic()
         until = min(until, self.line.tell_live(now))
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
-        if events != self._events and not self.line.closed:
-            self._events = events
+        if not self.line.closed:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
-        wait_s = None if until == math.inf else min(max(0.0, until - now), 3600.0)
-        for key, _ in self.selector.select(wait_s):
-            key.data(key.fd)
+        self.wait(None if until == math.inf else min(max(0.0, until - now), 3600.0))
 
     def _hear(self, _: int) -> None:
         self.line.take()
         if self.line.closed:
             self.selector.unregister(self.line.socket)
 
-    def hang_up(self) -> None:
-        """Closes the line. A caller that has left after an exception waits for that."""
-        self.line.socket.close()
 
-
-class ForkServer:
+class ForkServer(Loop):
     """The process that forks supervisors, so that the host need not: a process that has never had a
     second thread can fork safely. The fork server is a subreaper too: what a supervisor leaves that
     was killed becomes its child, and is ended. The fork server ends when its host has left and its
     last supervisor has ended."""
 
     def __init__(self, control: socket.socket) -> None:
-        control.setblocking(True)
-        self._control: socket.socket | None = control
+        super().__init__()
+        self._control = control  # closed when the host has left
         self._supervisors: set[int] = set()
-        self._strays_s: float | None = None  # since when it has children that are no supervisors
-        self._selector = selectors.PollSelector()
-        Wakes(self._selector)
-        self._selector.register(control, selectors.EVENT_READ, self._hear)
+        self._has_strays = False  # children that are no supervisors
+        self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request."""
-        while self._control is not None or self._supervisors or self._strays_s is not None:
-            wait_s = None
-            if self._strays_s is not None:
+        while self._control.fileno() >= 0 or self._supervisors or self._has_strays:
+            if self._has_strays:
                 _kill_below(self._supervisors)
-                is_long = time.monotonic() > self._strays_s + UNKILLABLE_S
-                wait_s = LOOK_AROUND_S if is_long else STRAYS_EVERY_S
-            for key, _ in self._selector.select(wait_s):
-                key.data(key.fd)
+            # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
+            self.wait(LOOK_AROUND_S if self._has_strays else None)
             self._reap()
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
-        assert self._control is not None
-        try:
-            data, fds, _, _ = socket.recv_fds(self._control, 1, 1)
-        except OSError:
-            data, fds = b"", []
+        data, fds, _, _ = socket.recv_fds(self._control, 1, 1)
         if fds:
             self._fork(socket.socket(fileno=fds[0]))
         elif not data:  # the host has left; each supervisor watches its own socket
-            self._selector.unregister(self._control)
+            self.selector.unregister(self._control)
             self._control.close()
-            self._control = None
 
     def _fork(self, line: socket.socket) -> None:
         try:
@@ -1810,8 +1729,7 @@ class ForkServer:
         try:
             os.setsid()
             _look_for_tree()
-            if self._control is not None:
-                self._control.close()
+            self._control.close()
             Supervisor(line).serve()
             code = 0
         except BaseException as bug:
@@ -1824,11 +1742,9 @@ class ForkServer:
         of this process, one process after the other."""
         ended, is_alone = _reap()
         self._supervisors.difference_update(ended)
-        if is_alone:
-            self._strays_s = None
-        elif self._strays_s is not None or any(ended.values()):
-            has_strays = SEES_TREE and set(_children(os.getpid())) - self._supervisors
-            self._strays_s = (self._strays_s or time.monotonic()) if has_strays else None
+        if self._has_strays or any(ended.values()):
+            children = set() if is_alone or not SEES_TREE else set(_children(os.getpid()))
+            self._has_strays = not children <= self._supervisors
 
 
 def _overwrite_own(field: int, data: bytes) -> None:
@@ -2271,6 +2187,11 @@ def behind_skipped(skipped: int, text: str) -> str:
     return (NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else "") + text
 
 
+def with_newline(text: str) -> str:
+    """The text with a newline at its end, if there is any text."""
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
 def listed(names: Iterable[object]) -> str:
     """Names in quotation marks, with commas between them."""
     return ", ".join('"%s"' % shown(name) for name in names)
@@ -2281,25 +2202,26 @@ def is_whole(stream: Captured) -> bool:
     return stream.total_bytes == len(stream.head) + len(stream.tail)
 
 
-def two_ends(stream: Captured) -> tuple[str, str]:
-    """The text of both ends of a stream that was not kept whole, without the halves of the
-    characters that the gap splits."""
+def two_ends(stream: Captured, profile: Profile) -> tuple[str, str]:
+    """The cleaned text of both ends of a stream, without the halves of the characters that the gap
+    splits; twice the whole text if all of the stream was kept."""
+    if is_whole(stream):
+        text = profile.cleaning(decode(stream.head + stream.tail))
+        return text, text
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     tail = re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail)
-    return decoder.decode(stream.head), decode(tail)
+    return profile.cleaning(decoder.decode(stream.head)), profile.cleaning(decode(tail))
 
 
 def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two ends
     around the word [snip]. Upholds REQ-BASH-001.3 and REQ-BASH-001.4."""
+    head, tail = two_ends(stream, profile)
     got = stream.total_bytes
     if is_whole(stream):
-        head = tail = profile.cleaning(decode(stream.head + stream.tail))
         got = max(got, len(head.encode("utf-8")))  # U+FFFD takes three bytes
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
-    else:
-        head, tail = map(profile.cleaning, two_ends(stream))
     head, tail = first_bytes(head, profile.snip_size), last_bytes(tail, profile.snip_size)
     return Fitted(head + SNIP + tail, got, True)
 
@@ -2327,8 +2249,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     that leaves out; of a last line that is longer than that its end. The newline at the end is not
     shown and begins no line. Upholds REQ-BASH-021.3."""
     whole = is_whole(stream)
-    text = decode(stream.head + stream.tail) if whole else two_ends(stream)[1]
-    text = profile.cleaning(text)
+    _, text = two_ends(stream, profile)
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -2363,11 +2284,9 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
 def keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], mark: str) -> Fitted:
     """What `head` leaves of the stream's text, with `mark` behind it if that is not all. Upholds
     REQ-BASH-022.2 and REQ-BASH-023.2."""
-    whole = is_whole(stream)
-    text = decode(stream.head + stream.tail) if whole else two_ends(stream)[0]
-    text = profile.cleaning(text)
+    text, _ = two_ends(stream, profile)
     kept = head(text)
-    cut = kept != text or not whole
+    cut = kept != text or not is_whole(stream)
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
@@ -2442,8 +2361,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     output, where the rest is."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
-        text += "" if text.endswith("\n") or not text else "\n"
-        text += outcome.stderr.text
+        text = with_newline(text) + outcome.stderr.text
     status = status_line(outcome)
     lines = [status] if status else []
     if outcome.status == "timed_out":
@@ -2462,8 +2380,8 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         lines.append("")
     text = "\n".join(lines) + text
     if cut and outcome.saved is not None:
-        text += "" if text.endswith("\n") else "\n"
-        text += saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+        saved = saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+        text = with_newline(text) + saved
     return text
 
 
@@ -2595,9 +2513,9 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
     if outcome.stderr.text:
         body = "STDOUT:\n%s\nSTDERR:\n%s" % (body, outcome.stderr.text)
     text = first + "\n" + body if body or outcome.status == "exited" else first
-    if outcome.notes and not text.endswith("\n"):
-        text += "\n"
-    return text + "\n".join(note_lines(outcome))
+    if outcome.notes:
+        text = with_newline(text) + "\n".join(note_lines(outcome))
+    return text
 
 
 def cut_details(outcome: Outcome) -> dict[str, Any]:
@@ -2621,8 +2539,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         outcome = outcome._replace(notes=(*outcome.notes, note))
     text = profile.format.write(outcome, profile)
     if not text.strip():
-        text += "\n" if text and not text.endswith("\n") else ""
-        text += NO_OUTPUT
+        text = with_newline(text) + NO_OUTPUT
     failed = outcome.status not in ("exited", "running")
     return Result(
         text=text,
@@ -2660,8 +2577,9 @@ LIMITS_ON_OUTPUT = (
 
 def _is_number(value: object, least: float, most: float) -> bool:
     """True for a number within the bounds; a boolean is none."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and least <= value <= most  # type: ignore[operator]  # a number by now
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return least <= value <= most
 
 
 def _is_whole(value: object, least: int, most: int) -> bool:
@@ -2716,8 +2634,8 @@ class Profile:
     own_folder        False: output files stand directly in the folder for temporary files
 
     Raises ValueError for numbers that no command could keep to, for a limit on the output that the
-    truncation does not use, for fields that contradict each other, and for parameters that no call
-    reads.
+    truncation does not use, for jobs that the format cannot tell of, and for parameters that no
+    call reads.
     """
 
     name: str
@@ -2747,68 +2665,61 @@ class Profile:
         return "<Profile %s>" % self.name
 
     def __post_init__(self) -> None:
-        right = isinstance(self.timeouts_s, Mapping) and "default" in self.timeouts_s
-        require(right, "timeouts_s", 'seconds by mode, with "default"', self.timeouts_s)
+        require(
+            "default" in self.timeouts_s,
+            "timeouts_s",
+            'seconds by mode, with "default"',
+            self.timeouts_s,
+        )
+        require(
+            "background" not in self.timeouts_s or self.format.tells_started,
+            "timeouts_s",
+            'no "background" where an answer in this format cannot say that a command was started',
+            self.timeouts_s,
+        )
         for mode, limit_s in self.timeouts_s.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
         for name in ("grace_s", "drain_idle_s", "drain_total_s"):
             check_seconds(name, getattr(self, name))
-        self._check_limits()
-        right = isinstance(self.on_timeout, OnTimeout)
-        require(right, "on_timeout", "OnTimeout.KILL or OnTimeout.KEEP", self.on_timeout)
-        prefix = self.file_prefix
-        right = isinstance(prefix, str) and re.fullmatch(r"[^/\0]+", prefix) is not None
-        require(right, "file_prefix", "the beginning of a file's name", prefix)
+        for name in LIMITS_ON_OUTPUT:
+            self._check_limit(name)
+        can_keep = self.format.tells_kept and self.saving is not Saving.NEVER
+        require(
+            self.on_timeout is OnTimeout.KILL or (self.on_timeout is OnTimeout.KEEP and can_keep),
+            "on_timeout",
+            "OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER",
+            self.on_timeout,
+        )
+        named = self.file_prefix and "/" not in self.file_prefix
+        require(named, "file_prefix", "the beginning of a file's name", self.file_prefix)
         known = (*VERBS, "mode", "timeout")
         unread = self.parameters.keys() - set(known)
         require(not unread, "parameters", listed(known), sorted(unread))
-        if self.on_timeout is OnTimeout.KEEP and not self.format.tells_kept:
+
+    def _check_limit(self, name: str) -> None:
+        used, value = self.truncation.limits, getattr(self, name)
+        if name in used:
+            right = _is_whole(value, 1, sys.maxsize)
+            require(right, name, "a whole number from 1 up", value)
+        elif value != getattr(Profile, name):
             raise ValueError(
-                "on_timeout must be KILL: an answer in this format cannot say that a command "
-                "goes on"
-            )
-        if self.on_timeout is OnTimeout.KEEP and self.saving is Saving.NEVER:
-            raise ValueError(
-                "on_timeout must be KILL where saving is NEVER: what a command that goes on wrote "
-                "before its timeout would be lost"
-            )
-        if "background" in self.timeouts_s and not self.format.tells_started:
-            raise ValueError(
-                "timeouts_s must not have \"background\": an answer in this format cannot say that "
-                "a command was started"
+                "%s is not used where the truncation is %r, which uses %s"
+                % (name, self.truncation.name, ", ".join(used))
             )
 
-    def _check_limits(self) -> None:
-        used = self.truncation.limits
-        for name in LIMITS_ON_OUTPUT:
-            value = getattr(self, name)
-            if name not in used and value != getattr(Profile, name):
-                raise ValueError(
-                    "%s is not used where the truncation is %r, which uses %s"
-                    % (name, self.truncation.name, ", ".join(used))
-                )
-            least = 0 if name == "snip_size" else 1
-            right = _is_whole(value, least, sys.maxsize)
-            require(right, name, "a whole number from %d up" % least, value)
-        if "snip_size" in used and 2 * self.snip_size > self.max_output_bytes:
-            raise ValueError("two ends of snip_size must fit into max_output_bytes")
-        if "rolling_bytes" in used and self.rolling_bytes < self.max_output_bytes:
-            raise ValueError("rolling_bytes must hold max_output_bytes")
+
+def json_object(text: str) -> Mapping[str, Any]:
+    """A part of a JSON Schema, from its text as a model gets it."""
+    return MappingProxyType(json.loads(text))
 
 
 MODES = Profile(
     name="modes",
     description=DESCRIPTION_MODES,
-    parameters=MappingProxyType(
-        {
-            "command": {"type": "string", "description": "Shell command to execute via bash -c"},
-            "mode": {
-                "type": "string",
-                "enum": ["default", "slow", "background"],
-                "description": "Execution mode: {modes}",
-            },
-        }
-    ),
+    parameters=json_object("""
+{"command": {"type": "string", "description": "Shell command to execute via bash -c"},
+ "mode": {"type": "string", "enum": ["default", "slow", "background"],
+          "description": "Execution mode: {modes}"}}"""),
     required=("command",),
     timeouts_s=MappingProxyType(
         {"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}
@@ -2831,25 +2742,15 @@ MODES = Profile(
 JOBS = Profile(
     name="jobs",
     description=DESCRIPTION_JOBS,
-    parameters=MappingProxyType(
-        {
-            "command": {"type": "string", "description": "The bash command to execute"},
-            "timeout": {
-                "type": "integer",
-                "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
-                "minimum": 1,
-                "maximum": MAX_TIMEOUT_MS,
-            },
-            "check_pid": {
-                "type": "integer",
-                "description": "Check on a backgrounded process, return new output",
-            },
-            "kill_pid": {
-                "type": "integer",
-                "description": "Kill a backgrounded process, return final output",
-            },
-        }
-    ),
+    parameters=json_object("""
+{"command": {"type": "string", "description": "The bash command to execute"},
+ "timeout": {"type": "integer",
+             "description": "Timeout in ms before auto-backgrounding (default: {default_ms})",
+             "minimum": 1, "maximum": 86400000},
+ "check_pid": {"type": "integer",
+               "description": "Check on a backgrounded process, return new output"},
+ "kill_pid": {"type": "integer",
+              "description": "Kill a backgrounded process, return final output"}}"""),
     required=(),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     on_timeout=OnTimeout.KEEP,
@@ -2872,9 +2773,8 @@ JOBS = Profile(
 STREAMS = Profile(
     name="streams",
     description=DESCRIPTION_STREAMS,
-    parameters=MappingProxyType(
-        {"command": {"type": "string", "description": "The bash command to execute"}}
-    ),
+    parameters=json_object("""
+{"command": {"type": "string", "description": "The bash command to execute"}}"""),
     required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     streams=Streams.SEPARATE,
@@ -2892,16 +2792,12 @@ STREAMS = Profile(
     nonzero_is_error=False,
 )
 
-GUARDED = Profile(
+GUARDED = replace(
+    STREAMS,
     name="guarded",
     description=DESCRIPTION_GUARDED,
-    parameters=MappingProxyType(
-        {"command": {"type": "string", "description": "The shell command to execute"}}
-    ),
-    required=("command",),
-    timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
-    streams=Streams.SEPARATE,
-    cleaning=without_nul,
+    parameters=json_object("""
+{"command": {"type": "string", "description": "The shell command to execute"}}"""),
     truncation=Truncation(
         name="head, counted in bytes",
         fit=lambda stream, row: keep_head(
@@ -2910,18 +2806,19 @@ GUARDED = Profile(
         limits=("max_output_bytes",),
         kept=lambda row: (row.max_output_bytes + 4, 0),
     ),
-    saving=Saving.NEVER,
     format=Format(write=format_labels, details=code_details),
-    nonzero_is_error=False,
     max_output_bytes=HEAD_BYTES,
 )
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {row.name: row for row in (MODES, JOBS, STREAMS, GUARDED)}
 )
-RESTART = MappingProxyType(
-    {"type": "boolean", "description": "Reset the working directory and the exported variables"}
-)
+RESTART = json_object("""
+{"type": "boolean", "description": "Reset the working directory and the exported variables"}""")
+# What clients of MCP are told of a tool that runs any command.
+TOOL_HINTS = json_object("""
+{"title": "Bash", "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false,
+ "openWorldHint": true}""")
 
 
 def carrying(profile: Profile) -> Profile:
@@ -2985,34 +2882,25 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     if style == "openai-native":
         return {"type": "shell", "environment": {"type": "local"}}
     if style == "mcp":
-        hints = {
-            "title": "Bash",
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        }
+        hints = dict(TOOL_HINTS)
         return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
-    styles = ("anthropic", "openai", "mcp", "anthropic-native", "openai-native")
-    raise ValueError("style must be one of %s, got %r" % (listed(styles), style))
+    raise ValueError(
+        'style must be one of "anthropic", "openai", "mcp", "anthropic-native", "openai-native", '
+        "got %r" % style
+    )
 
 
 def load_json(text: str | bytes) -> Any:
     """The value of a JSON text, as bytes in UTF-8. Raises ValueError for what is none, and for
-    nesting and numbers beyond reason."""
+    nesting and numbers that Python refuses."""
 
     def _no_number(name: str) -> NoReturn:
         raise ValueError("%s is no JSON" % name)
 
-    def _integer(digits: str) -> int:
-        if len(digits) > MAX_DIGITS:
-            raise ValueError("a number of %d digits" % len(digits))
-        return int(digits)
-
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     try:
-        return json.loads(text, parse_constant=_no_number, parse_int=_integer)
+        return json.loads(text, parse_constant=_no_number)
     except RecursionError:
         raise ValueError("too deeply nested") from None
 
@@ -3034,9 +2922,7 @@ def _type_name(value: object) -> str:
 
 def _is_integer(value: object) -> bool:
     """True for an integer of JSON: 1000.0 is an integer, true is none."""
-    if isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, int) and not isinstance(value, bool)
+    return value.is_integer() if isinstance(value, float) else _type_name(value) == "integer"
 
 
 def _wrong(reason: str) -> Outcome:
@@ -3069,20 +2955,15 @@ def parse_command(
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
     wanted = schema["type"]
-    if wanted != "integer":
-        right = _type_name(value) == wanted or key == "mode"  # parse_command says more of a mode
-        return "" if right else '"%s" must be a %s, got %s' % (key, wanted, _type_name(value))
-    if not _is_integer(value):
-        return '"%s" must be an integer, got %s' % (key, _type_name(value))
+    right = _is_integer(value) if wanted == "integer" else _type_name(value) == wanted
+    if not right and key != "mode":  # parse_command says more of a mode
+        wanted = "an integer" if wanted == "integer" else "a " + wanted
+        return '"%s" must be %s, got %s' % (key, wanted, _type_name(value))
     if "minimum" not in schema or schema["minimum"] <= value <= schema["maximum"]:
         return ""
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
-    return '"%s" must be from %d to %d milliseconds, got %s' % (
-        key,
-        schema["minimum"],
-        schema["maximum"],
-        got,
-    )
+    bounds = "from %d to %d" % (schema["minimum"], schema["maximum"])
+    return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
@@ -3180,7 +3061,7 @@ def looks_secret(name: str, value: str) -> bool:
         return True
     if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
         return False
-    if name in PLAIN_NAMES or any(re.fullmatch(group, name) for group in ENV_GROUPS):
+    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP, name):
         return False
     words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
     if words[-1] in LOCATION_WORDS:
@@ -3207,10 +3088,9 @@ def scrub_env(
     dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
     withheld = secret - kept - dropped
-    for pattern in ENV_GROUPS:
-        group = {name for name in environ if re.fullmatch(pattern, name)}
-        if group & withheld:
-            withheld |= group
+    group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
+    if group & withheld:
+        withheld |= group
     env = {name: value for name, value in environ.items() if name not in dropped | withheld}
     env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
@@ -3226,11 +3106,6 @@ def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
-    odd = [name for name in untold if not re.fullmatch(r"\w+", name)]  # so no word of a text
-    for name in odd:
-        pattern = r"(?<!\w)%s(?!\w)" % re.escape(name)
-        if any(re.search(pattern, text) for text in texts):
-            words.add(name)
     told = [name for name in untold if name in words or name.upper().endswith(REMOTE_ENDINGS)]
     return told[:NAMES_TOLD]
 
@@ -3244,12 +3119,9 @@ def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
 
 def check_env(environ: Mapping[str, str]) -> None:
     """Raises ValueError for what no environment can hold. No value is shown: it may be secret."""
-    require(isinstance(environ, Mapping), "env", "a mapping of strings to strings", type(environ))
     for name, value in environ.items():
-        named = isinstance(name, str) and re.fullmatch("[^=\0]+", name)
-        require(named, "env", "names without '=' and NUL", name)
-        right = isinstance(value, str) and "\0" not in value
-        require(right, "env[%r]" % name, "a string without NUL", type(value))
+        require(re.fullmatch("[^=\0]+", name), "env", "names without '=' and NUL", name)
+        require("\0" not in value, "env[%r]" % name, "a string without NUL", type(value))
 
 
 # A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
@@ -3284,28 +3156,33 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     lines, *rest = written.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
-    env = {line[1]: _unquoted(line) for line in re.finditer(_EXPORTED, lines)}
-    for name in NOT_CARRIED:
-        env.pop(name, None)
+    exported = re.finditer(_EXPORTED, lines)
+    env = {line[1]: _unquoted(line) for line in exported if line[1] not in NOT_CARRIED}
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
     return Start(rest[0][:-1], env, written)
 
 
-_JOB_TYPES: Mapping[str, Any] = MappingProxyType(
-    {"pid": int, "command": str, "created": (int, float), "supervisor": list, "at": int}
-)
-_OUTCOME_TYPES: Mapping[str, Any] = MappingProxyType(
-    {
-        **dict.fromkeys(("status", "reason"), str),
-        **dict.fromkeys(("signal", "error"), (str, type(None))),
-        **dict.fromkeys(("limit_s", "duration_s"), (int, float)),
-        "total_bytes": int,
-        "notes": list,
-        "exit_code": (int, type(None)),
-    }
-)
+_NUMBER_TYPES = (int, float)
+_JOB_TYPES: dict[str, Any] = {
+    "pid": int,
+    "command": str,
+    "created": _NUMBER_TYPES,
+    "supervisor": list,
+    "at": int,
+}
+_OUTCOME_TYPES: dict[str, Any] = {
+    "status": str,
+    "reason": str,
+    "signal": (str, type(None)),
+    "error": (str, type(None)),
+    "limit_s": _NUMBER_TYPES,
+    "duration_s": _NUMBER_TYPES,
+    "total_bytes": int,
+    "notes": list,
+    "exit_code": (int, type(None)),
+}
 
 
 def job_record(said: object) -> JobRecord | None:
@@ -3314,13 +3191,9 @@ def job_record(said: object) -> JobRecord | None:
     types = {**_JOB_TYPES, **_OUTCOME_TYPES}
     if not isinstance(said, dict) or not said.keys() >= types.keys():
         return None
-    right = all(isinstance(said[name], wanted) for name, wanted in types.items())
-    if not right or len(said["supervisor"]) != 2:
+    if not all(isinstance(said[name], wanted) for name, wanted in types.items()):
         return None
-    numbers, texts = (said["pid"], *said["supervisor"]), said["notes"]
-    if not all(_is_whole(n, 0, 2**62) for n in numbers) or not all(
-        isinstance(t, str) for t in texts
-    ):
+    if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     outcome = Outcome(**{name: said[name] for name in _OUTCOME_TYPES}, pid=said["pid"])
     return JobRecord(**{name: said[name] for name in _JOB_TYPES}, outcome=outcome)
@@ -3378,23 +3251,28 @@ def _python() -> str | None:
     return python if is_named and not is_frozen else None
 
 
-def _start_python(python: str, control: int) -> subprocess.Popen[bytes]:
-    """Starts a fork server. Its name as argv[0] keeps `pkill python` off; an interpreter that is
-    named so looks for its library in the wrong place, unless PYTHONHOME says where it is."""
+def _start_python(python: str, control: int) -> bool:
+    """Starts a fork server; False if the interpreter does not run. The name as argv[0] keeps `pkill
+    python` off; an interpreter that is named so looks for its library in the wrong place, unless
+    PYTHONHOME says where it is."""
     env = {k: v for k, v in os.environ.items() if k.startswith(("LD_LIBRARY_", "DYLD_"))}
     env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
     name = os.fsdecode(OWN_NAME)
-    return subprocess.Popen(
-        [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
-        executable=python,
-        env=env,
-        cwd="/",
-        pass_fds=(control,),
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with suppress(OSError, subprocess.TimeoutExpired):
+        code = subprocess.call(
+            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
+            executable=python,
+            env=env,
+            cwd="/",
+            pass_fds=(control,),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=ACCEPT_S,
+        )
+        return code == 0
+    return False
 
 
 def _fork_directly(control: int) -> None:
@@ -3514,13 +3392,10 @@ class Engine:
     forked child has none of them: it begins with an engine of its own."""
 
     def __init__(self, python: str | None) -> None:
-        self.owner = os.getpid()
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
         self.python = python  # None: the fork server is a fork of this process
-        self._starts = 0  # of fork servers, since a supervisor has answered
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
-        self._popen: subprocess.Popen[bytes] | None = None  # the first process of the start
         self._idle: list[Line] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -3552,30 +3427,18 @@ class Engine:
                     raise NotRun("no fork server answered") from None
             return Line(ours)
 
-    def has_server(self) -> bool:
-        """False once the fork server has ended."""
-        return self._control is not None and not _has_ended(self._control)
-
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        self._starts += 1
         ours, theirs = self._socketpair()
         with theirs:
-            if self.python is None or self._starts > 2 or not os.access(self.python, os.X_OK):
-                _fork_directly(theirs.fileno())
-                return ours
-            self._popen = _start_python(self.python, theirs.fileno())
-        with suppress(OSError):  # it has ended: no supervisor will come
-            ours.sendall(pack(_supervisor_code()))
+            for python in (self.python, self.python):
+                if python is not None and _start_python(python, theirs.fileno()):
+                    ours.sendall(pack(_supervisor_code()))
+                    return ours
+            _fork_directly(theirs.fileno())
         return ours
-
-    def note_answer(self) -> None:
-        """A supervisor has answered: the first process of the start has ended by then."""
-        self._starts = 0
-        if self._popen is not None:
-            self._popen.wait()
 
     def give_up(self) -> None:
         """Lets go of a fork server that has ended or brings no supervisors: the next call starts
@@ -3584,15 +3447,11 @@ class Engine:
             if self._control is not None:
                 self._control.close()
                 self._control = None
-            if self._popen is not None:
-                self._popen.kill()
-                self._popen.wait()
-                self._popen = None
 
     def give_back(self, line: Line) -> None:
         """The supervisor is idle again."""
         with self.lock:
-            if len(self._idle) < IDLE_MOST and self.owner == os.getpid():
+            if len(self._idle) < IDLE_MOST:
                 self._idle.append(line)
 
     def forget(self) -> None:
@@ -3602,14 +3461,6 @@ class Engine:
 
 
 _engine = Engine(_python())
-
-
-def _own_engine() -> Engine:
-    """The engine of this process. A child of a fork in C, which runs no handlers of Python's, is
-    noticed here."""
-    if _engine.owner != os.getpid():
-        _begin_anew()
-    return _engine
 
 
 def _begin_anew() -> None:
@@ -3661,7 +3512,7 @@ class LiveText:
     """Live output as text, behind the number of the bytes that were skipped before it: each stream
     has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
 
-    def __init__(self, tell: OnLive) -> None:
+    def __init__(self, tell: OnLive | None) -> None:
         self._tell = tell
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
@@ -3670,7 +3521,7 @@ class LiveText:
         text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
         if final:
             text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
-        if skipped or text:
+        if self._tell is not None and (skipped or text):
             self._tell(skipped, text)
 
 
@@ -3684,11 +3535,11 @@ def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
 
 
 class Answer(NamedTuple):
-    """What a supervisor has told: an outcome without texts, and the raw bytes of its streams."""
+    """What a supervisor has told: an outcome without texts, and the raw bytes of its streams. The
+    status is `running` where the command goes on as a job."""
 
     outcome: Outcome
     streams: Sequence[Captured] = ()
-    runs_on: bool = False  # the command is a job now
     record: JobRecord | None = None  # of a job
 
 
@@ -3702,16 +3553,19 @@ class Exchange:
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
     thread, may ask for a stop: that of the call, and that of the tool's `close`."""
 
+    _line: Line | None = None  # to a supervisor that has the request, or a part of it
+    _is_sent = False  # the whole request was sent: a stop may follow
+    _stops_sent = 0  # the count that the supervisor knows of
+    _gives_up_s = math.inf  # the moment after which no message is expected
+    _runs_on = False  # as a job
+    _path: str | None = None  # of the output file, which an answer will name
+
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
-        self._begun_s = time.monotonic()
-        self._line: Line | None = None  # to a supervisor that has the request, or a part of it
-        self._is_sent = False  # the whole request was sent: a stop may follow
-        self._stops_sent = 0  # the count that the supervisor knows of
-        self._gives_up_s = math.inf  # the moment after which no message is expected
-        self._last: JobRecord | None = None  # of a job that goes on
-        self._path: str | None = None  # of the output file, which an answer will name
+        # The longest that the ending of a command takes.
+        ending_s = max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
+        self._ending_s = ending_s + HOST_SLACK_S
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3729,11 +3583,9 @@ class Exchange:
 
     def _expect_end_after(self, seconds: float) -> None:
         """Sets the moment at which the host gives the supervisor up: `seconds` until the command
-        begins to end, and the longest that the ending takes. A supervisor that has not answered by
-        then hangs, below a file system say. Upholds REQ-BASH-002.1."""
-        ending_s = max(self._plan.grace_s + UNKILLABLE_S, self._plan.drain_total_s)
-        due_s = time.monotonic() + seconds + ending_s + HOST_SLACK_S
-        self._gives_up_s = min(self._gives_up_s, due_s)
+        begins to end, and the ending. A supervisor that has not answered by then hangs, below a
+        file system say. Upholds REQ-BASH-002.1."""
+        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + self._ending_s)
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
@@ -3741,16 +3593,17 @@ class Exchange:
         left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
         for token in self._tokens:
             token._exchanges.append(self)
-        runs_on = False
+        kept = False
         try:
             answer = self._run(on_live, stdin)
-            runs_on = answer.runs_on
+            kept = answer.outcome.kept
             return answer
         except BaseException:
             self.leave()
             raise
         finally:
-            self.obey(self._tokens[:1] if runs_on else ())  # the caller's token was for the call
+            # The caller's token was for the call, and a background command is detached.
+            self.obey(self._tokens[:1] if kept else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
         """From now on these tokens alone ask the command to stop; with none the host closes the
@@ -3762,7 +3615,8 @@ class Exchange:
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
-        another supervisor is asked."""
+        another supervisor is asked. The fork server ends what a killed supervisor leaves. Upholds
+        REQ-BASH-007.5."""
         why = ""
         for _ in range(REQUESTS_MOST):
             if self._stops_wanted():
@@ -3770,14 +3624,14 @@ class Exchange:
             try:
                 self._request(stdin)
                 return self.wait(on_live)
-            except NotRun as problem:
-                if self._stops_sent:  # that may be what was not read
-                    return self._lost()
+            except LineLost as problem:
+                # A stop that was sent may be all that was not read.
+                if not isinstance(problem, NotRun) or self._stops_sent:
+                    self._end_line(False)
+                    return failed("status_unknown", SUPERVISOR_KILLED)
                 why = str(problem)
-            except LineLost:
-                return self._lost()
             if self._line is not None and not self._line.supervisor:
-                _own_engine().give_up()
+                _engine.give_up()
             self._line, self._is_sent = None, False
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
@@ -3789,12 +3643,12 @@ class Exchange:
         try:
             if stdin is not None:
                 fds.append(data_file(stdin))
-            line = self._line = _own_engine().borrow()
+            line = self._line = _engine.borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
             line.ask(fields, fds)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
+        except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem)) from None
         finally:
             for fd in fds:
@@ -3809,76 +3663,68 @@ class Exchange:
     def wait(self, on_live: OnLive | None = None) -> Answer:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
         self.waiter = threading.get_ident()
-        live = LiveText(on_live) if on_live is not None else None
+        live = LiveText(on_live)
         while self._line is not None:
             line = self._line
             # A stop from another thread changes the moment at which the supervisor is given up.
-            look_s = math.inf if self._last is not None else time.monotonic() + LOOK_AROUND_S
+            look_s = math.inf if self._runs_on else time.monotonic() + LOOK_AROUND_S
             message = line.next(min(self._gives_up_s, look_s))
-            kind, *parts = message or ("late",)
-            if kind == "late":
+            if message is None:
                 if time.monotonic() >= self._gives_up_s:
                     return self._give_up(line)
                 continue
+            kind, *parts = message
             if kind == "hello":
                 line.supervisor, self._gives_up_s = parts[0], math.inf
-                _own_engine().note_answer()
                 self._expect_end_after(self._waits_s)
             elif kind == "live":
-                if live is not None:
-                    live.take(*parts)
+                live.take(*parts)
             elif kind == "failed":
                 line.sent_env = None
                 self._end_line(parts[0] != "internal")
                 return failed(*parts)
             else:
-                answer = self._take_answer(kind == "running", *parts)
-                if live is not None:
-                    live.take(0, (), final=True)
+                answer = self._take_answer(*parts)
+                live.take(0, (), final=True)
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, runs_on: bool, *parts: Any) -> Answer:
-        facts, record_facts, streams, (path, problem, capped), carried, is_idle = parts
+    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Answer:
+        job_facts, streams, (path, problem, capped), carried, is_idle = parts
+        runs_on = facts["status"] == "running"
         self._path = os.fsdecode(path) or None
         saved = Saved(self._path, problem, capped) if path or problem else None
         kept = runs_on and not self._plan.background
-        outcome = Outcome(**facts, kept=kept, saved=saved, carried=carried)
-        record = job_record(record_facts)
+        outcome, record = Outcome(**facts, kept=kept, saved=saved, carried=carried), None
+        if job_facts is not None:
+            # A background command that is ended within its first look was never told as a job.
+            is_told = facts["status"] not in ("cancelled", "timed_out")
+            outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
+            record = JobRecord(**job_facts, outcome=outcome)
+        self._runs_on = runs_on
         if runs_on:
-            self._last, self._gives_up_s = record, math.inf
+            self._gives_up_s = math.inf
             self.tell_stops()
         else:
             self._end_line(is_idle)
-        return Answer(outcome, [Captured(*stream) for stream in streams], runs_on, record)
+        return Answer(outcome, [Captured(*stream) for stream in streams], record)
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
         line, self._line = self._line, None
         if line is not None:
-            if is_idle and not self._stops_wanted():
-                _own_engine().give_back(line)
+            if is_idle and not self._stops_wanted() and not self._stops_sent:
+                _engine.give_back(line)
             else:
                 line.socket.close()
 
-    def _lost(self) -> Answer:
-        """The supervisor was killed. Its fork server ends the rest of the command, unless the fork
-        server was killed too. Upholds REQ-BASH-007.5."""
-        self._end_line(False)
-        reason = SUPERVISOR_KILLED + ("" if _own_engine().has_server() else SERVER_KILLED)
-        return failed("status_unknown", reason)
-
-    def wait_for_end(self) -> Answer:
-        """The end of a command that runs on; where its supervisor was killed, that it is lost.
-        Upholds REQ-BASH-003.8."""
-        assert self._last is not None
+    def wait_for_end(self) -> Answer | None:
+        """The end of a command that runs on; None where its supervisor was killed."""
         try:
             return self.wait()
         except LineLost:
-            passed_s = time.monotonic() - self._begun_s
-            lost = Outcome("lost", error="lost", reason=JOB_LOST, duration_s=passed_s)
-            return Answer(lost, record=self._last._replace(outcome=lost))
+            return None
         finally:
             self._end_line(False)
             self.obey(())
@@ -3915,8 +3761,7 @@ class Exchange:
         if self._line is not None:
             if self._is_sent:
                 self._line.tell_stops(self._stops_sent + 1)
-            ending_s = self._plan.grace_s + UNKILLABLE_S + HOST_SLACK_S
-            self._line.leave(time.monotonic() + ending_s)
+            self._line.leave(time.monotonic() + self._ending_s)
             self._end_line(False)
         if self._path is not None:
             remove_files(self._path)
@@ -3956,6 +3801,11 @@ def read_record(output: str) -> tuple[JobRecord | None, bool]:
         return None, supervised
 
 
+def _lost(outcome: Outcome) -> Outcome:
+    """What is known of a job after its supervisor was killed."""
+    return outcome._replace(status="lost", error="lost", reason=JOB_LOST)
+
+
 class Job:
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
@@ -3964,6 +3814,11 @@ class Job:
     that was asked for (its first 2,000 characters); `created` seconds since the epoch. Raises
     OSError where no sound record stands beside `output_file`.
     """
+
+    _monitor_of = 0  # the process in which a thread waits for the end
+    _final: Answer | None = None  # what that thread received
+    _note = ""  # what the next answer of the tool says of it
+    _shown_bytes = 0  # of the output, that answers have shown
 
     def __init__(
         self, output_file: str, grace_s: float = GRACE_S, known: JobRecord | None = None
@@ -3976,10 +3831,6 @@ class Job:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._known = known
         self.pid, self.command, self.created = known.pid, known.command, known.created
-        self._monitor_of = 0  # the process in which a thread waits for the end
-        self._final: Answer | None = None  # what that thread received
-        self._note = ""  # what the next answer of the tool says of it
-        self._shown_bytes = 0  # of the output, that answers have shown
         self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
@@ -3988,10 +3839,16 @@ class Job:
     def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
-        self._known = final.record or self._known
-        end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
-        streams = final.streams or [end]  # of a lost job nothing else was kept
-        self._note = ended_note(self.pid, self.command, self.output_file, final.outcome, streams)
+        if final is None:
+            outcome = _lost(self._known.outcome)
+            end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
+            final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])
+        self._known = self._known._replace(outcome=final.outcome)
+        if final.record is not None:
+            self._known = final.record
+        self._note = ended_note(
+            self.pid, self.command, self.output_file, final.outcome, final.streams
+        )
         self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
@@ -4002,27 +3859,28 @@ class Job:
             return self._final is not None
         return self.status != "running"
 
+    def _supervised(self) -> bool:
+        """True while the supervisor of the job lives, and so while something of the job may live:
+        the supervisor holds the lock of the record, which is read on the way. Without a record
+        (removed, or never made) number and start time of the supervisor are left."""
+        is_running = self._known.outcome.status == "running"
+        try:
+            found, supervised = read_record(self.output_file)
+        except FileNotFoundError:
+            return is_running and self._supervisor_lives()
+        except OSError:  # no descriptor left
+            return is_running
+        if found is not None and self._final is None:
+            self._known = found
+        return supervised
+
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor; a supervisor that has just ended has written its end before. Upholds
-        REQ-BASH-003.8."""
-        for looks in (1, 2):
+        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
+        if self._known.outcome.status == "running" and not self._supervised():
             known = self._known
-            if self._final is not None or known.outcome.status != "running":
-                break
-            try:
-                found, supervised = read_record(self.output_file)
-            except FileNotFoundError:  # removed: only the supervisor is left to ask
-                found, supervised = None, self._supervisor_lives()
-            except OSError:  # no descriptor left
-                break
-            known = found or known
-            if looks == 2 and not supervised and known.outcome.status == "running":
-                known = known._replace(outcome=known.outcome._replace(status="lost", error="lost"))
-            if self._final is None:
-                self._known = known
-            if supervised:
-                break
+            if known.outcome.status == "running":
+                self._known = known._replace(outcome=_lost(known.outcome))
         return self._known.outcome
 
     def _supervisor_lives(self) -> bool:
@@ -4087,32 +3945,31 @@ class Job:
         require(isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until)
         begun = time.monotonic()
         deadline = _deadline(timeout_s)
-        offset, part = 0, bytearray()
+        offset, part = 0, b""
         while True:
             ended = self.status != "running"
             if self._size() < offset:  # emptied: from its beginning
-                offset, part = 0, bytearray()
+                offset, part = 0, b""
             data = self._output_from(offset)
             offset += len(data)
-            part += data
-            complete = len(part) if ended and not data else part.rfind(b"\n") + 1
-            for line in bytes(part[:complete]).split(b"\n"):
+            lines = (part + data).split(b"\n")
+            part = lines.pop() if data or not ended else b""
+            for line in lines:
                 text = render(decode(line))
                 if wanted.search(text) and text:
                     return text
-            del part[:complete]
             left_s = deadline - time.monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
             if not data:  # the output file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
-    def _output_from(self, offset: int) -> bytes:
+    def _output_from(self, offset: int, most: int = MIB) -> bytes:
         """The next part of the output, without the completion note, whose place the record has."""
         try:
             with open(_open_own(self.output_file), "rb") as file:
                 file.seek(offset)
-                data = file.read(MIB)
+                data = file.read(most)
         except OSError:
             return b""
         self._look()
@@ -4135,17 +3992,15 @@ class Job:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
         lives, so also for a job that had ended; False if something could not be ended, and for a
         lost job. The supervisor of the job ends it. Upholds REQ-BASH-003.13, REQ-BASH-003.14."""
-        return self._end(lambda: 1)
+        return self._end(Cancel())
 
-    def _end(self, stops: Callable[[], int]) -> bool:
-        """Does what `kill` does. `stops` returns how many requests to end the job there were by
-        now: the second is a KILL."""
+    def _end(self, cancel: Cancel) -> bool:
+        """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = time.monotonic(), 0
-        while self._is_supervised():
-            passed_s = time.monotonic() - begun
-            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
+        while self._supervised():
+            if time.monotonic() - begun > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < max(stops(), 1 + (passed_s >= self._grace_s)):  # a second stop is a KILL
+            if asked < 1 + cancel.count:
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
@@ -4153,26 +4008,14 @@ class Job:
         self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
         return self.status != "lost"
 
-    def _is_supervised(self) -> bool:
-        """True while a supervisor holds the record's lock, so while something of the job lives."""
-        try:
-            known, supervised = read_record(self.output_file)
-            return supervised and known is not None and known.supervisor == self._known.supervisor
-        except OSError:  # the record is gone, or could not be made
-            return self.status == "running"
-
     def _new_output(self, is_running: bool, most: int) -> Captured:
         """The last `most` bytes of what is new in the output, all of it once the job has ended,
         and the counts of it. A file that became shorter is read from its beginning. Raises
         OSError if the file is gone."""
-        buffer = OutputBuffer(0, most, True)
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
-        data = b"x"
-        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen it
-            data = self._output_from(offset + buffer.total_bytes)
-            buffer.add(data)
-        stream = Captured(*buffer.captured())
+        data = self._output_from(offset, 2 * FILE_CAP_BYTES)  # a command can lengthen the file
+        stream = Captured(b"", data[-most:], len(data), data.count(b"\n"))
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
@@ -4293,10 +4136,9 @@ def _job_names(jobs: Iterable[Job]) -> str:
 def _fitted(answer: Answer, profile: Profile) -> Outcome:
     """The outcome with the texts of its streams."""
     streams = answer.streams
-    if answer.runs_on:
-        streams = [without_unfinished(stream) for stream in streams]
-    if answer.runs_on and not answer.outcome.kept:
-        streams = ()  # a background command that runs: its file has the output
+    if answer.outcome.status == "running":  # the output of a background command is in its file
+        kept = streams if answer.outcome.kept else ()
+        streams = [without_unfinished(stream) for stream in kept]
     fit = profile.truncation.fit
     return answer.outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
 
@@ -4317,34 +4159,6 @@ def _refusal(
         if not confirmed:
             return rejected("not_confirmed", NOT_CONFIRMED)
     return None
-
-
-def _withheld_notes(untold: dict[str, bool], names: Iterable[str]) -> tuple[str, ...]:
-    """The note of these withheld names: each of them once, by the call that takes it out of the
-    table."""
-    told = []
-    for name in names:
-        if untold.pop(name, False):  # else another thread has told it
-            told.append(shown(name))
-    return (NOTE_WITHHELD.format(names=", ".join(told)),) if told else ()
-
-
-def _carry_over(written: bytes, starts: list[Start], first: Start) -> None:
-    """Makes the end of a command the start of the next one, if the shell wrote all of it."""
-    if written != starts[0].written:
-        start = next_start(written, first.env)
-        if start is not None:
-            starts[0] = start
-
-
-class Draft(NamedTuple):
-    """An answer without the notes that are told once: `_finish` adds these."""
-
-    outcome: Outcome
-    job: Job | None = None  # that the answer is about
-    starts_job: bool = False  # whose end is to be told
-    is_error: bool | None = None  # in the place of what the outcome says
-    passed: tuple[str, ...] = ()  # names of variables that came with the call
 
 
 def _usable(folder: str) -> bool:
@@ -4402,6 +4216,7 @@ class JobTable:
         count = len(live) + self._starts.index(start)
         if count < self._most:
             return None
+        self.leave(start)
         names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
         reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
         return rejected("too_many_jobs", reason)
@@ -4410,8 +4225,8 @@ class JobTable:
         """Gives back a place: the job has started, or will not."""
         self._starts.remove(start)
 
-    def add(self, answer: Answer, exchange: Exchange) -> Job | None:
-        """Takes in the job of an answer, and starts its monitor thread."""
+    def add(self, answer: Answer) -> Job | None:
+        """Takes in the job of an answer, if it is about one."""
         outcome = answer.outcome
         if answer.record is None:
             return None
@@ -4423,38 +4238,38 @@ class JobTable:
         ended = [job for job in list(self._known.values()) if job._has_ended()]
         for old in ended[:-FOLDER_CAP_FILES]:
             self._known.pop(old.pid, None)
-        if answer.runs_on:
-            job._monitor_of = os.getpid()
-            try:
-                threading.Thread(
-                    target=job._monitor, args=(exchange, self.on_end), daemon=True
-                ).start()
-            except RuntimeError:  # no thread can be started: the job goes on all the same
-                job._monitor_of, exchange.waiter = 0, None
         return job
+
+    def watch(self, job: Job, exchange: Exchange) -> None:
+        """Starts the monitor thread of a job, whose end is to be told."""
+        self._untold[job.pid] = job
+        job._monitor_of = os.getpid()
+        try:
+            threading.Thread(target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
+        except RuntimeError:  # no thread can be started: the job goes on all the same
+            job._monitor_of, exchange.waiter = 0, None
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
         REQ-BASH-003.11."""
         own = {job.output_file: job for job in list(self._known.values())}
-        paths = dict.fromkeys(self._recorded() if self._lists_folder else own)
-        paths.update(dict.fromkeys(path for path, job in own.items() if not job._has_ended()))
+        paths = {
+            path for path, job in own.items() if not self._lists_folder or not job._has_ended()
+        }
+        if self._lists_folder:
+            with suppress(OSError):
+                paths |= own_outputs(self._folder, self._profile.file_prefix)
         jobs = []
         for path in paths:
-            with suppress(OSError):  # removed to make room, damaged, or another user's
+            with suppress(OSError):  # no job, removed to make room, damaged, or another user's
                 jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
 
-    def _recorded(self) -> list[str]:
-        """The output files in the folder that have a record."""
-        names: list[str] = []
-        with suppress(OSError):
-            names = os.listdir(self._folder)
-        names = [name for name in names if is_own_name(name, self._profile.file_prefix)]
-        stems = [name[: -len(".job")] for name in names if name.endswith(".job")]
-        return [os.path.join(self._folder, stem + ".log") for stem in stems]
+    def running(self) -> list[Job]:
+        """Those of `all` that run."""
+        return [job for job in self.all() if job.status == "running"]
 
-    def _find(self, pid: int) -> Job | None:
+    def find(self, pid: int) -> Job | None:
         """The job with this number in its latest use, or None. Of a job that is known the files
         may be gone."""
         known = self._known.get(pid)
@@ -4464,39 +4279,30 @@ class JobTable:
                     known = self._known[pid] = job
         return known
 
-    def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> Draft:
-        """What a job has said since the last time, or how it ended. Upholds REQ-BASH-021.7 to
-        REQ-BASH-021.9."""
-        known = self._find(inquiry.pid)
+    def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> tuple[Outcome, Job | None, bool]:
+        """What a job has said since the last time, or how it ended; the job, if there is one; and
+        whether all was done that was asked for. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
+        known = self.find(inquiry.pid)
         if known is None:
-            live = [job for job in self.all() if job.status == "running"]
-            named = _job_names(live[-MAX_JOBS:]) or "none"
+            named = _job_names(self.running()[-MAX_JOBS:]) or "none"
             reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return Draft(rejected("no_such_job", reason))
-        gone = True
-        if inquiry.kill:
-            gone = known._end(lambda: 1 + (cancel.count if cancel is not None else 0))
+            return rejected("no_such_job", reason), None, False
+        is_gone = not inquiry.kill or known._end(cancel or Cancel())
         outcome = known._tell(self._profile)
-        gone = gone or outcome.status == "lost"
-        if not gone:
+        is_gone = is_gone or outcome.status == "lost"
+        if not is_gone:
             note = NOTE_SURVIVED.format(named="pid %d" % inquiry.pid)
             outcome = outcome._replace(notes=(*outcome.notes, note))
-        # The question was answered, whatever the answer is.
-        return Draft(outcome, known, is_error=not gone)
+        return outcome, known, is_gone
 
-    def told(self, draft: Draft) -> tuple[str, ...]:
+    def told(self, told: Job | None) -> list[str]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
-        table, so that each is told once. An answer that tells an end itself counts. Upholds
+        table, so that each is told once. `told`: a job whose end the answer tells itself. Upholds
         REQ-BASH-027.1 and REQ-BASH-027.2."""
-        if draft.job is not None and draft.outcome.status != "running":
-            self._untold.pop(draft.job.pid, None)
-        notes = []
-        for pid, job in list(self._untold.items()):
-            if job._final is not None and self._untold.pop(pid, None) is not None:
-                notes.append(job._note)
-        if draft.starts_job and draft.job is not None:
-            self._untold[draft.job.pid] = draft.job
-        return tuple(notes)
+        if told is not None:
+            self._untold.pop(told.pid, None)
+        ended = [job for job in list(self._untold.values()) if job._final is not None]
+        return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
 
 
 class Setup(NamedTuple):
@@ -4513,6 +4319,8 @@ class Setup(NamedTuple):
         profile = self.profile
         head_bytes, tail_bytes = profile.truncation.kept(profile)
         used = profile.truncation.limits
+        limits = [getattr(profile, name) for name in used if name.startswith("max_")]
+        saves_what_is_cut = profile.saving is Saving.WHEN_CUT
         own = _encoded(request.env or {})
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4523,7 +4331,6 @@ class Setup(NamedTuple):
             shell=self.shell,
             # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
-            has_input=request.stdin is not None,
             cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
             cwd_required=request.cwd is not None,
             env=env,
@@ -4533,12 +4340,11 @@ class Setup(NamedTuple):
             background=request.mode == "background",
             watched=watched,
             saves=profile.saving is not Saving.NEVER,
-            saves_what_is_cut=profile.saving is Saving.WHEN_CUT,
-            limit_bytes=profile.max_output_bytes,
+            saves_what_is_cut=saves_what_is_cut,
+            limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,
+            counts_lines="max_output_lines" in used,
             head_bytes=head_bytes,
             tail_bytes=tail_bytes,
-            limit_lines=profile.max_output_lines if "max_output_lines" in used else 0,
-            limit_chars=profile.max_output_chars if "max_output_chars" in used else 0,
             folder=os.fsencode(self.folder),
             file_prefix=profile.file_prefix,
         )
@@ -4562,6 +4368,10 @@ class Setup(NamedTuple):
             "drain_idle_s": idle_s,
             "drain_total_s": total_s,
         }
+
+
+class Withdrawn(Exception):
+    """A cancelled call of a client that reads no answer to such calls."""
 
 
 class BashTool:
@@ -4622,6 +4432,7 @@ class BashTool:
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
+        self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(row, self._setup.folder, given is not None, max_jobs, on_job_end)
@@ -4715,11 +4526,10 @@ class BashTool:
     def job(self, pid: int) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the
         live ones, if there is none."""
-        jobs = self.jobs()
-        for job in reversed(jobs):
-            if job.pid == pid:
-                return job
-        live = ", ".join(str(job.pid) for job in jobs if job.status == "running")
+        job = self._jobs.find(pid)
+        if job is not None:
+            return job
+        live = ", ".join(str(job.pid) for job in self._jobs.running())
         raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
 
     def wait(
@@ -4756,70 +4566,75 @@ class BashTool:
     def _answer(
         self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
     ) -> Result:
-        """The answer to a request. A job that an exception leaves without an answer is ended.
-        Upholds REQ-BASH-015.2."""
-        draft = self._draft(request, cancel, on_live)
-        try:
-            return self._finish(draft)
-        except BaseException:
-            if draft.starts_job and draft.job is not None:
-                draft.job.kill()
-                remove_files(draft.job.output_file)
-            raise
-
-    def _draft(
-        self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
-    ) -> Draft:
-        """The answer to a request, but for what `_finish` adds."""
+        """The answer to a request, or to what was found wrong with it."""
         require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         if isinstance(request, Inquiry):
-            return self._jobs.inquire(request, cancel)
+            outcome, job, is_gone = self._jobs.inquire(request, cancel)
+            # The question was answered, whatever the answer is.
+            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
         if isinstance(request, Outcome):
-            return Draft(request)
+            return self._finish(request, cancel)
         if self._closing.count:
-            return Draft(rejected("closed", "this tool is closed"))
+            return self._finish(rejected("closed", "this tool is closed"), cancel)
         if isinstance(request, Restart):  # REQ-BASH-028.8
             self._starts = [self._setup.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
-            return Draft(Outcome("exited", exit_code=0, streams=(told,)))
+            return self._finish(Outcome("exited", exit_code=0, streams=(told,)), cancel)
         refusal = _refusal(request, self._deny, self._confirm)
-        return self._run(request, cancel, on_live) if refusal is None else Draft(refusal)
+        if refusal is not None:
+            return self._finish(refusal, cancel)
+        return self._run(request, cancel, on_live)
 
-    def _finish(self, draft: Draft) -> Result:
-        """The result, with the notes that are told once. Upholds REQ-BASH-027.6."""
-        outcome = draft.outcome
-        notes = (*self._jobs.told(draft), *outcome.notes)
+    def _finish(
+        self,
+        outcome: Outcome,
+        cancel: Cancel | None,
+        job: Job | None = None,
+        passed: Iterable[str] = (),
+    ) -> Result:
+        """The result, with the notes that are told once. `passed`: names of variables that came
+        with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
+        if self._withdraws and cancel is not None and cancel.count:
+            raise Withdrawn
+        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
-            untold = [name for name in tuple(self._untold) if name not in draft.passed]
-            notes += _withheld_notes(self._untold, names_to_tell(untold, outcome.command, outcome))
-        result = present(outcome._replace(notes=notes), self.profile)
-        return result if draft.is_error is None else replace(result, is_error=draft.is_error)
+            untold = [name for name in tuple(self._untold) if name not in passed]
+            names = names_to_tell(untold, outcome.command, outcome)
+            names = [shown(name) for name in names if self._untold.pop(name, False)]
+            if names:  # that no other thread has told meanwhile
+                notes += (NOTE_WITHHELD.format(names=", ".join(names)),)
+        return present(outcome._replace(notes=notes), self.profile)
 
-    def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Draft:
-        background, start = request.mode == "background", object()
-        refusal = self._jobs.enter(start) if background else None
+    def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
+        """The answer to a command. What an exception leaves without an answer is ended. Upholds
+        REQ-BASH-015.2."""
+        starts = self._starts
+        plan = self._setup.plan(request, on_live is not None, starts[0])
+        exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
+        refusal = self._jobs.enter(exchange) if plan.background else None
+        if refusal is not None:
+            return self._finish(refusal, cancel)
+        job = None
         try:
-            if refusal is not None:
-                return Draft(refusal)
-            starts = self._starts
-            plan = self._setup.plan(request, on_live is not None, starts[0])
-            exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
             answer = exchange.answer(on_live, request.stdin)
-            try:
-                if background:  # detached, if it runs on
-                    exchange.obey(())
-                _carry_over(answer.outcome.carried, starts, self._setup.first)
-                outcome = _fitted(answer, self.profile)
-                outcome = outcome._replace(command=request.command, mode=request.mode)
-                job = self._jobs.add(answer, exchange)
-            except BaseException:
-                exchange.leave()
-                raise
-            passed = tuple(request.env or ())
-            return Draft(outcome, job, starts_job=answer.runs_on, passed=passed)
+            carried = answer.outcome.carried
+            if carried != starts[0].written:  # else the start is the same object, and sent once
+                starts[0] = next_start(carried, self._setup.first.env) or starts[0]
+            outcome = _fitted(answer, self.profile)
+            outcome = outcome._replace(command=request.command, mode=request.mode)
+            job = self._jobs.add(answer)
+            result = self._finish(outcome, cancel, job, request.env or ())
+            if job is not None and outcome.status == "running":
+                self._jobs.watch(job, exchange)
+            return result
+        except BaseException:
+            exchange.leave()
+            if job is not None:
+                remove_files(job.output_file)
+            raise
         finally:
-            if background:
-                self._jobs.leave(start)
+            if plan.background:
+                self._jobs.leave(exchange)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -4843,12 +4658,9 @@ INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
 # structured content in the place of the text, or both: so it is off by default, and holds the text.
-OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(
-    json.loads("""
+OUTPUT_SCHEMA = json_object("""
 {"type": "object",
  "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
               "output_file", "duration_s", "error"],
@@ -4868,7 +4680,6 @@ OUTPUT_SCHEMA: Mapping[str, Any] = MappingProxyType(
   "error": {"type": ["string", "null"],
             "description": "a stable id where something other than the command went wrong"}},
  "additionalProperties": false}""")
-)
 
 
 class Call(NamedTuple):
@@ -4884,13 +4695,6 @@ class Withdrawal(NamedTuple):
     """The client does not want the answer to a call any more."""
 
     id: Id
-
-
-class LogLevel(NamedTuple):
-    """The client says how much of a log it wants."""
-
-    jobs: bool  # whether the ends of jobs, at the level info, are part of it
-    answer: dict[str, Any]
 
 
 class ProtocolError(Exception):
@@ -4941,62 +4745,40 @@ def _object(value: object, name: str) -> dict[str, Any]:
     return value
 
 
-def _check_version(version: object) -> None:
-    """Raises ProtocolError for a version that `_meta` may not name."""
-    if not isinstance(version, str):
-        raise ProtocolError(
-            INVALID_PARAMS, "the protocol version must be a string, got %s" % _type_name(version)
-        )
-    if version not in STATELESS_VERSIONS:
-        raise ProtocolError(
-            UNKNOWN_VERSION,
-            "unsupported protocol version",
-            {"requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]},
-        )
-
-
-def _call(
-    id_: Id, params: Mapping[str, Any], token: object, tool: Mapping[str, Any], stateless: bool
-) -> Call:
-    """The call that `tools/call` asks for."""
-    if params.get("name") != tool["name"]:
-        raise ProtocolError(
-            INVALID_PARAMS,
-            'unknown tool: "%s"; there is "%s"' % (shown(params.get("name")), tool["name"]),
-        )
-    arguments = _object(params.get("arguments"), "arguments")
-    if token is not None and _id(token) is None:
-        raise ProtocolError(
-            INVALID_PARAMS,
-            "progressToken must be a string or an integer, got %s" % _type_name(token),
-        )
-    return Call(id_, arguments, _id(token), stateless)
-
-
 def _handle_request(
     id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
-) -> dict[str, Any] | Call | LogLevel:
+) -> dict[str, Any] | Call:
     """What a request asks for. Raises ProtocolError where it cannot be answered."""
     meta = _object(params.get("_meta"), "_meta")
     version = meta.get(META + "protocolVersion")
     if method == "initialize":  # belongs to the older era, whatever its `_meta` says
         version = None
-    if version is not None:
-        _check_version(version)
+    if version is not None and not isinstance(version, str):
+        wanted = "the protocol version must be a string"
+        raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(version)))
+    if version not in (None, *STATELESS_VERSIONS):
+        raise ProtocolError(
+            UNKNOWN_VERSION,
+            "unsupported protocol version",
+            {"requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]},
+        )
     stateless = version is not None or method == "server/discover"
     result: dict[str, Any] = {}
     if method == "tools/call":
-        return _call(id_, params, meta.get("progressToken"), tool, stateless)
-    if method == "logging/setLevel":
-        level = params.get("level")
-        if level not in LOG_LEVELS:
-            raise ProtocolError(INVALID_PARAMS, "level must be one of %s" % listed(LOG_LEVELS))
-        return LogLevel(level in ("debug", "info"), result_message(id_, {}, stateless))
+        if params.get("name") != tool["name"]:
+            reason = 'unknown tool: "%s"; there is "%s"' % (shown(params.get("name")), tool["name"])
+            raise ProtocolError(INVALID_PARAMS, reason)
+        arguments = _object(params.get("arguments"), "arguments")
+        token = meta.get("progressToken")
+        if token is not None and _id(token) is None:
+            wanted = "progressToken must be a string or an integer"
+            raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(token)))
+        return Call(id_, arguments, token, stateless)
     if method == "initialize":
         asked = params.get("protocolVersion")
         result = {
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
-            "capabilities": {"logging": {}, "tools": {}},
+            "capabilities": {"tools": {}},
             "serverInfo": SERVER_INFO,
         }
     elif method == "server/discover":
@@ -5010,12 +4792,10 @@ def _handle_request(
     return result_message(id_, result, stateless)
 
 
-def handle(
-    message: object, tool: Mapping[str, Any]
-) -> dict[str, Any] | Call | Withdrawal | LogLevel | None:
-    """What a message asks for: an answer to send, a call to make, a call to withdraw, a level of
-    the log, or nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing.
-    Upholds REQ-BASH-025.1 to REQ-BASH-025.5 and REQ-BASH-025.12."""
+def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
+    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
+    `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1
+    to REQ-BASH-025.5 and REQ-BASH-025.12."""
     if not isinstance(message, dict):
         return error_message(
             None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
@@ -5088,7 +4868,7 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.21."""
+    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.20."""
 
     def __init__(
         self, tool: BashTool, structured: bool = False, source: int = 0, sink: int = 1
@@ -5107,9 +4887,7 @@ class Server:
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
         self._signals = 0  # how many have come
-        self._logs_jobs = False
-        self._on_job_end = tool._jobs.on_end  # what the program has the tool call
-        tool._jobs.on_end = self._log_job
+        tool._withdraws = True
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -5228,25 +5006,8 @@ class Server:
         elif isinstance(asked, Withdrawal):
             if asked.id in self._calls:
                 self._calls[asked.id].cancel.cancel()
-        elif isinstance(asked, LogLevel):
-            self._logs_jobs = asked.jobs
-            self._answer(asked.answer)
         elif asked is not None:
             self._answer(asked)
-
-    def _log_job(self, job: Job) -> None:
-        """Tells the end of a job to a client that wants a log, from the monitor thread of the job.
-        The note in the next answer stays. Upholds REQ-BASH-025.21."""
-        if self._logs_jobs:
-            self._answer(
-                {
-                    "jsonrpc": "2.0",
-                    "method": "notifications/message",
-                    "params": {"level": "info", "logger": "bash_tool", "data": job._note},
-                }
-            )
-        if self._on_job_end is not None:
-            self._on_job_end(job)
 
     def _answer(self, message: CallUnderway | dict[str, Any]) -> None:
         """Has a message written, or the answer to a call that is over, from any thread."""
@@ -5285,16 +5046,14 @@ class Server:
             self._wake_up()
 
         try:
-            draft = self._tool._draft(
+            result = self._tool._answer(
                 parse_arguments(call.arguments, self._tool.profile),
                 underway.cancel,
                 None if call.token is None else tell,
             )
-            if not underway.cancel.count:
-                result = self._tool._finish(draft)
-                underway.answer = call_message(call, result, self._structured)
-            elif draft.starts_job and draft.job is not None:
-                draft.job.kill()
+            underway.answer = call_message(call, result, self._structured)
+        except Withdrawn:
+            pass
         except BaseException as bug:
             reason = "bug in bash_tool: %r" % bug
             underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
@@ -5320,25 +5079,20 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
-_FLAGS = MappingProxyType(
-    {
-        "--follow": "show live output on stderr",
-        "--json": "print the whole result as one line of JSON",
-        "--mcp": "serve a client of the Model Context Protocol on stdin and stdout",
-        "--structured": "with --mcp: results also as structured content "
-        "(or BASH_TOOL_STRUCTURED=1)",
-        "--jobs": "list the background jobs, with size and elapsed time",
-        "--version": "print the version and this file's sha256",
-    }
-)
-_ABOUT = MappingProxyType(
-    {
-        "set for every command": ", ".join(NON_INTERACTIVE),
-        "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
-        "withheld": "what looks like a secret by its name or its value: see --keep-env",
-        "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
-    }
-)
+_FLAGS = {
+    "--follow": "show live output on stderr",
+    "--json": "print the whole result as one line of JSON",
+    "--mcp": "serve a client of the Model Context Protocol on stdin and stdout",
+    "--structured": "with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)",
+    "--jobs": "list the background jobs, with size and elapsed time",
+    "--version": "print the version and this file's sha256",
+}
+_ABOUT = {
+    "set for every command": ", ".join(NON_INTERACTIVE),
+    "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
+    "withheld": "what looks like a secret by its name or its value: see --keep-env",
+    "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
+}
 
 
 def _parser() -> Any:
@@ -5400,26 +5154,15 @@ def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
         return "BASH_TOOL_PROFILE must be one of %s" % listed(sorted(PROFILES))
-    verbs = (
-        options.command is not None,
-        options.schema is not None,
-        options.mcp,
-        options.jobs,
-        options.version,
-    )
-    if sum(verbs) != 1:
+    has_text, has_style = options.command is not None, options.schema is not None
+    if has_text + has_style + options.mcp + options.jobs + options.version != 1:
         return "give one of COMMAND, --schema, --mcp, --jobs, --version"
     if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
         return "BASH_TOOL_STRUCTURED must be 0 or 1"
     if options.structured and not options.mcp:
         return "--structured goes with --mcp"
-    of_a_command = (
-        options.timeout is not None,
-        options.mode != "default",
-        options.follow,
-        options.json,
-    )
-    if options.mcp and any(of_a_command):
+    of_a_command = options.timeout is not None or options.mode != "default"
+    if options.mcp and (of_a_command or options.follow or options.json):
         return (
             "--mode, --timeout, --follow and --json go with a command; BASH_TOOL_TIMEOUTS sets "
             "the limits of --mcp"
@@ -5476,7 +5219,8 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
-    take_own_name()  # `ps` must not show the command, and `pkill -f` of a word in it not end the tool
+    # `ps` must not show the command, and `pkill -f` of a word in it must not end the tool.
+    take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
@@ -5499,7 +5243,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     for number, handler in before.items():
         signal.signal(number, handler)
     text = json.dumps(result.to_dict()) if options.json else result.text
-    _write(1, text if text.endswith("\n") else text + "\n")
+    _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
@@ -5512,29 +5256,21 @@ def _how(job: Job) -> str:
 
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     """The jobs, the oldest first: a line of JSON each, or a table. Upholds REQ-BASH-017.9."""
-    names = (
-        "pid",
-        "status",
-        "exit_code",
-        "created",
-        "duration_s",
-        "total_bytes",
-        "output_file",
-        "command",
-    )
-    lines = ["PID\tSTATUS\tELAPSED\tSIZE\tOUTPUT\tCOMMAND"] if jobs and not as_json else []
+    names = "pid status exit_code created duration_s total_bytes output_file command".split()
+    if jobs and not as_json:
+        _write(1, "PID\tSTATUS\tELAPSED\tSIZE\tOUTPUT\tCOMMAND\n")
     for job in jobs:
-        row = (
-            "%d" % job.pid,
+        line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
+            job.pid,
             _how(job),
-            "%ds" % job.duration_s,
+            job.duration_s,
             size_text(job.total_bytes),
             printable(job.output_file),
             shown(job.command),
         )
-        fields = {name: getattr(job, name) for name in names}
-        lines.append(json.dumps(fields) if as_json else "\t".join(row))
-    _write(1, "".join(line + "\n" for line in lines))
+        if as_json:
+            line = json.dumps({name: getattr(job, name) for name in names})
+        _write(1, line + "\n")
 
 
 def _open_standard() -> bool:
@@ -5548,19 +5284,6 @@ def _open_standard() -> bool:
                 return False
             os.open(os.devnull, os.O_RDWR)
     return True
-
-
-def _undo_coercion() -> None:
-    """Takes back the LC_CTYPE that CPython sets in its own environment where the locale is C
-    (PEP 538): commands keep the locale that is set (014.3)."""
-    if os.environ.get("LC_CTYPE") not in ("C.UTF-8", "C.utf8", "UTF-8"):
-        return
-    with suppress(OSError):
-        given = _read_file("/proc/self/environ").split(b"\0")  # as this process was started
-        del os.environ["LC_CTYPE"]
-        for pair in given:
-            if pair.startswith(b"LC_CTYPE="):
-                os.environb[b"LC_CTYPE"] = pair.partition(b"=")[2]
 
 
 def _use(tool: BashTool, options: Any) -> int:
@@ -5583,7 +5306,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not _open_standard():
         return EXIT_CODES["failed"]
     options = _options(argv)
-    _undo_coercion()
     try:
         if options.version:
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, _own_sha256()))

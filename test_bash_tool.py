@@ -3078,7 +3078,7 @@ def test_req_bash_006_7_strict_for_openai(name):
     )
 
 
-@clause("006.8", saboteur=('"destructiveHint": True', '"destructiveHint": False'))
+@clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
@@ -3715,7 +3715,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text += saved_text(outcome.saved, FULL", "        saved_text(outcome.saved, FULL"))
+@clause("009.1", saboteur=("        text = with_newline(text) + saved\n", "        pass\n"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -4424,7 +4424,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     "014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +=")
 )
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
-    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN", "B-TOKEN"):
+    for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("MAX_TOKENS", "4096")
     note = "not passed to commands, because it looks secret: "
@@ -4450,8 +4450,6 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
             told = [secret], ["MY_TOKEN"], ["LAST_TOKEN"]
             expected = [(), *((note + ", ".join(one),) for one in told)]
             assert said == [expected[n] for n in (0, 1, 0, 0, 0, 2, 0, 3)], said
-            dashed = tool.run("printenv B-TOKEN AB-TOKEN B-TOKEN_ || :")
-            assert dashed.notes == (note + "B-TOKEN",)
             failed = tool.run("echo 'OTHER_''TOKEN is missing' >&2; exit 1")
             assert failed.notes == (note + "OTHER_TOKEN",) and note + "OTHER_TOKEN" in failed.text
 
@@ -6068,7 +6066,7 @@ def test_req_bash_024_3_linear_time(name):
         assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
-@fault("separate_streams", saboteur=("        text += outcome.stderr.text\n", "        pass\n"))
+@fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
 def test_separate_streams_are_both_in_an_answer_with_brackets():
     with BashTool(profile=dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE)) as tool:
         assert tool.run("echo err >&2; echo out; exit 3").text == "[command failed: exit code 3]\nout\nerr\n"
@@ -6340,7 +6338,7 @@ def test_req_bash_025_1_both_eras(method):
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
 
 
-@clause("025.2", saboteur=("    if version not in STATELESS_VERSIONS:", "    if False:"))
+@clause("025.2", saboteur=("    if version not in (None, *STATELESS_VERSIONS):", "    if False:"))
 @given(
     st.text(max_size=12).filter(lambda text: text not in bash_tool.STATELESS_VERSIONS)
     | st.sampled_from(["2025-11-25", "2026-07-29"]),
@@ -6369,7 +6367,7 @@ def test_req_bash_025_3_handshake(version, enveloped):
         "result"
     ] == {
         "protocolVersion": version if known else "2025-11-25",
-        "capabilities": {"logging": {}, "tools": {}},
+        "capabilities": {"tools": {}},
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__},
     }
 
@@ -6425,8 +6423,7 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
         return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
 
     known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
-    if word != "logging/setLevel":  # which takes a level
-        assert code(request(word)) == (None if word in known else -32601)
+    assert code(request(word)) == (None if word in known else -32601)
     assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
     assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
     assert code(request("tools/call", name="bash", arguments=value)) == (
@@ -7070,61 +7067,6 @@ def test_req_bash_025_20_a_glimpse(count, character):
         assert skipped or count * size <= 8192
 
 
-@pytest.mark.parametrize(
-    "level, told", [("debug", True), ("info", True), ("notice", False), ("error", False), (None, False)]
-)
-@clause("025.21", saboteur=('LogLevel(level in ("debug", "info")', "LogLevel(True"))
-def test_req_bash_025_21_the_log(level, told):
-    with Client() as client:
-        if level is not None:
-            assert client.ask("logging/setLevel", level=level)["result"] == {}
-        for ending, how in (("exit 3", "failed: exit status 3"), ("true", "completed")):
-            pid = client.start("until [ -e go ]; do sleep 0.05; done; " + ending)
-            Path("go").touch()
-            if told:
-                message = client.receive()
-                assert message["method"] == "notifications/message" and (
-                    message["params"]["level"],
-                    message["params"]["logger"],
-                ) == ("info", "bash_tool")
-                assert message["params"]["data"].startswith("background process %d %s after " % (pid, how))
-            note = "[background process %d %s after " % (pid, how)
-            assert eventually(
-                lambda: note in client.call("sleep 0.1")["content"][0]["text"]
-            )  # the model is told all the same
-            Path("go").unlink()
-        assert client.ask("ping")["result"] == {}  # and nothing comes twice
-
-
-@fault("a_program_that_serves", saboteur=("            self._on_job_end(job)\n", "            pass\n"))
-def test_a_program_that_serves_hears_of_its_jobs():
-    """The function that a program gave its tool is called for a job, beside the log of the server."""
-    assert (
-        in_host("""
-        import json, os, threading
-        from bash_tool import BashTool, Server
-        heard, (source, asks), (answers, sink) = threading.Event(), os.pipe(), os.pipe()
-        tool = BashTool(on_job_end=lambda job: heard.set())
-        serving = threading.Thread(target=Server(tool, source=source, sink=sink).serve)
-        serving.start()
-        arguments = {"command": "sleep 0.5", "mode": "background"}
-        for n, (method, params) in enumerate((
-            ("logging/setLevel", {"level": "info"}),
-            ("tools/call", {"name": "bash", "arguments": arguments}),
-        )):
-            message = {"jsonrpc": "2.0", "id": n, "method": method, "params": params}
-            os.write(asks, json.dumps(message).encode() + b"\\n")
-        with os.fdopen(answers) as lines:
-            assert {json.loads(lines.readline()).get("id") for _ in range(3)} == {0, 1, None}
-            assert heard.wait(20)
-            os.close(asks)
-            serving.join(20)
-        print(serving.is_alive())
-    """)
-        == "False\n"
-    )
-
-
 @needs_proc
 def test_what_is_said_of_a_job():
     """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
@@ -7336,7 +7278,7 @@ def test_a_sink_that_does_not_block():
 # ---- 026 The library ---------------------------------------------------------------------------------------------------
 
 
-@clause("026.1", saboteur=("if name not in used and value", "if name in () and value"))
+@clause("026.1", saboteur=("        elif value != getattr(Profile, name):", "        elif False:"))
 def test_req_bash_026_1_values_that_cannot_be_kept_to():
     seconds = "takes seconds above 0 and up to 1000000000, got "
     for value in (0, -1, 1e9 + 1, float("nan"), float("inf"), True, "5"):
@@ -7370,8 +7312,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {
         "cwd": (5, "", "a\0", b"/"),
-        "env": (5, "A=1", ["A=1"], {"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}),
-        "env['A']": ({"A": 5}, {"A": None}, {"A": "secret\0"}),
+        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}),
+        "env['A']": ({"A": "secret\0"},),
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
@@ -7381,7 +7323,6 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
         ("state_dir", BashTool, {"state_dir": ""}),
-        ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": 60}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
         ("stdin", tool.run, {"command": "touch ran", "stdin": ["a"]}),
@@ -7395,6 +7336,12 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(given.pop("obj"), **given) if "obj" in given else call(**given)
         assert "secret" not in str(refused.value)
+    for env in (5, "A=1", ["A=1"], {1: "1"}, {"A": 5}, {"A": None}):  # Python's own exception
+        for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
+            with pytest.raises((TypeError, AttributeError)):
+                call()
+    with pytest.raises(TypeError):
+        dataclasses.replace(MODES, timeouts_s=60)
     with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
         BashTool(env={}, keep_env="GH_*")
     for row in PROFILES.values():
@@ -7442,7 +7389,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
             assert tool.run("echo $AN_API_KEY", env={"AN_API_KEY": "mine"}).text == "mine\n"
             assert "because it looks secret: AN_API_KEY" in tool.run("echo ${AN_API_KEY-none}").text
     for wrong in (dict(env={"A": 1}), dict(env={1: "A"}), dict(stdin=7), dict(stdin=["x"]), dict(cwd="a\0b")):
-        with pytest.raises(ValueError):
+        with pytest.raises((ValueError, TypeError)):
             BashTool().run("touch ran", **wrong)
     assert not os.path.exists("ran")
 
@@ -7698,13 +7645,12 @@ def test_twenty_jobs_end_while_four_threads_call(way):
 @needs_proc
 @pytest.mark.parametrize("way", first_of(["modes", "jobs"], "jobs"))
 def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
-    """The same over the wire, where each end is in the log once too: four calls and five starts at a time."""
-    to_start, asked, started, texts, logged = list(twenty_commands(8)), {}, {}, [], []
+    """The same over the wire: four calls and five starts at a time."""
+    to_start, asked, started, texts, told = list(twenty_commands(8)), {}, {}, [], 0
     with Client(profile=way, timeouts={"default": 20, "grace_s": 0.5}) as client:
-        client.ask("logging/setLevel", level="info")
-        while len(logged) < 20 or asked:
+        while told < 20 or asked:
             kinds = [case is None for case, _ in asked.values()]
-            for n in range(4 - sum(kinds) if len(logged) < 20 else 0):
+            for n in range(4 - sum(kinds) if told < 20 else 0):
                 asked[client.begin(["sleep 0.1", "sleep 0.14; exit 3", "sleep 0.08; echo $$", "sleep 0.2"][n])] = (
                     None,
                     time.monotonic(),
@@ -7713,16 +7659,13 @@ def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
                 case = to_start.pop()
                 asked[client.begin(case[0], **HOW_STARTED[way])] = case, time.monotonic()
             message = client.receive()
-            if message.get("method") == "notifications/message":
-                logged += told_in("[%s]" % message["params"]["data"])
-                continue
             (case, begun), text = asked.pop(message["id"]), message["result"]["content"][0]["text"]
             texts.append((time.monotonic(), text))
+            told += len(told_in(text))
             if case is not None:
                 pid = int(re.search(r"<pid>(\d+)</pid>|\(pid (\d+)\)", text).expand(r"\1\2"))
                 started[pid] = case[0], begun + case[1]
         texts.append((time.monotonic(), client.call("true")["content"][0]["text"]))
-    assert sorted(one[0] for one in logged) == sorted(started)
     assert_each_told_once(texts, started)
 
 
@@ -7864,10 +7807,10 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     with Client(
         timeouts={"default": 60, "grace_s": 0.5}
     ) as client:  # a job ends while a call runs that is then withdrawn
-        client.ask("logging/setLevel", level="info")
-        pid = client.start("until [ -e go ]; do sleep 0.05; done")
+        started = client.call("until [ -e go ]; do sleep 0.05; done", mode="background")["content"][0]["text"]
+        pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
-        assert client.receive()["method"] == "notifications/message"
+        assert eventually(lambda: "[background process completed]" in Path(file).read_text())
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert eventually(lambda: not alive(number_in("withdrawn")))
         assert [one[0] for one in told_in(client.call("sleep 0.5")["content"][0]["text"])] == [pid]
@@ -8196,8 +8139,8 @@ def test_state_behind_a_prefix_that_drops_descriptors():
 @clause(
     "028.3",
     saboteur=(
-        "    for name in NOT_CARRIED:\n        env.pop(name, None)",
-        "    for name in ():\n        env.pop(name, None)",
+        "for line in exported if line[1] not in NOT_CARRIED}",
+        "for line in exported}",
     ),
 )
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
@@ -9157,7 +9100,7 @@ def test_a_variant_with_a_prefix_of_its_own_finds_its_jobs():
         job = background(tool, lasting("sleep 600.75"))
         assert [one.pid for one in tool.jobs()] == [job.pid] and Path(job.output_file).name.startswith("agent-")
         assert job.kill()
-    for prefix in ("", "a/b", 5):
+    for prefix in ("", "a/b"):
         with pytest.raises(ValueError, match="file_prefix"):
             dataclasses.replace(MODES, file_prefix=prefix)
 
@@ -10758,7 +10701,7 @@ def test_what_is_kept_of_a_stream():
 def test_profiles_that_cannot_be():
     """A row that no run could keep to is refused with the reason; what is just possible is not."""
     waits = {"timeouts_s": {"default": 1e-9}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
-    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=0)
+    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=1)
     dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
     dataclasses.replace(STREAMS, **waits, max_output_chars=1)
     dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
@@ -10786,33 +10729,33 @@ def test_profiles_that_cannot_be():
                 (JOBS, "max_output_lines"),
                 (STREAMS, "max_output_chars"),
                 (JOBS, "rolling_bytes"),
+                (MODES, "snip_size"),
             )
             for value in (0, 1.5, True)
         ),
-        (MODES, {"snip_size": -1}, "snip_size takes a whole number from 0 up, got -1"),
-        (
-            STREAMS,
-            {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        *(
+            (
+                row,
+                changes,
+                "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER, got %r"
+                % changes.get("on_timeout", bash_tool.OnTimeout.KEEP),
+            )
+            for row, changes in (
+                (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (JOBS, {"saving": bash_tool.Saving.NEVER}),
+                (MODES, {"on_timeout": "keep"}),
+            )
         ),
-        (
-            GUARDED,
-            {"on_timeout": bash_tool.OnTimeout.KEEP},
-            "on_timeout must be KILL: an answer in this format cannot say that a command goes on",
+        *(
+            (
+                row,
+                timeouts(background=1.0),
+                'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, '
+                "got {'default': 1.0, 'background': 1.0}",
+            )
+            for row in (JOBS, STREAMS, GUARDED)
         ),
-        (
-            JOBS,
-            {"saving": bash_tool.Saving.NEVER},
-            "on_timeout must be KILL where saving is NEVER: what a command that goes on wrote before its timeout would be"
-            " lost",
-        ),
-        (
-            JOBS,
-            timeouts(background=1.0),
-            'timeouts_s must not have "background": an answer in this format cannot say that a command was started',
-        ),
-        (MODES, {"max_output_bytes": 7, "snip_size": 4}, "two ends of snip_size must fit into max_output_bytes"),
-        (JOBS, {"max_output_bytes": 8, "rolling_bytes": 7}, "rolling_bytes must hold max_output_bytes"),
     ):
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
@@ -11159,7 +11102,6 @@ def test_refusals_to_the_letter():
         ("[" * 100000, "not a JSON object (too deeply nested)"),
         ('{"a": NaN}', "not a JSON object (NaN is no JSON)"),
         ('{"a": -Infinity}', "not a JSON object (-Infinity is no JSON)"),
-        ('{"timeout": %s}' % ("1" * 1001), "not a JSON object (a number of 1001 digits)"),
         (b'"\xff"', "not a JSON object ('utf-8' codec can't decode byte 0xff in position 1: invalid start byte)"),
         (
             '{"command": "ls"}'.encode("utf-16"),
@@ -11355,7 +11297,7 @@ def test_messages_to_the_letter():
     )
     bare = lambda **parts: dict({"jsonrpc": "2.0"}, **parts)
     cancel = lambda params, method="notifications/cancelled": bare(method=method, params=params)
-    started = lambda version: plain(protocolVersion=version, capabilities={"logging": {}, "tools": {}}, serverInfo=info)
+    started = lambda version: plain(protocolVersion=version, capabilities={"tools": {}}, serverInfo=info)
     kept = {"ttlMs": 0, "cacheScope": "private"}
     for message, meant in (
         *(
@@ -11445,11 +11387,6 @@ def test_messages_to_the_letter():
     ):
         assert bash_tool.handle(message, tool) == meant, message
         assert type(bash_tool.handle(message, tool)) is type(meant)
-    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
-        asked = bash_tool.handle(request("logging/setLevel", level=level), tool)
-        assert asked == bash_tool.LogLevel(level in ("debug", "info"), plain())
-    for level in ("loud", "", None, 7, []):
-        assert bash_tool.handle(request("logging/setLevel", level=level), tool)["error"]["code"] == -32602
     listed = bash_tool.handle(request("tools/list"), tool)["result"]["tools"][0]
     assert listed == tool and listed is not tool
     result = bash_tool.Result("t", True, "exited", 3, "S", "o", "e", True, 7, 8, "/f", 2.5, "x", ("n",), {"d": 1})
@@ -11519,7 +11456,7 @@ def test_environments_to_the_letter():
     ):
         assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
-    for wrong in ({"X": 1}, {1: "X"}, {"A": "a", "X": None}):
+    for wrong in ({"X": "a\0"}, {"": "X"}, {"A": "a", "X=": ""}):
         with pytest.raises(ValueError, match="^env"):
             bash_tool.complete_env(wrong)
 
@@ -11722,7 +11659,7 @@ PROPERTIES = {
 NOT_DRAWN = {
     "a constant, a fixed text, or a definition": "002.1 002.2 006.1 006.7 006.8 017.5 021.9 028.7 028.9",
     "each case of a short list is tried": "002.7 003.7 003.18 003.20 006.2 007.5 007.7 009.2 014.1 017.2 017.3 017.6 020.4 "
-    "025.1 025.9 025.19 025.21 026.1 026.2 028.3 028.8",
+    "025.1 025.9 025.19 026.1 026.2 028.3 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 014.2 014.7 019.1 020.2 020.3 "
@@ -12274,7 +12211,7 @@ def test_spec_small_decisions():
         for value, taken in (
             ("0." + "1" * 1001, True),
             ("1" * 1000, True),
-            ("1" * 1001, False),
+            ("1" * 5000, not hasattr(sys, "set_int_max_str_digits")),
             ("[" * 500 + "]" * 500, True),
         ):
             client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
@@ -12414,7 +12351,7 @@ def test_spec_environment_and_patterns():
         assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
     assert not words
     assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
-    assert fenced("groups") == [("", "\n".join(bash_tool.ENV_GROUPS))]
+    assert fenced("groups") == [("", bash_tool.ENV_GROUP)]
     patterns = dict(fenced("pattern"))
     assert len(patterns) == 7
     del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
@@ -19045,29 +18982,6 @@ def progress_is_short(q):
     q.match(r"(?s).*\n\[live output skipped: [0-9.]+[KM]B\]\n.*", "".join(told))
 
 
-@asks("025.21")
-def the_log_tells_of_jobs(q):
-    if "jobs" not in q.judge.levels:
-        raise Unasked("only jobs are told of, and the level jobs is not claimed")
-    q.equal(q.wire.ask("logging/setLevel", level="info"), {})
-    number, _ = job_of(q, "sleep 1; exit 3")
-    message = q.wire.receive()
-    q.equal(message.get("method"), "notifications/message", "what comes when the job ends:")
-    q.match(r"background process %d failed: exit status 3 after .*" % number, message["params"]["data"])
-    q.equal(message["params"]["level"], "info", "level:")
-    for level in (None, "error"):
-        wire = q.server()
-        if level is not None:
-            q.equal(wire.ask("logging/setLevel", level=level), {})
-        job_of(q, "sleep 1", wire)
-        number = wire.begin("sleep 3")
-        q.equal(
-            wire.receive().get("id"),
-            number,
-            "id of what comes first after the end of a job, with the level %s:" % level,
-        )
-
-
 @asks("025.19")
 def text_alone(q):
     for value in (None, "", "0"):
@@ -19730,11 +19644,7 @@ class Exchange(Conversation):
     def hear(self, line):
         begun = time.monotonic()
         got = self.wire("lines").receive()
-        while (
-            isinstance(got, dict)
-            and got.get("method") == "notifications/message"  # not asked for, it is no news
-            and "notifications/message" not in line
-        ):
+        while isinstance(got, dict) and got.get("method") == "notifications/message":  # not asked for: no news
             got = self.wire("lines").receive()
         self.took += time.monotonic() - begun
         if got is None:
