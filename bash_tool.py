@@ -3998,9 +3998,10 @@ class Job:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = time.monotonic(), 0
         while self._supervised():
-            if time.monotonic() - begun > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
+            passed_s = time.monotonic() - begun
+            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < 1 + cancel.count:
+            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):  # this one may be shorter
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
