@@ -46,7 +46,6 @@ this file.
 
 from __future__ import annotations
 
-import array
 import errno
 import fcntl
 import gc
@@ -3919,12 +3918,12 @@ class Job:
             if not data:  # the output file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
-    def _output_from(self, offset: int, most: int = MIB) -> bytes:
+    def _output_from(self, offset: int) -> bytes:
         """The next part of the output, without the completion note, whose place the record has."""
         try:
             with _open_own(self.output_file) as file:
                 file.seek(offset)
-                data = file.read(most)
+                data = file.read(MIB)
         except OSError:
             return b""
         self._look()
@@ -3953,9 +3952,10 @@ class Job:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = time.monotonic(), 0
         while self._supervised():
-            if time.monotonic() - begun > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
+            passed_s = time.monotonic() - begun
+            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < 1 + cancel.count:
+            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):  # this one may be shorter
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
@@ -3969,8 +3969,11 @@ class Job:
         OSError if the file is gone."""
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
-        data = self._output_from(offset, 2 * FILE_CAP_BYTES)  # a command can lengthen the file
-        stream = Captured(b"", data[-most:], len(data), data.count(b"\n"))
+        buffer, data = OutputBuffer(0, most, True), b"x"
+        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen the file
+            data = self._output_from(offset + buffer.total_bytes)
+            buffer.add(data)
+        stream = Captured(*buffer.captured())
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
