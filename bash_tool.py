@@ -686,8 +686,8 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Container[int] = ()) -> dict[int, int]:
-    """The live processes below this one: their groups by their numbers. `spared`: children of this process that
-    are left out, with all that is below them."""
+    """The live processes below this one: their groups by their numbers. `spared`: children of this
+    process that are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
     for pid in waiting:  # the list grows meanwhile
@@ -4342,8 +4342,8 @@ class BashTool:
     confirm     asked with each command; anything but a true answer refuses it, an exception
                 included
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
-    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of which
-                only the tool's own jobs are listed)
+    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
+                which only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
     on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread
     carry       the directory and the exported variables at the end of a command are the start of
