@@ -8952,7 +8952,7 @@ TOUR = [  # once everything, so that no luck is needed
 )
 @fault(
     "jobs_machine-10",
-    saboteur=("        while self._supervised():\n            if time", "        while self.status == \"running\" and self._supervised():\n            if time"),
+    saboteur=("        while self._supervised():\n", "        while self.status == \"running\" and self._supervised():\n"),
 )
 @fault(
     "jobs_machine-9",
@@ -9397,7 +9397,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
-@fault("what_a_job_left", saboteur=("        while self._supervised():\n            if time", "        while False:\n            if time"))
+@fault("what_a_job_left", saboteur=("        while self._supervised():\n", "        while False:\n"))
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
