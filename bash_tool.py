@@ -46,7 +46,6 @@ this file.
 
 from __future__ import annotations
 
-import array
 import errno
 import fcntl
 import gc
