@@ -4867,7 +4867,7 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
-@clause("016.2", saboteur=("            self._skipped += dropped\n", ""))
+@clause("016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -5279,7 +5279,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=(("        code = subprocess.call(", "        code = 0 * subprocess.Popen("), ("            timeout=ACCEPT_S,\n        )\n        return code == 0", "        ).pid\n        return code == 0")))
+@clause("020.3", saboteur=("            first.kill()  # the fork server is its child, or there is none\n", "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n"))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
