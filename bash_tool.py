@@ -1508,7 +1508,7 @@ class Command:
             until = 0.0
         supervisor.turn(until)
         cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels:
+        if cancels and (self.attached or self.is_job):  # else it came after the report
             self.stop("cancelled", cancels)
         if self.is_job:
             self.stops += supervisor.kills
