@@ -1416,9 +1416,10 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        # A caller that leaves a background command after its answer was sent has not read it.
-        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
-        if self.supervisor.line.closed and is_unread:
+        has_left = self.supervisor.line.closed
+        if self.answered:  # a caller that has not read the answer to a background command
+            has_left = self.plan.background and self.cancels > 0
+        if has_left:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
