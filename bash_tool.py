@@ -534,13 +534,19 @@ def temporary_folders() -> list[str]:
     return [os.path.abspath(base) for base in bases if base]
 
 
+def usable(folder: str) -> bool:
+    """True for a folder in which a file can be made."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def data_file(*parts: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
     memory, else in a folder for temporary files. Raises OSError."""
     try:
         fd = os.memfd_create("btool", os.MFD_CLOEXEC)
     except (AttributeError, OSError):  # macOS, some sandboxes
-        path = os.path.join(temporary_folders()[0], "bash-tool-" + os.urandom(6).hex())
+        folder = next(filter(usable, temporary_folders()), "/tmp")
+        path = os.path.join(folder, "bash-tool-" + os.urandom(6).hex())
         fd = _create(path, os.O_RDWR)
         os.unlink(path)
     try:
@@ -1410,9 +1416,10 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        # A caller that leaves a background command after its answer was sent has not read it.
-        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
-        if self.supervisor.line.closed and is_unread:
+        has_left = self.supervisor.line.closed
+        if self.answered:  # a caller that has not read the answer to a background command
+            has_left = self.plan.background and self.cancels > 0
+        if has_left:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
@@ -1508,7 +1515,7 @@ class Command:
             until = 0.0
         supervisor.turn(until)
         cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels:
+        if cancels and (self.attached or self.is_job):  # else it came after the report
             self.stop("cancelled", cancels)
         if self.is_job:
             self.stops += supervisor.kills
@@ -4108,22 +4115,18 @@ def _refusal(
     return None
 
 
-def _usable(folder: str) -> bool:
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
 def user_folder() -> str:
     """The one folder of this user for output files and records, in the first folder for temporary
     files that can be written to; a new private one where the folder of that name is a link, another
     user's or open to others. It is made with the first file. Upholds REQ-BASH-009.2."""
     name = "bash-tool-of-%d" % os.geteuid()
-    for base in filter(_usable, temporary_folders()):
+    for base in filter(usable, temporary_folders()):
         path = os.path.join(base, name)
         if not os.path.lexists(path):
             return path
         info = os.lstat(path)
         is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
-        if is_private and info.st_uid == os.geteuid() and _usable(path):
+        if is_private and info.st_uid == os.geteuid() and usable(path):
             return path
         return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return os.path.join("/tmp", name)
@@ -4370,7 +4373,7 @@ class BashTool:
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or user_folder()
         if given is None and not row.own_folder:
-            folder = next(filter(_usable, temporary_folders()), "/tmp")
+            folder = next(filter(usable, temporary_folders()), "/tmp")
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
