@@ -1172,11 +1172,15 @@ class Shell:
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        found = program(plan.shell[0], plan.path, plan.cwd)
+        if not os.access(found, os.X_OK):  # removed since
+            program.cache_clear()
+            found = program(plan.shell[0], plan.path, plan.cwd)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=program(plan.shell[0], plan.path, plan.cwd),
+            executable=found,
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -1317,7 +1321,6 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            program.cache_clear()  # the shell may be elsewhere by now
             words = (shown(os.fsdecode(self.plan.shell[0])), shown(_reason(problem)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
@@ -1416,11 +1419,10 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        has_left = self.supervisor.line.closed
-        if self.answered:  # a caller that has not read the answer to a background command
-            has_left = self.plan.background and self.cancels > 0
-        if has_left:
-            self.output.discard()  # no caller will learn its name
+        # Of a background command: cancelled in its first look, or by a caller that has left.
+        is_unnamed = self.plan.background and self.cancels > 0
+        if is_unnamed or (self.supervisor.line.closed and not self.answered):
+            self.output.discard()  # no answer will name the file
         elif self.is_job:
             self.note_end()
         self.tell()
@@ -3706,15 +3708,15 @@ class Exchange:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller: asks for a stop, which also a detached command obeys,
-        and shuts the line for writing, which is the end of the host to the supervisor; waits until
+        """After an exception in the caller: shuts the line for writing, which is the end of the host
+        to the supervisor; a background command, which may be detached, is asked to stop; waits until
         the supervisor closes the line, when nothing of the command is left. What the supervisor
         says is not read: bytes that were received when the exception struck may be lost. Removes
         the file that no answer will name. Upholds REQ-BASH-009.7."""
         line, until = self._line, time.monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
-                if self._is_sent:
+                if self._is_sent and self._plan.background:
                     line.tell_stops(self._stops_sent + 1)
                 line.socket.shutdown(socket.SHUT_WR)
                 while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
@@ -4005,7 +4007,11 @@ class Job:
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
-    return math.inf if timeout_s is None else time.monotonic() + timeout_s
+    if timeout_s is None:
+        return math.inf
+    right = _is_number(timeout_s, -math.inf, math.inf)
+    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
+    return time.monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
@@ -4030,10 +4036,12 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
     for an empty one."""
-    strings = (value,) if isinstance(value, str) else tuple(value)
+    strings: Iterable[str] = ("",)
+    if isinstance(value, Iterable):
+        strings = (value,) if isinstance(value, str) else tuple(value)
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
-    return strings
+    return tuple(strings)
 
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
