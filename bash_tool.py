@@ -1446,14 +1446,15 @@ class Command:
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
 
     def facts(self) -> dict[str, Any]:
-        """How the command stands: fields of an Outcome. Upholds REQ-BASH-002.6, 007.2, 007.7."""
+        """How the command stands, fields of an Outcome: what the host is told, and what the record
+        of a job says. Upholds REQ-BASH-002.6, 007.2, 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
         ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
-        return {
+        facts: dict[str, Any] = {
             "status": status,
             "exit_code": ended[0],
             "signal": ended[1],
@@ -1464,22 +1465,19 @@ class Command:
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
         }
-
-    def job_facts(self) -> dict[str, Any]:
-        """What a record of a job says beside the facts: the other fields of a JobRecord."""
-        text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
-        return {
-            "pid": self.shell.popen.pid,
-            "command": text[:COMMAND_RECORDED],
-            "created": self.created,
-            "supervisor": self.supervisor.identity,
-            "at": self.note_at,
-        }
+        if self.is_job:
+            text = plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
+            facts["pid"] = self.shell.popen.pid
+            facts["command"] = text[:COMMAND_RECORDED]
+            facts["created"] = self.created
+            facts["supervisor"] = self.supervisor.identity
+            facts["at"] = self.note_at
+        return facts
 
     def write_record(self) -> None:
         """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write({**self.facts(), **self.job_facts()})
+            self.record.write(self.facts())
 
     def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
@@ -1487,7 +1485,6 @@ class Command:
         self.supervisor.line.tell(
             "answer",
             self.facts(),
-            self.job_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.room < 0),
             b"" if self.stopped else self.shell.written(),
@@ -1886,6 +1883,9 @@ class Outcome(NamedTuple):
     command: str = ""
     mode: str = ""  # of the request; empty for an answer to a question about a job
     carried: bytes = b""  # what the shell wrote down at its end
+    created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
+    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
+    at: int = -1  # the place of the completion note in the output file; -1: none yet
 
     @property
     def stdout(self) -> Fitted:
@@ -1920,17 +1920,6 @@ class Format(NamedTuple):
     details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
     tells_kept: bool = False  # it can say that a command goes on after its limit
     tells_started: bool = False  # ... and that a command was started in the background
-
-
-class JobRecord(NamedTuple):
-    """What the file beside a job's output says of it; times in seconds."""
-
-    command: str
-    created: float  # on the wall clock
-    pid: int  # 0: the shell was not spawned yet
-    supervisor: Sequence[int]  # number and start time of the process that runs the job
-    at: int  # the place of the completion note in the output file; -1: none yet
-    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -3153,14 +3142,12 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
 
 
 _NUMBER_TYPES = (int, float)
-_JOB_TYPES: dict[str, Any] = {
+_RECORD_TYPES: dict[str, Any] = {
     "pid": int,
     "command": str,
     "created": _NUMBER_TYPES,
     "supervisor": list,
     "at": int,
-}
-_OUTCOME_TYPES: dict[str, Any] = {
     "status": str,
     "reason": str,
     "signal": (str, type(None)),
@@ -3173,18 +3160,16 @@ _OUTCOME_TYPES: dict[str, Any] = {
 }
 
 
-def job_record(said: object) -> JobRecord | None:
+def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
-    types = {**_JOB_TYPES, **_OUTCOME_TYPES}
-    if not isinstance(said, dict) or not said.keys() >= types.keys():
+    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
         return None
-    if not all(isinstance(said[name], wanted) for name, wanted in types.items()):
+    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
-    outcome = Outcome(**{name: said[name] for name in _OUTCOME_TYPES}, pid=said["pid"])
-    return JobRecord(**{name: said[name] for name in _JOB_TYPES}, outcome=outcome)
+    return Outcome(**{name: said[name] for name in _RECORD_TYPES})
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
@@ -3498,7 +3483,6 @@ class Answer(NamedTuple):
 
     outcome: Outcome
     streams: Sequence[Captured] = ()
-    record: JobRecord | None = None  # of a job
 
 
 def failed(error: str, reason: str) -> Answer:
@@ -3516,6 +3500,7 @@ class Exchange:
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
+    _runs_on = False  # as a job
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
@@ -3646,23 +3631,20 @@ class Exchange:
         raise LineLost  # the command was given up in another thread
 
     def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Answer:
-        job_facts, streams, (path, problem, capped), carried, is_idle = parts
-        runs_on = facts["status"] == "running"
+        streams, (path, problem, capped), carried, is_idle = parts
         self._path = os.fsdecode(path) or None
         saved = Saved(self._path, problem, capped) if path or problem else None
-        kept = runs_on and not self._plan.background
-        outcome, record = Outcome(**facts, kept=kept, saved=saved, carried=carried), None
-        if job_facts is not None:
-            # A background command that is ended within its first look was never told as a job.
-            is_told = facts["status"] not in ("cancelled", "timed_out")
-            outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
-            record = JobRecord(**job_facts, outcome=outcome)
-        if runs_on:
-            self._gives_up_s = math.inf
+        outcome = Outcome(**facts, saved=saved, carried=carried)
+        if outcome.status == "running":
+            outcome = outcome._replace(kept=not self._plan.background)
+            self._runs_on, self._gives_up_s = True, math.inf
             self.tell_stops()
         else:
             self._end_line(is_idle)
-        return Answer(outcome, [Captured(*stream) for stream in streams], record)
+            if not self._runs_on and outcome.status in ("cancelled", "timed_out"):
+                # A background command that was ended in its first look was never told as a job.
+                outcome = outcome._replace(pid=None, supervisor=())
+        return Answer(outcome, [Captured(*stream) for stream in streams])
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
@@ -3748,7 +3730,7 @@ def _open_own(path: str) -> io.BufferedReader:
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
-def read_record(output: str) -> tuple[JobRecord | None, bool]:
+def read_record(output: str) -> tuple[Outcome | None, bool]:
     """What the record beside an output file says, None where that is no record; and whether the
     supervisor of the job lives, which holds the lock of the file. Raises OSError."""
     with _open_own(record_of(output)) as file:
@@ -3780,7 +3762,7 @@ class Job:
     _shown_bytes = 0  # of the output, that answers have shown
 
     def __init__(
-        self, output_file: str, grace_s: float = GRACE_S, known: JobRecord | None = None
+        self, output_file: str, grace_s: float = GRACE_S, known: Outcome | None = None
     ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
@@ -3789,7 +3771,7 @@ class Job:
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._known = known
-        self.pid, self.command, self.created = known.pid, known.command, known.created
+        self.pid, self.command, self.created = known.pid or 0, known.command, known.created
         self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
@@ -3799,10 +3781,10 @@ class Job:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
         if final is None:
-            outcome = _lost(self._known.outcome)
+            outcome = _lost(self._known)
             end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
             final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])
-        self._known = final.record or self._known._replace(outcome=final.outcome)
+        self._known = final.outcome
         about = (self.pid, self.command, self.output_file)
         self._note = ended_note(*about, final.outcome, final.streams)
         self._final = final
@@ -3819,7 +3801,7 @@ class Job:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
         (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._known.outcome.status == "running"
+        is_running = self._known.status == "running"
         try:
             found, supervised = read_record(self.output_file)
         except FileNotFoundError:
@@ -3834,11 +3816,10 @@ class Job:
         """What is known by now. A job whose record says `running` and is not locked has lost its
         supervisor: the record was read after the lock was tried. The monitor thread of a job says
         that itself. Upholds REQ-BASH-003.8."""
-        if self._known.outcome.status == "running" and not self._supervised():
-            known = self._known
-            if known.outcome.status == "running" and self._monitor_of != os.getpid():
-                self._known = known._replace(outcome=_lost(known.outcome))
-        return self._known.outcome
+        if self._known.status == "running" and not self._supervised():
+            if self._known.status == "running" and self._monitor_of != os.getpid():
+                self._known = _lost(self._known)
+        return self._known
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time."""
@@ -3991,7 +3972,7 @@ class Job:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
             if self._final is not None and self._final.streams:
                 streams = tuple(fit(stream, profile) for stream in self._final.streams)
-                return self._final.outcome._replace(streams=streams, pid=self.pid)
+                return self._final.outcome._replace(streams=streams, command="")
         saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
         with self._showing:
             try:
@@ -4001,7 +3982,7 @@ class Job:
         streams = (fit(stream, profile),)
         total = stream.total_bytes
         return known._replace(
-            streams=streams, total_bytes=total, pid=self.pid, saved=saved, kept=False
+            streams=streams, total_bytes=total, saved=saved, kept=False, command=""
         )
 
 
@@ -4181,10 +4162,10 @@ class JobTable:
     def add(self, answer: Answer) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
         outcome = answer.outcome
-        if answer.record is None:
+        if not outcome.supervisor:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
-        job = Job(path or "", self._profile.grace_s, answer.record)
+        job = Job(path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
