@@ -886,7 +886,8 @@ class HostLine(Channel):
             self.closed = True
         for message in messages or ():
             if isinstance(message, int):
-                self.stops = max(self.stops, message)
+                self.stops = max(self.stops, abs(message))
+                self.closed = self.closed or message < 0  # the caller leaves
             else:
                 self.request = Plan(**message)
 
@@ -3715,7 +3716,7 @@ class Exchange:
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
-                    line.tell_stops(self._stops_sent + 1)
+                    line.tell_stops(-1 - self._stops_sent)
                 line.socket.shutdown(socket.SHUT_WR)
                 while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
                     pass
