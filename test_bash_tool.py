@@ -5232,7 +5232,7 @@ DYING_HOST = lasting("""
 
 @clause(
     "020.1",
-    saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)", "for _ in pids:\n            return"),
+    saboteur=("            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)\n", "            pass\n"),
 )
 @needs_proc
 @fewest
