@@ -886,7 +886,8 @@ class HostLine(Channel):
             self.closed = True
         for message in messages or ():
             if isinstance(message, int):
-                self.stops = max(self.stops, message)
+                self.stops = max(self.stops, abs(message))
+                self.closed = self.closed or message < 0  # the caller leaves
             else:
                 self.request = Plan(**message)
 
@@ -1419,9 +1420,10 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        # Of a background command: cancelled in its first look, or by a caller that has left.
-        is_unnamed = self.plan.background and self.cancels > 0
-        if is_unnamed or (self.supervisor.line.closed and not self.answered):
+        has_left = self.supervisor.line.closed
+        if self.answered:  # a caller that has not read the answer to a background command
+            has_left = self.plan.background and self.cancels > 0
+        if has_left:
             self.output.discard()  # no answer will name the file
         elif self.is_job:
             self.note_end()
@@ -3690,16 +3692,16 @@ class Exchange:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller: shuts the line for writing, which is the end of the host
-        to the supervisor; a background command, which may be detached, is asked to stop; waits until
-        the supervisor closes the line, when nothing of the command is left. What the supervisor
-        says is not read: bytes that were received when the exception struck may be lost. Removes
-        the file that no answer will name. Upholds REQ-BASH-009.7."""
+        """After an exception in the caller: asks for a stop, by a negative count, which says that
+        the caller leaves, and shuts the line for writing, which says the same where the request was
+        sent in part. Waits until the supervisor closes the line, when nothing of the command is
+        left. What the supervisor says is not read: bytes that were received when the exception
+        struck may be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7."""
         line, until = self._line, time.monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
-                if self._is_sent and self._plan.background:
-                    line.tell_stops(self._stops_sent + 1)
+                if self._is_sent:
+                    line.tell_stops(-1 - self._stops_sent)
                 line.socket.shutdown(socket.SHUT_WR)
                 while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
                     pass

@@ -5232,7 +5232,7 @@ DYING_HOST = lasting("""
 
 @clause(
     "020.1",
-    saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)", "for _ in pids:\n            return"),
+    saboteur=("            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)\n", "            pass\n"),
 )
 @needs_proc
 @fewest
@@ -10083,8 +10083,8 @@ def test_the_proc_of_another_namespace():
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
-    folders = 'bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")'
-    places = [(folders, 'bases = ("/nonexistent",)')] if lacking == "memfd and files" else []
+    create = "        fd = _create(path, os.O_RDWR)\n"
+    places = [(create, "        raise OSError\n")] if lacking == "memfd and files" else []
     if WITHOUT != "memfd":
         places += ABSENT_FEATURES["memfd"]
     module = variant_module(*places)
