@@ -269,16 +269,11 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
-_NO_EDITOR = "sh -c 'echo \"there is no editor here: %s\" >&2; exit 1' --"
-_NO_EDITOR_FOR_TEXT = _NO_EDITOR % (
-    "give the text as an argument (git commit -m), or keep the proposed text with GIT_EDITOR=true"
-)
-_NO_EDITOR_FOR_LIST = _NO_EDITOR % (
-    "keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
-    "or let a command such as sed -i change it"
-)
+# An editor is one word, the name of a program that does not exist: quoted, unquoted or through
+# `eval` it fails at once, and the message of the shell says what to do. sudoedit and visudo start
+# vi in the place of an editor that is missing, so theirs is a program that fails.
 # TERM=dumb: no full-screen program, no moving cursor.
-_PLAIN_SETTINGS = """
+_SETTINGS = """
 TERM=dumb
 PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
 AWS_PAGER= PSQL_PAGER=cat
@@ -287,14 +282,13 @@ SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
 GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
 DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
 APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
+EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+VISUAL=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
+SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = MappingProxyType(
-    {
-        **dict(setting.split("=") for setting in _PLAIN_SETTINGS.split()),
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _NO_EDITOR_FOR_TEXT),
-        "GIT_SEQUENCE_EDITOR": _NO_EDITOR_FOR_LIST,
-    }
-)
+NON_INTERACTIVE = MappingProxyType(dict(setting.split("=", 1) for setting in _SETTINGS.split()))
 # What would make bash run or believe something that is not in the command, export the text of each
 # command (where a host was started by `bash -a -c`), or gpg ask on a terminal that the command does
 # not have.

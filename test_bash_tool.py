@@ -4288,7 +4288,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         refused = tool.run(
             "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
         )
-        assert refused.exit_code != 0 and "there is no editor here" in refused.text
+        assert refused.exit_code != 0 and "or-set-GIT_EDITOR=true" in refused.text
         log = tool.run(
             "cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff"
         )
@@ -4297,6 +4297,12 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
         advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true git -c user.name=a -c user.email=b rebase -i --root")
         assert advised.exit_code == 0, advised
+        for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
+            for name in ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"):
+                refused = tool.run(words % name)
+                assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
+                assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
+        assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
 @clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
@@ -12329,14 +12335,7 @@ def test_spec_environment_and_patterns():
     """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
     line."""
     ((_, table),) = fenced("environment")
-    ((_, editor),) = fenced("editor")
-    pairs = dict(pair.split("=", 1) for pair in table.split())
-    editor, sequence = editor.split("\n")
-    assert {
-        **pairs,
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor),
-        "GIT_SEQUENCE_EDITOR": sequence,
-    } == dict(bash_tool.NON_INTERACTIVE)
+    assert dict(pair.split("=", 1) for pair in table.split()) == dict(bash_tool.NON_INTERACTIVE)
     dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
     assert dropped == sorted(bash_tool.DROPPED_NAMES)
     words = {name: body.split() for name, body in fenced("words")}
@@ -18085,13 +18084,7 @@ def nothing_bends_the_shell(q):
 def set_for_commands():
     """What 4.8 sets for every command: a value of each name."""
     ((_, table),) = fenced("environment")
-    ((_, editors),) = fenced("editor")
-    first, second = editors.split("\n")
-    return {
-        **dict(pair.split("=", 1) for pair in table.split()),
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), first),
-        "GIT_SEQUENCE_EDITOR": second,
-    }
+    return dict(pair.split("=", 1) for pair in table.split())
 
 
 @asks("014.2")
@@ -18111,7 +18104,10 @@ def nothing_asks_pages_or_paints(q):
             expected,
             "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"),
         )
-    q.match(r"\[command failed: exit code 1\]\nthere is no editor here: .*", q.run("eval \"$EDITOR\" /dev/null").text)
+    for words in ("$%s f", '"$%s" f', 'eval "$%s" f'):
+        for name in ("EDITOR", "GIT_SEQUENCE_EDITOR"):
+            said = r"\[command failed: exit code 127\]\n[^\n]*%s: command not found\n" % re.escape(expected[name])
+            q.match(said, q.run(words % name).text)
 
 
 @asks("014.3")

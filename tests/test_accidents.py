@@ -317,7 +317,6 @@ def test_row_05_nothing_waits_for_a_key():
     side_by_side(act, PROMPTS)
 
 
-@daily_use
 def test_row_05_an_editor_unquoted():
     """`$EDITOR file` says what is meant, however it is quoted."""
     with made(default=10) as tool:
