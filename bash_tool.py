@@ -193,7 +193,8 @@ NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
-NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
+NOTE_WITHHELD = "not passed to commands{why}: {names}"
+LOOKS_SECRET = ", because it looks secret"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -3069,19 +3070,21 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def scrub_env(
-    environ: Mapping[str, str], keep: Sequence[str] = ()
-) -> tuple[dict[str, str], tuple[str, ...]]:
+    environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
     """The environment without secrets and without what changes how bash reads a command, with the
-    non-interactive defaults over what is there; and the names that were withheld.
+    non-interactive defaults over what is there; and the names that were withheld, each with why.
 
-    `keep` are names, or globs of names, that pass although they look secret. A group of which one
-    variable is withheld is withheld whole.
-    Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
+    `keep` and `drop` are names, or globs of names: of variables that pass although they look
+    secret, and of those that are withheld whatever they look like. A group of which one variable
+    is withheld is withheld whole.
+    Upholds REQ-BASH-004.2, REQ-BASH-004.3, REQ-BASH-004.10 and REQ-BASH-014.1 to REQ-BASH-014.4.
     """
-    kept = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
+    kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
+    chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
     dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
-    withheld = secret - kept - dropped
+    withheld = secret - kept - dropped | chosen
     group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
     if group & withheld:
         withheld |= group
@@ -3089,7 +3092,7 @@ def scrub_env(
     env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, tuple(sorted(withheld))
+    return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
 def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list[str]:
@@ -4110,13 +4113,13 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 
 
 def _environment(
-    env: Mapping[str, str] | None, keep_env: Sequence[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment of a tool's commands, and the names that are withheld."""
+    env: Mapping[str, str] | None, keep: tuple[str, ...], drop: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of a tool's commands, and the names that are withheld, each with why."""
     if env is None:
-        return scrub_env(dict(os.environ), keep_env)
-    require(not keep_env, "keep_env", "nothing where env is given", keep_env)
-    return complete_env(env), ()
+        return scrub_env(dict(os.environ), keep, drop)
+    require(not keep + drop, "env", "neither keep_env nor drop_env beside it", keep + drop)
+    return complete_env(env), {}
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -4378,6 +4381,8 @@ class BashTool:
                 is, with the non-interactive defaults that it lacks
     keep_env    names, or globs of names, of this process's environment that pass although they
                 look secret
+    drop_env    names, or globs of names, of those that do not pass, whatever they look like and
+                whatever `keep_env` says
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
     confirm     asked with each command; anything but a true answer refuses it, an exception
@@ -4403,6 +4408,7 @@ class BashTool:
         timeout_s: float | None = None,
         env: Mapping[str, str] | None = None,
         keep_env: str | Sequence[str] = (),
+        drop_env: str | Sequence[str] = (),
         deny: str | Sequence[str] = (),
         confirm: Callable[[str], object] | None = None,
         shell: str | Sequence[str] = ("bash",),
@@ -4412,7 +4418,10 @@ class BashTool:
         carry: bool = False,
     ) -> None:
         row = _row(profile, timeout_s, carry)
-        passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
+        keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
+        # _untold: the names that no answer has told yet, each with why it is withheld.
+        passed, self._untold = _environment(env, keep, drop)
+        self.withheld = tuple(self._untold)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
@@ -4430,7 +4439,6 @@ class BashTool:
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(row, self._setup.folder, given is not None, max_jobs, on_job_end)
-        self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
     def cwd(self) -> str:
@@ -4593,10 +4601,12 @@ class BashTool:
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
             untold = [name for name in tuple(self._untold) if name not in passed]
-            names = names_to_tell(untold, outcome.command, outcome)
-            names = [shown(name) for name in names if self._untold.pop(name, False)]
-            if names:  # that no other thread has told meanwhile
-                notes += (NOTE_WITHHELD.format(names=", ".join(names)),)
+            reasons: dict[str, list[str]] = {}
+            for name in names_to_tell(untold, outcome.command, outcome):
+                with suppress(KeyError):  # another thread has told the name meanwhile
+                    reasons.setdefault(self._untold.pop(name), []).append(shown(name))
+            for why, names in reasons.items():
+                notes += (NOTE_WITHHELD.format(why=why, names=", ".join(names)),)
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
@@ -5084,7 +5094,7 @@ _FLAGS = {
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
-    "withheld": "what looks like a secret by its name or its value: see --keep-env",
+    "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
@@ -5114,6 +5124,7 @@ def _parser() -> Any:
     for name, value, text in (
         ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
         ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
+        ("--drop-env", "NAME", "withhold a variable whatever it looks like; may be repeated"),
     ):
         add(name, action="append", default=[], metavar=value, help=text)
     add(
@@ -5312,6 +5323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             profile=profile,
             deny=options.deny,
             keep_env=options.keep_env,
+            drop_env=options.drop_env,
             state_dir=options.state_dir or user_folder(),
         ) as tool:
             return _use(tool, options)

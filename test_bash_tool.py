@@ -2764,6 +2764,41 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
+@clause("004.10", saboteur=("withheld = secret - kept - dropped | chosen", "withheld = secret - kept - dropped"))
+def test_req_bash_004_10_withholds_what_the_host_drops():
+    name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
+    globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
+
+    @draws(25)
+    @given(st.dictionaries(name, st.sampled_from(["x", "4096", "db://me:pw@h/"])), st.lists(globs), st.lists(globs))
+    @example({"A": "x", "B_TOKEN": "x", "C": "x"}, ["A", "B_TOKEN"], ["*"])
+    def withholds(environ, drop, keep):
+        def named(patterns):
+            return {name for name in environ if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+
+        untouched = bash_tool.scrub_env(environ, keep)[1]
+        env, why = bash_tool.scrub_env(environ, keep, drop)
+        assert set(why) == set(untouched) | named(drop) and list(why) == sorted(why)
+        assert {name for name, reason in why.items() if not reason} == named(drop)
+        forced = {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+        assert env == {**{name: value for name, value in environ.items() if name not in why}, **forced}
+
+    withholds()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in "MY_PLAIN", "MY_OTHER", "MY_TOKEN":
+            patch.setenv(name, "hunter2")
+        with BashTool(drop_env=("MY_PLAIN", "*_OTHER", "PAGER")) as tool:
+            assert {"MY_PLAIN", "MY_OTHER", "MY_TOKEN"} <= set(tool.withheld)
+            assert tool.run("env | grep -c hunter2; echo $PAGER").stdout == "0\ncat\n"
+            result = tool.run(": $MY_PLAIN $MY_TOKEN")
+            assert result.notes == (
+                "not passed to commands: MY_PLAIN",
+                "not passed to commands, because it looks secret: MY_TOKEN",
+            )
+            assert tool.run("echo $MY_PLAIN $MY_OTHER").notes == ("not passed to commands: MY_OTHER",)
+            assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
+
+
 @clause(
     "004.9", saboteur=("shell=self.shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self.shell],")
 )
@@ -5047,6 +5082,28 @@ def test_req_bash_017_8_keep_env():
         assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
 
 
+@clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
+def test_req_bash_017_10_drop_env():
+    harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
+    env = dict(os.environ, **harmless)
+
+    @fewer
+    @given(st.lists(st.sampled_from(["HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL"])))
+    @example(["HARMLESS", "*_A"])
+    def withholds(drop):
+        gone = sorted(name for name in harmless if any(fnmatch.fnmatchcase(name, glob) for glob in drop))
+        options = [word for name in drop for word in ("--drop-env", name)]
+        done = cli(*options, "printf %s/ $HARMLESS $LOCAL_A $LOCAL_B", env=env)
+        note = "[not passed to commands: %s]\n" % ", ".join(gone) if gone else ""
+        shown = "".join(value + "/" for name, value in harmless.items() if name not in gone) or "/"
+        assert done.stdout.decode() == note + shown + "\n"
+
+    withholds()
+    with Client("--drop-env", "LOCAL_*", "--keep-env", "LOCAL_*", env=env) as client:
+        said = client.call("echo ${LOCAL_A-none} $HARMLESS")["content"][0]["text"]
+        assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
+
+
 @clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
@@ -7318,7 +7375,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
-    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "deny", "shell") for value in (5, "", ["a", 5])]
+    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "drop_env", "deny", "shell") for value in (5, "", ["a", 5])]
     calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
     calls += [
         ("shell", BashTool, {"shell": ()}),
@@ -7343,8 +7400,9 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
                 call()
     with pytest.raises(TypeError):
         dataclasses.replace(MODES, timeouts_s=60)
-    with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
-        BashTool(env={}, keep_env="GH_*")
+    for name in "keep_env", "drop_env":
+        with pytest.raises(ValueError, match=r"^env takes neither keep_env nor drop_env beside it, got \('GH_\*',\)$"):
+            BashTool(env={}, **{name: "GH_*"})
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
@@ -11455,7 +11513,9 @@ def test_environments_to_the_letter():
         ),
         ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ()),
     ):
-        assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
+        env, why = bash_tool.scrub_env(environ, keep)
+        assert (env, tuple(why)) == ({**passes, **forced}, withheld), environ
+        assert set(why.values()) <= {bash_tool.LOOKS_SECRET}
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
     for wrong in ({"X": "a\0"}, {"": "X"}, {"A": "a", "X=": ""}):
         with pytest.raises(ValueError, match="^env"):
@@ -18482,6 +18542,19 @@ def kept_names_pass(q):
     q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
 
 
+@asks("017.10")
+def dropped_names_are_withheld(q):
+    env = {"CUSTOMER": "one", "LOCAL_A": "two", "A_TOKEN": "three", "CUSTOM": "four"}
+    options = ["--drop-env", "CUSTOMER", "--drop-env", "LOCAL_*", "--drop-env", "A_TOKEN", "--keep-env", "*_TOKEN"]
+    got, _ = environment_of(q, q.server(*options, env=env))
+    q.equal({name: got.get(name) for name in env}, {**dict.fromkeys(env), "CUSTOM": "four"}, "variables:")
+    wire = q.server(*options, env={**env, "B_TOKEN": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    text = "[not passed to commands, because it looks secret: PIP_INDEX_URL]\n"
+    q.says("true", text, wire=wire)
+    q.says("echo ${CUSTOMER-none}", "[not passed to commands: CUSTOMER]\nnone\n", wire=wire)
+    q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
+
+
 @asks("025.1")
 def each_era_has_its_form(q):
     for method, params in (
@@ -20062,6 +20135,7 @@ BROKEN = {
     "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
     "017.7": ["saboteur", {"without": ["--deny"]}],
     "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
+    "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
