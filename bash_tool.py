@@ -289,17 +289,17 @@ GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
 NON_INTERACTIVE = MappingProxyType(dict(setting.split("=", 1) for setting in _SETTINGS.split()))
-# What would make bash run or believe something that is not in the command, export the text of each
-# command (where a host was started by `bash -a -c`), or gpg ask on a terminal that the command does
-# not have.
+# What would switch the shell itself, export the text of each command (where a host was started by
+# `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
+# names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
+# all other functions pass, as to `bash -c`: on clusters `module` is made of them.
 DROPPED_NAMES = frozenset(
-    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING "
-    "GPG_TTY".split()
+    "ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING GPG_TTY "
+    "BASH_FUNC_builtin%% BASH_FUNC_command%% BASH_FUNC_unset%%".split()
 )
-DROPPED_PREFIX = "BASH_FUNC_"
 # Not carried over to the next command: what is dropped, the text of the command among it, which
-# `set -a` exports; and what bash counts itself.
-NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "SHLVL"))
+# `set -a` exports; a startup file; and what bash counts itself.
+NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "BASH_ENV", "SHLVL"))
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
@@ -1062,15 +1062,16 @@ class Output:
 
 # The line that the shell is told in its arguments. The shell reads the text of the command up to a
 # NUL, from a descriptor of its own, which it closes, and evaluates the text. BASH_EXECUTION_STRING
-# is the variable in which `bash -c` itself keeps its text; a TMOUT of the host would end the
-# reading. `builtin` and `command`: an environment that a host gives may hold functions of the
-# names behind them; `builtin exec` would not keep its redirection.
-_READ_TEXT = "IFS= TMOUT=0 builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
+# is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
+# may hold functions of the names behind them; `builtin exec` would not keep its redirection.
+_READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
 _TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
 _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
-# the shell enters the directory. `cd` must leave OLDPWD as it was.
+# the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
+# the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
+_NO_LIMIT = "TMOUT=0 "
 _ENTER = (
     "builtin set -- \"${OLDPWD-}\"; "
     "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit; OLDPWD=$1; "
@@ -1099,7 +1100,8 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     """The line for the arguments of a shell that finds the text of its command at descriptor
     `fd`."""
     if has_prefix:
-        line = _READ_TEXT % "" + _ENTER + _READ_TEXT % ""
+        read = _NO_LIMIT + _READ_TEXT % ""
+        line = read + _ENTER + read
         redirection = "" if has_input else "</dev/null"
         if carries:
             redirection = "20<&0 " + redirection
@@ -3013,7 +3015,7 @@ def looks_secret(name: str, value: str) -> bool:
         return True
     if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
         return False
-    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP, name):
+    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP + r"|BASH_FUNC_.+(?:%%|\(\))", name):
         return False
     words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
     if words[-1] in LOCATION_WORDS:
@@ -3029,7 +3031,7 @@ def looks_secret(name: str, value: str) -> bool:
 def scrub_env(
     environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment without secrets and without what changes how bash reads a command, with the
+    """The environment without secrets and without what would switch the shell itself, with the
     non-interactive defaults over what is there; and the names that were withheld, each with why.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
@@ -3039,13 +3041,13 @@ def scrub_env(
     """
     kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
     chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
-    dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
-    withheld = secret - kept - dropped | chosen
+    withheld = secret - kept - DROPPED_NAMES | chosen
     group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
     if group & withheld:
         withheld |= group
-    env = {name: value for name, value in environ.items() if name not in dropped | withheld}
+    kept_out = DROPPED_NAMES | withheld
+    env = {name: value for name, value in environ.items() if name not in kept_out}
     env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
@@ -4072,11 +4074,12 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 
 
 def _environment(
-    env: Mapping[str, str] | None, keep: tuple[str, ...], drop: tuple[str, ...]
+    env: Mapping[str, str] | None, keep: tuple[str, ...], drop: tuple[str, ...], has_prefix: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment of a tool's commands, and the names that are withheld, each with why."""
+    """The environment of a tool's commands, and the names that are withheld, each with why. Behind
+    a prefix the text of a command comes on stdin, which the file of BASH_ENV could read."""
     if env is None:
-        return scrub_env(dict(os.environ), keep, drop)
+        return scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
     require(not keep + drop, "env", "neither keep_env nor drop_env beside it", keep + drop)
     return complete_env(env), {}
 
@@ -4373,15 +4376,15 @@ class BashTool:
     ) -> None:
         row = _row(profile, timeout_s, carry)
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
+        words = [os.fsencode(word) for word in _strings(shell, "shell")]
+        require(words, "shell", "at least the name of a shell", shell)
         # _untold: the names that no answer has told yet, each with why it is withheld.
-        passed, self._untold = _environment(env, keep, drop)
+        passed, self._untold = _environment(env, keep, drop, len(words) > 1)
         self.withheld = tuple(self._untold)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
-        words = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(words, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or user_folder()
         if given is None and not row.own_folder:
@@ -5043,7 +5046,7 @@ _FLAGS = {
 }
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
+    "taken out": ", ".join(sorted(DROPPED_NAMES)),
     "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }

@@ -1056,7 +1056,6 @@ def test_row_20_no_home_no_path_no_locale():
     side_by_side(lambda case: acts[case](), acts)
 
 
-@daily_use
 def test_row_20_modules_of_a_cluster(tmp_path):
     """`module load`: an exported function, BASH_ENV: what `bash -c` would have."""
     (tmp_path / "init.sh").write_text('ml() { module "$@"; }\n')
