@@ -109,7 +109,6 @@ DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on w
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
-KILLS_OF_CHILDREN = 16      # in one pass, before the whole tree is read: see _kill_below
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
 SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
@@ -332,84 +331,7 @@ ENV_GROUP = r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)"
 REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
-# ---- 2 Supervisor ------------------------------------------------------------------------------
-# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
-# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
-# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
-# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
-# descendant of the command is left; then the supervisor can take the next command.
-#
-# The life of a command. `Command.run` passes through these phases, each a method:
-#
-#   start   the shell is spawned in its directory, with a pipe for its output; it reads the text
-#           of the command from a descriptor and evaluates the text
-#   watch   until the shell ends, a stop is asked for, or the limit is over; a background command
-#           is answered as a job on the way, and so is a command that is kept after its limit
-#   drain   the shell has ended, and late writers get a moment
-#   end     only after a stop or at the limit: TERM, the grace, passes of KILL until ECHILD
-#   report  the host is told how the command ended, and the record of a job is written
-#   stay    what the command has left behind goes on, its output is read into the file
-#
-# A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
-# its host and of ended processes. The host has left when the supervisor reads end of file on its
-# socket: then an attached command is ended, a detached one (a background command that was answered,
-# leftovers) goes on.
-#
-# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
-# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
-# file, because `echo x > /dev/stderr` would truncate the file.
-#
-# Supervisors are forked by the fork server, which executes the code of this file up to the end of
-# this section. So what stands here imports little.
-
-_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
-_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
-
-OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
-STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
-
-
-def _own_proc() -> str | None:
-    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
-    the /proc of another namespace belong to unrelated processes."""
-    try:
-        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
-    except OSError:
-        return None
-
-
-PROC = _own_proc()
-# False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
-# Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
-# Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
-SEES_TREE = False
-
-
-def _reason(problem: BaseException) -> str:
-    if isinstance(problem, OSError):
-        return problem.strerror or str(problem)
-    return str(problem)
-
-
-def _read_file(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def _write_all(fd: int, data: bytes | bytearray) -> None:
-    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            poller = select.poll()
-            poller.register(fd, select.POLLOUT)
-            poller.poll()
-
-
-# -- Words: what a completion note and a note of the supervisor are made of
+# -- Words: how a number, a name from outside and an end are written
 
 
 def size_text(count: int) -> str:
@@ -487,6 +409,83 @@ def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
     return "completed"
 
 
+# ---- 2 Supervisor ------------------------------------------------------------------------------
+# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
+# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
+# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
+# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
+# descendant of the command is left; then the supervisor can take the next command.
+#
+# The life of a command. `Command.run` passes through these phases, each a method:
+#
+#   start   the shell is spawned in its directory, with a pipe for its output; it reads the text
+#           of the command from a descriptor and evaluates the text
+#   watch   until the shell ends, a stop is asked for, or the limit is over; a background command
+#           is answered as a job on the way, and so is a command that is kept after its limit
+#   drain   the shell has ended, and late writers get a moment
+#   end     only after a stop or at the limit: TERM, the grace, passes of KILL until ECHILD
+#   report  the host is told how the command ended, and the record of a job is written
+#   stay    what the command has left behind goes on, its output is read into the file
+#
+# A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
+# its host and of ended processes. The host has left when the supervisor reads end of file on its
+# socket: then an attached command is ended, a detached one (a background command that was answered,
+# leftovers) goes on.
+#
+# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
+# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
+# file, because `echo x > /dev/stderr` would truncate the file.
+#
+# Supervisors are forked by the fork server, which executes the code of this file up to the end of
+# this section. So what stands here imports little.
+
+_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
+_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
+
+OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
+STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
+
+
+def _own_proc() -> str | None:
+    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
+    the /proc of another namespace belong to unrelated processes."""
+    try:
+        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
+    except OSError:
+        return None
+
+
+PROC = _own_proc()
+# False where the kernel was built without CONFIG_PROC_CHILDREN.
+HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+# Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
+# Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
+SEES_TREE = False
+
+
+def _reason(problem: BaseException) -> str:
+    if isinstance(problem, OSError):
+        return problem.strerror or str(problem)
+    return str(problem)
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def _write_all(fd: int, data: bytes | bytearray) -> None:
+    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            poller = select.poll()
+            poller.register(fd, select.POLLOUT)
+            poller.poll()
+
+
 # -- Files: the state folder, output files, records
 #
 # A folder for temporary files is shared with other users, and a command can remove or replace what
@@ -497,7 +496,7 @@ _SUFFIXES = (".log", ".job")  # of an output file, of the record of a job
 
 def record_of(output: str) -> str:
     """The path of the record beside an output file."""
-    return output[: -len(".log")] + ".job"
+    return output and output[: -len(".log")] + ".job"
 
 
 def remove_files(output: str) -> None:
@@ -530,13 +529,19 @@ def temporary_folders() -> list[str]:
     return [os.path.abspath(base) for base in bases if base]
 
 
+def usable(folder: str) -> bool:
+    """True for a folder in which a file can be made."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def data_file(*parts: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
     memory, else in a folder for temporary files. Raises OSError."""
     try:
         fd = os.memfd_create("btool", os.MFD_CLOEXEC)
     except (AttributeError, OSError):  # macOS, some sandboxes
-        path = os.path.join(temporary_folders()[0], "bash-tool-" + os.urandom(6).hex())
+        folder = next(filter(usable, temporary_folders()), "/tmp")
+        path = os.path.join(folder, "bash-tool-" + os.urandom(6).hex())
         fd = _create(path, os.O_RDWR)
         os.unlink(path)
     try:
@@ -634,7 +639,7 @@ class Record:
     def __init__(self, output: str) -> None:
         """Raises OSError."""
         self._fd = _create(record_of(output), os.O_RDWR)
-        _lock(self._fd)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
         os.pwrite(self._fd, b" " * RECORD_ROOM, 0)
 
     def write(self, facts: Mapping[str, Any]) -> None:
@@ -681,8 +686,8 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Container[int] = ()) -> dict[int, int]:
-    """The live processes below this one: their groups by their numbers. `spared`: children of this process that
-    are left out, with all that is below them."""
+    """The live processes below this one: their groups by their numbers. `spared`: children of this
+    process that are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
     for pid in waiting:  # the list grows meanwhile
@@ -700,16 +705,9 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _kill_below(spared: Container[int] = ()) -> None:
-    """One pass of KILL over the processes below this one. A process that forks and exits all the
-    time is this process's child for a moment after each fork, so the children are killed first,
-    many times. STOP before KILL was measured to take 10 to 500 times as long: each pass lists the
-    stopped processes again."""
-    for _ in range(KILLS_OF_CHILDREN if SEES_TREE else 0):
-        pids = [pid for pid in _children(os.getpid()) if pid not in spared]
-        if not pids:
-            break
-        for pid in pids:
-            _signal(pid, signal.SIGKILL)
+    """One pass of KILL over the processes below this one. Passes follow until ECHILD: a process that
+    forks and exits all the time is met by a later one. STOP before KILL was measured to take 10 to
+    500 times as long: each pass lists the stopped processes again."""
     for pid in descendants(spared):
         _signal(pid, signal.SIGKILL)
 
@@ -1338,9 +1336,8 @@ class Command:
             raise SpawnError("spawn_failed", reason) from None
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. Where a signal that
-        the supervisor did not send has ended the shell of a job, what is left of the job is ended.
-        Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
+        """Waits for the end of the shell; False if the command is to be ended. So is a job whose
+        shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         plan = self.plan
         if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
             self.answer_as_job()
@@ -1416,7 +1413,10 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        if self.supervisor.line.closed and not self.answered:
+        has_left = self.supervisor.line.closed
+        if self.answered:  # a caller that has not read the answer to a background command
+            has_left = self.plan.background and self.cancels > 0
+        if has_left:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
@@ -1512,7 +1512,7 @@ class Command:
             until = 0.0
         supervisor.turn(until)
         cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels:
+        if cancels and (self.attached or self.is_job):  # else it came after the report
             self.stop("cancelled", cancels)
         if self.is_job:
             self.stops += supervisor.kills
@@ -2514,6 +2514,35 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     )
 
 
+OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
+
+
+class LiveText:
+    """Live output as text, behind the number of the bytes that were skipped before it: each stream
+    has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
+
+    def __init__(self, tell: OnLive | None) -> None:
+        self._tell = tell
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
+
+    def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
+        """Hands on what has come; with `final` also the half of a character."""
+        text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
+        if final:
+            text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
+        if self._tell is not None and (skipped or text):
+            self._tell(skipped, text)
+
+
+def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
+    """A function that hands live output to `on_output`, with a line on what was skipped. Raises
+    ValueError for what is no function."""
+    check_function("on_output", on_output)
+    if on_output is None:
+        return None
+    return lambda skipped, text: on_output(behind_skipped(skipped, text))
+
+
 # ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
 # hold. The sections below never compare the name of a row. A call looks at its row three times:
@@ -3460,35 +3489,6 @@ class Cancel:
             exchange.tell_stops()
 
 
-OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
-
-
-class LiveText:
-    """Live output as text, behind the number of the bytes that were skipped before it: each stream
-    has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
-
-    def __init__(self, tell: OnLive | None) -> None:
-        self._tell = tell
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
-
-    def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
-        """Hands on what has come; with `final` also the half of a character."""
-        text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
-        if final:
-            text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
-        if self._tell is not None and (skipped or text):
-            self._tell(skipped, text)
-
-
-def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
-    """A function that hands live output to `on_output`, with a line on what was skipped. Raises
-    ValueError for what is no function."""
-    check_function("on_output", on_output)
-    if on_output is None:
-        return None
-    return lambda skipped, text: on_output(behind_skipped(skipped, text))
-
-
 class Answer(NamedTuple):
     """What a supervisor has told: an outcome without texts, and the raw bytes of its streams. The
     status is `running` where the command goes on as a job."""
@@ -4004,11 +4004,7 @@ class Job:
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
-    if timeout_s is None:
-        return math.inf
-    right = _is_number(timeout_s, -math.inf, math.inf)
-    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
-    return time.monotonic() + timeout_s
+    return math.inf if timeout_s is None else time.monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
@@ -4031,12 +4027,11 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 
 
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
-    """A sequence of strings from what a host gave; a lone string is one element, an empty one a
-    ValueError."""
-    right = isinstance(value, Iterable)
-    strings = (value,) if isinstance(value, str) else tuple(value if right else ())
-    right = right and all(isinstance(string, str) and string for string in strings)
-    require(right and "\0" not in "".join(strings), what, "non-empty strings without NUL", value)
+    """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
+    for an empty one."""
+    strings = (value,) if isinstance(value, str) else tuple(value)
+    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
+    require(right, what, "non-empty strings without NUL", value)
     return strings
 
 
@@ -4120,22 +4115,18 @@ def _refusal(
     return None
 
 
-def _usable(folder: str) -> bool:
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
 def user_folder() -> str:
     """The one folder of this user for output files and records, in the first folder for temporary
     files that can be written to; a new private one where the folder of that name is a link, another
     user's or open to others. It is made with the first file. Upholds REQ-BASH-009.2."""
     name = "bash-tool-of-%d" % os.geteuid()
-    for base in filter(_usable, temporary_folders()):
+    for base in filter(usable, temporary_folders()):
         path = os.path.join(base, name)
         if not os.path.lexists(path):
             return path
         info = os.lstat(path)
         is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
-        if is_private and info.st_uid == os.geteuid() and _usable(path):
+        if is_private and info.st_uid == os.geteuid() and usable(path):
             return path
         return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return os.path.join("/tmp", name)
@@ -4345,8 +4336,8 @@ class BashTool:
     confirm     asked with each command; anything but a true answer refuses it, an exception
                 included
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
-    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of which
-                only the tool's own jobs are listed)
+    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
+                which only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
     on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread
     carry       the directory and the exported variables at the end of a command are the start of
@@ -4388,7 +4379,7 @@ class BashTool:
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or user_folder()
         if given is None and not row.own_folder:
-            folder = next(filter(_usable, temporary_folders()), "/tmp")
+            folder = next(filter(usable, temporary_folders()), "/tmp")
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
