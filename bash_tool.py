@@ -191,7 +191,8 @@ NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
-NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
+NOTE_WITHHELD = "not passed to commands{why}: {names}"
+LOOKS_SECRET = ", because it looks secret"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -267,16 +268,11 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
-_NO_EDITOR = "sh -c 'echo \"there is no editor here: %s\" >&2; exit 1' --"
-_NO_EDITOR_FOR_TEXT = _NO_EDITOR % (
-    "give the text as an argument (git commit -m), or keep the proposed text with GIT_EDITOR=true"
-)
-_NO_EDITOR_FOR_LIST = _NO_EDITOR % (
-    "keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
-    "or let a command such as sed -i change it"
-)
+# An editor is one word, the name of a program that does not exist: quoted, unquoted or through
+# `eval` it fails at once, and the message of the shell says what to do. sudoedit and visudo start
+# vi in the place of an editor that is missing, so theirs is a program that fails.
 # TERM=dumb: no full-screen program, no moving cursor.
-_PLAIN_SETTINGS = """
+_SETTINGS = """
 TERM=dumb
 PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
 AWS_PAGER= PSQL_PAGER=cat
@@ -285,25 +281,24 @@ SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
 GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
 DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
 APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
+EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+VISUAL=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
+SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = MappingProxyType(
-    {
-        **dict(setting.split("=") for setting in _PLAIN_SETTINGS.split()),
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _NO_EDITOR_FOR_TEXT),
-        "GIT_SEQUENCE_EDITOR": _NO_EDITOR_FOR_LIST,
-    }
-)
-# What would make bash run or believe something that is not in the command, export the text of each
-# command (where a host was started by `bash -a -c`), or gpg ask on a terminal that the command does
-# not have.
+NON_INTERACTIVE = MappingProxyType(dict(setting.split("=", 1) for setting in _SETTINGS.split()))
+# What would switch the shell itself, export the text of each command (where a host was started by
+# `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
+# names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
+# all other functions pass, as to `bash -c`: on clusters `module` is made of them.
 DROPPED_NAMES = frozenset(
-    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING "
-    "GPG_TTY".split()
+    "ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING GPG_TTY "
+    "BASH_FUNC_builtin%% BASH_FUNC_command%% BASH_FUNC_unset%%".split()
 )
-DROPPED_PREFIX = "BASH_FUNC_"
 # Not carried over to the next command: what is dropped, the text of the command among it, which
-# `set -a` exports; and what bash counts itself.
-NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "SHLVL"))
+# `set -a` exports; a startup file; and what bash counts itself.
+NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "BASH_ENV", "SHLVL"))
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
@@ -1066,15 +1061,16 @@ class Output:
 
 # The line that the shell is told in its arguments. The shell reads the text of the command up to a
 # NUL, from a descriptor of its own, which it closes, and evaluates the text. BASH_EXECUTION_STRING
-# is the variable in which `bash -c` itself keeps its text; a TMOUT of the host would end the
-# reading. `builtin` and `command`: an environment that a host gives may hold functions of the
-# names behind them; `builtin exec` would not keep its redirection.
-_READ_TEXT = "IFS= TMOUT=0 builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
+# is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
+# may hold functions of the names behind them; `builtin exec` would not keep its redirection.
+_READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
 _TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
 _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
-# the shell enters the directory. `cd` must leave OLDPWD as it was.
+# the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
+# the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
+_NO_LIMIT = "TMOUT=0 "
 _ENTER = (
     "builtin set -- \"${OLDPWD-}\"; "
     "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit; OLDPWD=$1; "
@@ -1103,7 +1099,8 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     """The line for the arguments of a shell that finds the text of its command at descriptor
     `fd`."""
     if has_prefix:
-        line = _READ_TEXT % "" + _ENTER + _READ_TEXT % ""
+        read = _NO_LIMIT + _READ_TEXT % ""
+        line = read + _ENTER + read
         redirection = "" if has_input else "</dev/null"
         if carries:
             redirection = "20<&0 " + redirection
@@ -3040,7 +3037,7 @@ def looks_secret(name: str, value: str) -> bool:
         return True
     if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
         return False
-    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP, name):
+    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP + r"|BASH_FUNC_.+(?:%%|\(\))", name):
         return False
     words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
     if words[-1] in LOCATION_WORDS:
@@ -3054,27 +3051,29 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def scrub_env(
-    environ: Mapping[str, str], keep: Sequence[str] = ()
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment without secrets and without what changes how bash reads a command, with the
-    non-interactive defaults over what is there; and the names that were withheld.
+    environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment without secrets and without what would switch the shell itself, with the
+    non-interactive defaults over what is there; and the names that were withheld, each with why.
 
-    `keep` are names, or globs of names, that pass although they look secret. A group of which one
-    variable is withheld is withheld whole.
-    Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
+    `keep` and `drop` are names, or globs of names: of variables that pass although they look
+    secret, and of those that are withheld whatever they look like. A group of which one variable
+    is withheld is withheld whole.
+    Upholds REQ-BASH-004.2, REQ-BASH-004.3, REQ-BASH-004.10 and REQ-BASH-014.1 to REQ-BASH-014.4.
     """
-    kept = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
-    dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
+    kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
+    chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
-    withheld = secret - kept - dropped
+    withheld = secret - kept - DROPPED_NAMES | chosen
     group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
     if group & withheld:
         withheld |= group
-    env = {name: value for name, value in environ.items() if name not in dropped | withheld}
+    kept_out = DROPPED_NAMES | withheld
+    env = {name: value for name, value in environ.items() if name not in kept_out}
     env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, tuple(sorted(withheld))
+    return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
 def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list[str]:
@@ -4061,13 +4060,14 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 
 
 def _environment(
-    env: Mapping[str, str] | None, keep_env: Sequence[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment of a tool's commands, and the names that are withheld."""
+    env: Mapping[str, str] | None, keep: tuple[str, ...], drop: tuple[str, ...], has_prefix: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of a tool's commands, and the names that are withheld, each with why. Behind
+    a prefix the text of a command comes on stdin, which the file of BASH_ENV could read."""
     if env is None:
-        return scrub_env(dict(os.environ), keep_env)
-    require(not keep_env, "keep_env", "nothing where env is given", keep_env)
-    return complete_env(env), ()
+        return scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
+    require(not keep + drop, "env", "neither keep_env nor drop_env beside it", keep + drop)
+    return complete_env(env), {}
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -4320,6 +4320,8 @@ class BashTool:
                 is, with the non-interactive defaults that it lacks
     keep_env    names, or globs of names, of this process's environment that pass although they
                 look secret
+    drop_env    names, or globs of names, of those that do not pass, whatever they look like and
+                whatever `keep_env` says
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
     confirm     asked with each command; anything but a true answer refuses it, an exception
@@ -4345,6 +4347,7 @@ class BashTool:
         timeout_s: float | None = None,
         env: Mapping[str, str] | None = None,
         keep_env: str | Sequence[str] = (),
+        drop_env: str | Sequence[str] = (),
         deny: str | Sequence[str] = (),
         confirm: Callable[[str], object] | None = None,
         shell: str | Sequence[str] = ("bash",),
@@ -4354,13 +4357,16 @@ class BashTool:
         carry: bool = False,
     ) -> None:
         row = _row(profile, timeout_s, carry)
-        passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
+        keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
+        words = [os.fsencode(word) for word in _strings(shell, "shell")]
+        require(words, "shell", "at least the name of a shell", shell)
+        # _untold: the names that no answer has told yet, each with why it is withheld.
+        passed, self._untold = _environment(env, keep, drop, len(words) > 1)
+        self.withheld = tuple(self._untold)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
-        words = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(words, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or user_folder()
         if given is None and not row.own_folder:
@@ -4372,7 +4378,6 @@ class BashTool:
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
-        self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
     def cwd(self) -> str:
@@ -4534,10 +4539,12 @@ class BashTool:
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
             untold = [name for name in tuple(self._untold) if name not in passed]
-            names = names_to_tell(untold, outcome.command, outcome)
-            names = [shown(name) for name in names if self._untold.pop(name, False)]
-            if names:  # that no other thread has told meanwhile
-                notes += (NOTE_WITHHELD.format(names=", ".join(names)),)
+            reasons: dict[str, list[str]] = {}
+            for name in names_to_tell(untold, outcome.command, outcome):
+                with suppress(KeyError):  # another thread has told the name meanwhile
+                    reasons.setdefault(self._untold.pop(name), []).append(shown(name))
+            for why, names in reasons.items():
+                notes += (NOTE_WITHHELD.format(why=why, names=", ".join(names)),)
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
@@ -5021,8 +5028,8 @@ _FLAGS = {
 }
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
-    "withheld": "what looks like a secret by its name or its value: see --keep-env",
+    "taken out": ", ".join(sorted(DROPPED_NAMES)),
+    "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
@@ -5052,6 +5059,7 @@ def _parser() -> Any:
     for name, value, text in (
         ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
         ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
+        ("--drop-env", "NAME", "withhold a variable whatever it looks like; may be repeated"),
     ):
         add(name, action="append", default=[], metavar=value, help=text)
     add(
@@ -5250,6 +5258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             profile=profile,
             deny=options.deny,
             keep_env=options.keep_env,
+            drop_env=options.drop_env,
             state_dir=options.state_dir or user_folder(),
         ) as tool:
             return _use(tool, options)

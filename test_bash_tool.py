@@ -2769,6 +2769,41 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
+@clause("004.10", saboteur=("withheld = secret - kept - dropped | chosen", "withheld = secret - kept - dropped"))
+def test_req_bash_004_10_withholds_what_the_host_drops():
+    name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
+    globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
+
+    @draws(25)
+    @given(st.dictionaries(name, st.sampled_from(["x", "4096", "db://me:pw@h/"])), st.lists(globs), st.lists(globs))
+    @example({"A": "x", "B_TOKEN": "x", "C": "x"}, ["A", "B_TOKEN"], ["*"])
+    def withholds(environ, drop, keep):
+        def named(patterns):
+            return {name for name in environ if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+
+        untouched = bash_tool.scrub_env(environ, keep)[1]
+        env, why = bash_tool.scrub_env(environ, keep, drop)
+        assert set(why) == set(untouched) | named(drop) and list(why) == sorted(why)
+        assert {name for name, reason in why.items() if not reason} == named(drop)
+        forced = {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+        assert env == {**{name: value for name, value in environ.items() if name not in why}, **forced}
+
+    withholds()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in "MY_PLAIN", "MY_OTHER", "MY_TOKEN":
+            patch.setenv(name, "hunter2")
+        with BashTool(drop_env=("MY_PLAIN", "*_OTHER", "PAGER")) as tool:
+            assert {"MY_PLAIN", "MY_OTHER", "MY_TOKEN"} <= set(tool.withheld)
+            assert tool.run("env | grep -c hunter2; echo $PAGER").stdout == "0\ncat\n"
+            result = tool.run(": $MY_PLAIN $MY_TOKEN")
+            assert result.notes == (
+                "not passed to commands: MY_PLAIN",
+                "not passed to commands, because it looks secret: MY_TOKEN",
+            )
+            assert tool.run("echo $MY_PLAIN $MY_OTHER").notes == ("not passed to commands: MY_OTHER",)
+            assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
+
+
 @clause(
     "004.9", saboteur=("shell=self.shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self.shell],")
 )
@@ -4127,7 +4162,10 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
 def test_req_bash_012_2_any_length(size, filler):
     with BashTool() as tool:
         result = tool.run("x=%s\nLC_ALL=C\necho ${#x} $#\n#%s" % (filler * size, filler))
-    assert result.text == "%d 0\n" % (size * len(filler.encode()))
+        assert result.text == "%d 0\n" % (size * len(filler.encode()))
+        Path("rc").write_text("wc -c; read -r line && echo $line\n")
+        result = tool.run("x=%s\necho ${#x}" % (filler * size), env={"BASH_ENV": os.path.abspath("rc"), "LC_ALL": "C"})
+        assert result.text == "0\n%d\n" % (size * len(filler.encode()))
 
 
 @clause("012.3", saboteur=('if "\\0" in command:', "if False:"))
@@ -4203,23 +4241,91 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
 # ---- 014 The environment ---------------------------------------------------------------------------------------
 
 
-@clause("014.1", saboteur=("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"))
+FUNCTIONS = "read cd exec eval printf export exit set declare trap pwd break shift : local source . [ ls".split()
+
+
+def functions_of_a_host(*names):
+    """The variables of exported functions of these names, none of which does what its name says."""
+    return {"BASH_FUNC_%s%%%%" % name: "() { builtin echo wrong %s; builtin return 1; }" % name for name in names}
+
+
+@clause("014.1", saboteur=("kept_out = DROPPED_NAMES | withheld", "kept_out = withheld"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
     plain = BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text
     for name, value in {
-        "BASH_ENV": "rc",
         "ENV": "rc",
         "SHELLOPTS": "errexit:xtrace:noglob",
         "BASHOPTS": "nullglob",
         "CDPATH": "/",
-        "BASH_FUNC_ls%%": "() { echo wrong; }",
         "GLOBIGNORE": "u*",
         "BASH_XTRACEFD": "1",
+        **functions_of_a_host("builtin", "command", "unset"),
     }.items():
         monkeypatch.setenv(name, value)
         assert BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text == plain, name
+        assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
+
+
+STARTUP_FILES = [
+    "cat; read -r x; echo read=$x",
+    "echo noise; echo more >&2",
+    "cd /usr",
+    "eval() { echo wrong; }; exec() { echo wrong; }; exit() { echo wrong; }; read() { echo wrong; }",
+    "readonly TMOUT=1; TMOUT=1",
+    "set -eu; shopt -s nullglob",
+    "exec 9>&1 8</dev/null",
+    "module() { eval \"export LOADED=$2\"; }; export -f module",
+    "trap 'echo the end' EXIT",
+    "false",
+    "if",
+    None,
+]
+
+
+@fault("what_bash_reads-1", saboteur=("\"ENV SHELLOPTS BASHOPTS", "\"BASH_ENV ENV SHELLOPTS BASHOPTS"))
+@fault("what_bash_reads-2", saboteur=("_READ_TEXT = \"IFS= builtin read", "_READ_TEXT = \"IFS= TMOUT=0 builtin read"))
+@pytest.mark.parametrize("startup", STARTUP_FILES)
+def test_what_bash_reads_and_imports_is_what_bash_c_does(startup, monkeypatch, tmp_path):
+    """BASH_ENV and exported functions do what they do to `bash -c`; with state that is carried over they do it each
+    time."""
+    if startup is not None:
+        (tmp_path / "rc").write_text(startup + "\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "rc"))
+    monkeypatch.setenv("BASH_FUNC_get_token%%", "() { echo token; }")
+    command = "echo hi; cat; pwd; get_token; type -t module; module load gcc; echo $LOADED"
+    plain = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=-1, stderr=-2)
+    for carry in (False, True):
+        with BashTool(carry=carry) as tool:
+            assert not tool.withheld
+            for _ in range(2):
+                result = tool.run(command)
+                if not (carry and startup and "EXIT" in startup):  # 028.4: the tool's own trap stands in its place
+                    shown = result.stdout.replace(str(tmp_path / "rc"), "rc")
+                    assert shown == plain.stdout.decode().replace(str(tmp_path / "rc"), "rc"), startup
+                assert result.exit_code == plain.returncode
+    with BashTool(shell=("env", "bash")) as tool:
+        result = tool.run("read -r x; echo ${BASH_ENV-none} $x", stdin="of the command\n")
+        assert result.text == "[not passed to commands: BASH_ENV]\nnone of the command\n"
+        assert tool.withheld == ("BASH_ENV",) and tool.run("get_token").text == "token\n"
+
+
+@fault("functions_break_nothing-1", saboteur=("\"builtin cd -L -- ", "\"cd -L -- "))
+@fault("functions_break_nothing-2", saboteur=("{ builtin export -p && builtin printf", "{ builtin export -p && printf"))
+@pytest.mark.parametrize("shell", ["bash", ("env", "bash")])
+@pytest.mark.parametrize("carry", [False, True])
+def test_functions_break_nothing_of_a_command_or_its_state(shell, carry, monkeypatch):
+    """A host exports functions of the names of builtins, as tools that wrap `cd` do: commands call them, the tool does
+    not."""
+    for name, value in functions_of_a_host(*FUNCTIONS).items():
+        monkeypatch.setenv(name, value)
+    with BashTool("/", shell=shell, carry=carry) as tool:
+        assert tool.run("builtin echo hi; cd /usr; builtin pwd").text == "hi\nwrong cd\n/\n"
+        assert tool.run("builtin cd /usr; builtin export T_A_=1; builtin exit 3").exit_code == 3
+        assert tool.run("builtin pwd; builtin echo ${T_A_-none}").text == ("/usr\n1\n" if carry else "/\nnone\n")
+        assert tool.run("unset -f cd; cd /; type -t cd ls").text == "builtin\nfunction\n"
+        assert tool.run("cd").text == "[command failed: exit code 1]\nwrong cd\n"  # again, of the host
 
 
 @fault("the_text_of_a_command", saboteur=("BASH_XTRACEFD BASH_EXECUTION_STRING ", "BASH_XTRACEFD "))
@@ -4292,7 +4398,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         refused = tool.run(
             "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
         )
-        assert refused.exit_code != 0 and "there is no editor here" in refused.text
+        assert refused.exit_code != 0 and "or-set-GIT_EDITOR=true" in refused.text
         log = tool.run(
             "cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff"
         )
@@ -4301,6 +4407,12 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
         advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true git -c user.name=a -c user.email=b rebase -i --root")
         assert advised.exit_code == 0, advised
+        for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
+            for name in ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"):
+                refused = tool.run(words % name)
+                assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
+                assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
+        assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
 @clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
@@ -4417,6 +4529,9 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     monkeypatch.setenv("SSH_CLIENT", "1 2 3")
     monkeypatch.setenv("SHLVL", "0")
     assert BashTool().run("echo quiet").text == "quiet\n"
+    (tmp_path / "mine").write_text("echo mine\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "mine"))
+    assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
 @clause(
@@ -5043,6 +5158,28 @@ def test_req_bash_017_8_keep_env():
     passes()
     with Client("--keep-env", "A_TOKEN", env=env) as client:
         assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
+
+
+@clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
+def test_req_bash_017_10_drop_env():
+    harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
+    env = dict(os.environ, **harmless)
+
+    @fewer
+    @given(st.lists(st.sampled_from(["HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL"])))
+    @example(["HARMLESS", "*_A"])
+    def withholds(drop):
+        gone = sorted(name for name in harmless if any(fnmatch.fnmatchcase(name, glob) for glob in drop))
+        options = [word for name in drop for word in ("--drop-env", name)]
+        done = cli(*options, "printf %s/ $HARMLESS $LOCAL_A $LOCAL_B", env=env)
+        note = "[not passed to commands: %s]\n" % ", ".join(gone) if gone else ""
+        shown = "".join(value + "/" for name, value in harmless.items() if name not in gone) or "/"
+        assert done.stdout.decode() == note + shown + "\n"
+
+    withholds()
+    with Client("--drop-env", "LOCAL_*", "--keep-env", "LOCAL_*", env=env) as client:
+        said = client.call("echo ${LOCAL_A-none} $HARMLESS")["content"][0]["text"]
+        assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
 @clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
@@ -7316,7 +7453,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
-    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "deny", "shell") for value in (5, "", ["a", 5])]
+    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "drop_env", "deny", "shell") for value in (5, "", ["a", 5])]
     calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
     calls += [
         ("shell", BashTool, {"shell": ()}),
@@ -7341,8 +7478,9 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
                 call()
     with pytest.raises(TypeError):
         dataclasses.replace(MODES, timeouts_s=60)
-    with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
-        BashTool(env={}, keep_env="GH_*")
+    for name in "keep_env", "drop_env":
+        with pytest.raises(ValueError, match=r"^env takes neither keep_env nor drop_env beside it, got \('GH_\*',\)$"):
+            BashTool(env={}, **{name: "GH_*"})
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
@@ -8144,7 +8282,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise\n")
     (tmp_path / "usr").mkdir()
     monkeypatch.setenv("APP_TOKEN", "hunter2-of-the-host")
-    dropped = sorted(bash_tool.DROPPED_NAMES)
+    dropped = sorted(["BASH_ENV", *filter(str.isupper, bash_tool.DROPPED_NAMES)])
     with BashTool(carry=True) as tool:
         tool.run("set -eu -o noglob; shopt -s nullglob; ls() { echo wrong; }; export -f ls; export T_A_=1 CDPATH=/")
         tool.run("export %s; export BASH_ENV=rc ENV=rc GPG_TTY=x GLOBIGNORE='*'" % " ".join(dropped))
@@ -11403,10 +11541,21 @@ def test_environments_to_the_letter():
             ("A_TOKEN",),
         ),
         (
-            {"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"},
-            ("BASH_ENV",),
+            {"LANG": "C", "SHELLOPTS": "x", "CDPATH": "y", "BASH_FUNC_unset%%": "() { :; }", "ENV": "db://a:b@c"},
+            ("ENV",),
             {"LANG": "C"},
             (),
+        ),
+        *(
+            ({"LANG": "C", name: "() { :; }"}, (), {"LANG": "C", name: "() { :; }"}, ())
+            for name in ("BASH_ENV", "BASH_FUNC_get_token%%", "BASH_FUNC_api-key%%", "BASH_FUNC_TOKEN()")
+        ),
+        ({"LANG": "C", "BASH_FUNC_TOKEN": "() { :; }"}, (), {"LANG": "C"}, ("BASH_FUNC_TOKEN",)),
+        (
+            {"LANG": "C", "BASH_FUNC_curl%%": "() { curl https://me:pw@h/; }"},
+            (),
+            {"LANG": "C"},
+            ("BASH_FUNC_curl%%",),
         ),
         (
             {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"},
@@ -11430,7 +11579,9 @@ def test_environments_to_the_letter():
         ),
         ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ()),
     ):
-        assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
+        env, why = bash_tool.scrub_env(environ, keep)
+        assert (env, tuple(why)) == ({**passes, **forced}, withheld), environ
+        assert set(why.values()) <= {bash_tool.LOOKS_SECRET}
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
     for wrong in ({"X": "a\0"}, {"": "X"}, {"A": "a", "X=": ""}):
         with pytest.raises(ValueError, match="^env"):
@@ -12310,16 +12461,10 @@ def test_spec_environment_and_patterns():
     """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
     line."""
     ((_, table),) = fenced("environment")
-    ((_, editor),) = fenced("editor")
-    pairs = dict(pair.split("=", 1) for pair in table.split())
-    editor, sequence = editor.split("\n")
-    assert {
-        **pairs,
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor),
-        "GIT_SEQUENCE_EDITOR": sequence,
-    } == dict(bash_tool.NON_INTERACTIVE)
-    dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
-    assert dropped == sorted(bash_tool.DROPPED_NAMES)
+    assert dict(pair.split("=", 1) for pair in table.split()) == dict(bash_tool.NON_INTERACTIVE)
+    table = SPEC.split("\n**Dropped** (")[1].split("\n**Set** (")[0]
+    dropped = [name for names in re.findall(r"(?m)^\| (`[^|]*`) \|", table) for name in re.findall("`(.+?)`", names)]
+    assert sorted(dropped) == sorted(bash_tool.DROPPED_NAMES)
     words = {name: body.split() for name, body in fenced("words")}
     endings = words.pop("SECRET_ENDINGS")
     assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
@@ -12360,11 +12505,10 @@ def test_readme_and_help_list_the_environment():
         set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0]))
         for word in ("Set", "Taken out")
     )
-    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed == set(bash_tool.DROPPED_NAMES)
-    told = cli("--help").stdout.decode()
-    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(
-        re.findall(r"\b[A-Z_]{3,}\b", told)
-    ) and "--keep-env" in told
+    functions = {"BASH_FUNC_%s%%%%" % name for name in ("builtin", "command", "unset")}
+    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed | functions == set(bash_tool.DROPPED_NAMES)
+    told = set(re.findall(r"[^\s,]+", cli("--help").stdout.decode()))
+    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES, "--keep-env", "--drop-env"} <= told
 
 
 def unfolded(lines):
@@ -17999,6 +18143,8 @@ def any_length(q):
     for length in (131072, 200000, 1500000):
         q.says("x=%s\necho ${#x}" % ("y" * length), "%d\n" % length)
     q.says("#" * 70000 + "\necho end", "end\n")
+    (q.folder / "rc").write_text("wc -c; read -r line\n")
+    q.says("echo end", "0\nend\n", wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))
 
 
 @asks("012.3")
@@ -18048,31 +18194,32 @@ def nothing_bends_the_shell(q):
     (q.folder / "rc").write_text("echo noise >&2\n")
     (q.folder / "usr").mkdir()
     env = {
-        "BASH_ENV": str(q.folder / "rc"),
         "ENV": str(q.folder / "rc"),
         "SHELLOPTS": "noglob",
         "BASHOPTS": "nullglob",
         "CDPATH": "/",
         "GLOBIGNORE": "*",
         "BASH_XTRACEFD": "1",
-        "BASH_FUNC_ls%%": "() { echo wrong; }",
+        **functions_of_a_host("builtin", "command", "unset"),
     }
     got, reply = environment_of(q, q.server(env=env))
     q.equal(reply.text, "done\n")
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
     q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
+    (q.folder / "rc").write_text("ml() { module \"$@\"; }; cd usr\n")
+    env = {"BASH_ENV": str(q.folder / "rc"), "BASH_FUNC_module%%": "() { builtin eval \"export LOADED=$2\"; }"}
+    env.update(functions_of_a_host(*FUNCTIONS), **{"BASH_FUNC_get_token%%": "() { echo token; }"})
+    del env["BASH_FUNC_export%%"], env["BASH_FUNC_cd%%"]
+    wire = q.server(env=env)
+    q.says("module load gcc; echo $LOADED; ml load cuda; echo $LOADED", "gcc\ncuda\n", wire=wire)
+    q.says("get_token; basename $PWD; [ a; true", "token\nusr\nwrong [\n", wire=wire)
+    q.says("echo on", "on\n", wire=q.server(env={"BASH_ENV": str(q.folder / "missing")}))
 
 
 def set_for_commands():
     """What 4.8 sets for every command: a value of each name."""
     ((_, table),) = fenced("environment")
-    ((_, editors),) = fenced("editor")
-    first, second = editors.split("\n")
-    return {
-        **dict(pair.split("=", 1) for pair in table.split()),
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), first),
-        "GIT_SEQUENCE_EDITOR": second,
-    }
+    return dict(pair.split("=", 1) for pair in table.split())
 
 
 @asks("014.2")
@@ -18092,7 +18239,10 @@ def nothing_asks_pages_or_paints(q):
             expected,
             "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"),
         )
-    q.match(r"\[command failed: exit code 1\]\nthere is no editor here: .*", q.run("eval \"$EDITOR\" /dev/null").text)
+    for words in ("$%s f", '"$%s" f', 'eval "$%s" f'):
+        for name in ("EDITOR", "GIT_SEQUENCE_EDITOR"):
+            said = r"\[command failed: exit code 127\]\n[^\n]*%s: command not found\n" % re.escape(expected[name])
+            q.match(said, q.run(words % name).text)
 
 
 @asks("014.3")
@@ -18155,6 +18305,8 @@ def no_startup_files(q):
         "quiet\nno login\n",
         wire=q.server(env={"HOME": str(q.folder), "SSH_CLIENT": "1 2 3", "SHLVL": "0"}),
     )
+    (q.folder / "mine").write_text("echo mine\n")
+    q.says("echo quiet", "mine\nquiet\n", wire=q.server(env={"BASH_ENV": str(q.folder / "mine")}))
 
 
 @asks("015.1", "015.5")
@@ -18465,6 +18617,19 @@ def kept_names_pass(q):
         q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env)
     )
     q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
+
+
+@asks("017.10")
+def dropped_names_are_withheld(q):
+    env = {"CUSTOMER": "one", "LOCAL_A": "two", "A_TOKEN": "three", "CUSTOM": "four"}
+    options = ["--drop-env", "CUSTOMER", "--drop-env", "LOCAL_*", "--drop-env", "A_TOKEN", "--keep-env", "*_TOKEN"]
+    got, _ = environment_of(q, q.server(*options, env=env))
+    q.equal({name: got.get(name) for name in env}, {**dict.fromkeys(env), "CUSTOM": "four"}, "variables:")
+    wire = q.server(*options, env={**env, "B_TOKEN": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    text = "[not passed to commands, because it looks secret: PIP_INDEX_URL]\n"
+    q.says("true", text, wire=wire)
+    q.says("echo ${CUSTOMER-none}", "[not passed to commands: CUSTOMER]\nnone\n", wire=wire)
+    q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
 
 
 @asks("025.1")
@@ -20047,6 +20212,7 @@ BROKEN = {
     "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
     "017.7": ["saboteur", {"without": ["--deny"]}],
     "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
+    "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
