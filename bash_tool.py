@@ -371,7 +371,7 @@ REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 _WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
-OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
+OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
 STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
 
 
@@ -5200,7 +5200,6 @@ def _serve(tool: BashTool, structured: bool) -> int:
     signal to a descriptor of the loop, and the handler does nothing: an exception out of a handler
     could leave the loop at any place; and the kernel may deliver a signal to another thread, while
     Python runs handlers in the main thread alone."""
-    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of the server
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     numbers = _stop_signals()
@@ -5219,9 +5218,6 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
-    # `ps` must not show the command, and `pkill -f` of a word in it must not end the tool.
-    take_own_name()
-    _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
@@ -5288,6 +5284,9 @@ def _open_standard() -> bool:
 
 def _use(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process."""
+    # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
+    take_own_name()
+    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
         structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
         return _serve(tool, structured)

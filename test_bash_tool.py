@@ -4137,6 +4137,37 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     result.text.encode("utf-8")
 
 
+@needs_proc
+@pytest.mark.parametrize("face", ["server", "command line", "library"])
+@clause(
+    "012.4", saboteur=("    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    _prctl(_PR_SET_DUMPABLE, 0)  # commands")
+)
+def test_req_bash_012_4_names_of_its_own(face):
+    folder = Path(tempfile.mkdtemp()) / "python-server"
+    folder.mkdir()
+    command = lasting("echo $$ > %s/shell; sleep 600" % folder)
+    words = [sys.executable, compiled_script(), "--cwd", str(folder)]
+    with contextlib.ExitStack() as stack:
+        own = []
+        if face == "server":
+            client = stack.enter_context(Client(command=[*words, "--mcp"], timeouts={"grace_s": 0.5}))
+            client.begin(command)
+            own.append(client.process.pid)
+        elif face == "command line":
+            program = stack.enter_context(subprocess.Popen([*words, command], stdout=subprocess.DEVNULL))
+            stack.callback(program.terminate)
+            own.append(program.pid)
+        else:
+            tool = stack.enter_context(BashTool(folder))
+            threading.Thread(target=tool.run, args=(command,), daemon=True).start()
+        supervisor = parent_of(number_in(folder / "shell"))
+        own += [supervisor, parent_of(supervisor)]
+        assert all(os.getpgid(pid) != os.getpgid(0) or pid == own[0] for pid in own)
+        for pid in own:
+            shown = Path("/proc/%d/comm" % pid).read_bytes(), command_line(pid).rstrip(b"\0")
+            assert shown == (b"btool\n", b"btool"), (pid, shown)
+
+
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
@@ -18011,6 +18042,24 @@ def the_text_is_in_no_arguments(q):
     q.equal(holders, [], "arguments that hold the command's text:")
     q.wire.cancel(number)
     q.says("pkill -f surely-%s[x]; echo \"$? surely-%sx\"" % (word, word), "1 surely-%sx\n" % word)
+
+
+@asks("012.4")
+def names_of_its_own(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    judges, pid = {1}, os.getpid()  # a process that supervises and a wrapper of the judge are not the server's
+    while pid > 1:
+        judges.add(pid)
+        pid = parent_of(pid)
+    own, pid = [q.wire.pid], parent_of(q.number("shell"))
+    while pid not in judges:
+        own.append(pid)
+        pid = parent_of(pid)
+    for pid in own:
+        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
+        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
+        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
+    q.wire.cancel(number)
 
 
 @asks("012.2")
