@@ -46,7 +46,6 @@ this file.
 
 from __future__ import annotations
 
-import array
 import errno
 import fcntl
 import gc
@@ -136,7 +135,7 @@ FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
-LIVE_BYTES = 256 * KIB      # live output that nobody has fetched yet; the oldest is skipped
+LIVE_BYTES = 256 * KIB      # of each stream, live output that nobody has fetched yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
@@ -832,76 +831,6 @@ class Plan:
         vars(self).update(fields)
 
 
-class HostLine(Channel):
-    """A supervisor's end. What the host does not read waits here, and live output, the only thing
-    without a bound of its own, is dropped from its oldest end. Upholds REQ-BASH-016.2."""
-
-    closed = False
-    request: Plan | None = None  # the next one
-    stops = 0  # requests to end the command that it has not taken notice of
-    _live_bytes = 0
-    _skipped = 0
-    _live_sent_s = 0.0
-
-    def __init__(self, end: socket.socket) -> None:
-        super().__init__(end)
-        self._live: deque[tuple[int, bytes]] = deque()
-
-    def take(self) -> None:
-        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
-        has waited. `closed` is set at the end of the line."""
-        try:
-            self.flush()
-            messages = self.receive()
-        except BlockingIOError:
-            return
-        except OSError:
-            messages = None
-        if messages is None:
-            self.closed = True
-        for message in messages or ():
-            if isinstance(message, int):
-                self.stops = max(self.stops, message)
-            else:
-                self.request = Plan(**message)
-
-    def tell(self, *message: Any) -> None:
-        """Sends the message, after the live output that came before. After the end of the line it
-        is dropped."""
-        if self._live:
-            self.unsent += pack(("live", self._skipped, list(self._live)))
-            self._live.clear()
-            self._live_bytes = self._skipped = 0
-        with suppress(OSError):
-            if message:
-                self.send(message)
-            self.flush()
-
-    def add_live(self, chunk: bytes, stream: int) -> None:
-        """Takes live output, which is sent about ten times a second."""
-        self._live.append((stream, chunk))
-        self._live_bytes += len(chunk)
-        while self._live_bytes > LIVE_BYTES or len(self._live) > LIVE_BYTES // 64:
-            dropped = len(self._live.popleft()[1])
-            self._live_bytes -= dropped
-            self._skipped += dropped
-
-    def tell_live(self, now: float) -> float:
-        """Sends live output if it is time; returns the moment at which it is. While the host reads
-        nothing there is no such moment."""
-        if self.unsent or not self._live:
-            return math.inf
-        due_s = self._live_sent_s + LIVE_EVERY_S
-        if now < due_s:
-            return due_s
-        self._live_sent_s = now
-        self.tell()
-        return math.inf
-
-
-# -- One command: its output, its shell, its life
-
-
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all.
     Upholds REQ-BASH-010.1."""
@@ -932,6 +861,71 @@ class OutputBuffer:
         return bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self.newlines
 
 
+class HostLine(Channel):
+    """A supervisor's end. What the host does not read waits here; of live output, the only thing
+    without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
+
+    closed = False
+    request: Plan | None = None  # the next one
+    stops = 0  # how often the host has asked to end the command
+    _live_sent_s = 0.0
+
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__(end)
+        self._live: dict[int, OutputBuffer] = {}  # by stream
+
+    def take(self) -> None:
+        """Takes in what the host has sent: a request, or how often a stop was asked for; sends what
+        has waited. `closed` is set at the end of the line."""
+        try:
+            self.flush()
+            messages = self.receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            messages = None
+        if messages is None:
+            self.closed = True
+        for message in messages or ():
+            if isinstance(message, int):
+                self.stops = max(self.stops, message)
+            else:
+                self.request = Plan(**message)
+
+    def tell(self, *message: Any) -> None:
+        """Sends the message, after the live output that came before. After the end of the line it
+        is dropped."""
+        if self._live:
+            tails = {stream: buffer.captured()[1] for stream, buffer in self._live.items()}
+            total = sum(buffer.total_bytes for buffer in self._live.values())
+            skipped = total - sum(map(len, tails.values()))
+            self.unsent += pack(("live", skipped, list(tails.items())))
+            self._live.clear()
+        with suppress(OSError):
+            if message:
+                self.send(message)
+            self.flush()
+
+    def add_live(self, chunk: bytes, stream: int) -> None:
+        """Takes live output, which is sent about ten times a second."""
+        self._live.setdefault(stream, OutputBuffer(0, LIVE_BYTES)).add(chunk)
+
+    def tell_live(self, now: float) -> float:
+        """Sends live output if it is time; returns the moment at which it is. While the host reads
+        nothing there is no such moment."""
+        if self.unsent or not self._live:
+            return math.inf
+        due_s = self._live_sent_s + LIVE_EVERY_S
+        if now < due_s:
+            return due_s
+        self._live_sent_s = now
+        self.tell()
+        return math.inf
+
+
+# -- One command: its output, its shell, its life
+
+
 class Output:
     """The output of one command: its pipes, what is kept of each stream, and the file with all raw
     bytes in the order of their arrival. They wait in memory while they fit there. A file that
@@ -951,7 +945,6 @@ class Output:
             OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
-        self.is_live = plan.watched
         self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
 
     def open_pipes(self, writers: list[int]) -> None:
@@ -986,7 +979,7 @@ class Output:
     def _keep(self, chunk: bytes, stream: int) -> None:
         buffer = self.buffers[stream]
         buffer.add(chunk)
-        if self.is_live:
+        if self._plan.watched:
             self._line.add_live(chunk, stream)
         if self._pending is None:
             self._write(chunk)
@@ -1143,11 +1136,11 @@ class Shell:
 
     popen: subprocess.Popen[bytes]  # from `start` on
 
-    def __init__(self, plan: Plan, source: int | None) -> None:
-        """`source`: a descriptor of the command's own input."""
+    def __init__(self, plan: Plan, source: int) -> None:
+        """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
         self._plan, self._source = plan, source
         self._has_prefix = len(plan.shell) > 1
-        self._carries = plan.carries and not (self._has_prefix and source is not None)
+        self._carries = plan.carries and not (self._has_prefix and source >= 0)
         self._text_fd = -1
         self._text_bytes = 0
         self.scratch = b""  # a folder in the place of the command's directory
@@ -1164,14 +1157,14 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            cwd, reason = printable(os.fsdecode(plan.cwd)), _reason(problem)
+            why = {"cwd": printable(os.fsdecode(plan.cwd)), "reason": _reason(problem)}
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
                 self.scratch = make_scratch(plan.folder)
             except OSError:
-                raise SpawnError("cwd_missing", NO_CWD.format(cwd=cwd, reason=reason)) from None
-            self.notes.append(NOTE_CWD.format(cwd=cwd, reason=reason))
+                raise SpawnError("cwd_missing", NO_CWD.format(**why)) from None
+            self.notes.append(NOTE_CWD.format(**why))
             self._spawn(self.scratch, writers)
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
@@ -1179,15 +1172,15 @@ class Shell:
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
         `filename` of the OSError is the directory."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
-        plan, fd, source = self._plan, self._text_fd, self._source
-        line = shell_line(fd, self._has_prefix, source is not None, self._carries)
+        plan, fd = self._plan, self._text_fd
+        line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
             executable=program(plan.shell[0], plan.path, plan.cwd),
             cwd=cwd,
-            stdin=fd if self._has_prefix else subprocess.DEVNULL if source is None else source,
+            stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
             stderr=writers[-1],
             pass_fds=() if self._has_prefix else (fd,),
@@ -1200,26 +1193,24 @@ class Shell:
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
-            if self._source is not None:
+            if self._source >= 0:
                 with open(self._source, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
         self._text_fd = data_file(text, behind)
 
-    def has_read_text(self) -> bool:
-        """True once the shell has read its text: shell and supervisor share the position in the
-        file (open(2), open file descriptions)."""
-        return os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes
-
     def why_unread(self) -> str:
-        """How a shell ended that has not read its text."""
+        """How a shell ended that has not read its text; empty if it has: shell and supervisor share
+        the position in the file (open(2), open file descriptions)."""
+        if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
+            return ""
         code, name = status_of(self.popen.returncode or 0)
         shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it."""
-        if not self._carries or self._text_fd is None or (self.popen.returncode or 0) < 0:
+        if not self._carries or (self.popen.returncode or 0) < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
         if self.scratch:  # which is removed: the next command starts where this one should have
@@ -1248,11 +1239,6 @@ class Shell:
                 if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
-    def kill(self) -> None:
-        """One pass of KILL over everything of the command."""
-        self.signal_group(signal.SIGKILL)
-        _kill_below()
-
     def clear_scratch(self, is_lived_in: bool) -> None:
         """Removes the scratch folder, or says that it holds something. A folder in which processes
         live stays. Upholds REQ-BASH-013.2."""
@@ -1264,9 +1250,10 @@ class Shell:
             self.notes.append(NOTE_SCRATCH.format(path=path))
 
     def close(self) -> None:
-        """Gives back the file of the text."""
-        if self._text_fd >= 0:
-            os.close(self._text_fd)
+        """Gives back the files of the text and of the command's own input."""
+        for fd in (self._text_fd, self._source):
+            if fd >= 0:
+                os.close(fd)
 
 
 def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
@@ -1286,27 +1273,24 @@ def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
 
 
 class Command:
-    """One command, from the spawn of its shell to the proof that nothing of it is left. `run`
-    passes through the phases that stand at the head of this section."""
+    """One command, in the phases that stand at the head of this section."""
 
     record: Record | None = None
     exited_s = 0.0  # when the shell ended; 0: it runs
     alone = False  # no descendant lives: waitpid(2) said ECHILD
     attached = True  # ends with its host
     answered = False  # the caller knows it as a job
-    reported = False  # ... or how the shell ended
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
     cancels = 0  # those that the host has told
     note_at = -1  # the place of the completion note in the output file
 
-    def __init__(self, supervisor: Supervisor, plan: Plan, source: int | None) -> None:
+    def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.plan = supervisor, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor.line, supervisor.selector)
         self.created, self.started_s = time.time(), time.monotonic()
-        self.is_job = plan.background
-        self.grace_s = plan.grace_s
+        self.is_job, self.grace_s = plan.background, plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
     def run(self) -> None:
@@ -1336,10 +1320,9 @@ class Command:
             self.shell.start(writers)
         except OSError as problem:
             program.cache_clear()  # the shell may be elsewhere by now
-            name = shown(os.fsdecode(self.plan.shell[0]))
-            reason = "the shell %s could not be started: %s" % (name, shown(_reason(problem)))
-            if problem.errno == errno.E2BIG:
-                reason = TOO_LARGE
+            words = (shown(os.fsdecode(self.plan.shell[0])), shown(_reason(problem)))
+            reason = "the shell %s could not be started: %s" % words
+            reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
         finally:
             for writer in writers:
@@ -1349,14 +1332,13 @@ class Command:
     def begin_job(self) -> None:
         """Makes the output file and the record of a job. Raises SpawnError."""
         self.output.save()
-        problem = self.output.problem
-        if not problem:
-            try:
-                self.record = Record(self.output.path)
-            except OSError as failed:
-                problem = _reason(failed)
-        if problem:
-            raise SpawnError("spawn_failed", "no file for the job could be made: " + problem)
+        try:
+            if self.output.problem:
+                raise OSError(self.output.problem)
+            self.record = Record(self.output.path)
+        except OSError as problem:
+            reason = "no file for the job could be made: " + _reason(problem)
+            raise SpawnError("spawn_failed", reason) from None
 
     def watch(self) -> bool:
         """Waits for the end of the shell; False if the command is to be ended. Where a signal that
@@ -1382,7 +1364,6 @@ class Command:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.17."""
         self.answered = self.is_job = True
-        self.output.is_live = False
         if self.plan.background:
             self.attached = False
         else:
@@ -1394,12 +1375,12 @@ class Command:
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if the
         command is to be ended. Upholds REQ-BASH-011.1 and REQ-BASH-011.4."""
-        plan = self.plan
-        while not self.stops and (self.output.pipes or not self.alone):
+        while not self.stops and not self.is_over():
             quiet_s = max(self.output.last_s, self.exited_s)
             until = quiet_s + LEAVING_S
             if self.output.pipes:
-                until = min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)
+                until = quiet_s + self.plan.drain_idle_s
+                until = min(until, self.exited_s + self.plan.drain_total_s)
             if time.monotonic() >= until:
                 break
             self.turn(until)
@@ -1416,23 +1397,17 @@ class Command:
         REQ-BASH-004.6 and REQ-BASH-015.3."""
         begun_s = time.monotonic()
         self.shell.terminate()
-        while not self.is_gone() and self.stops < 2:
-            until = begun_s + self.grace_s
-            if time.monotonic() >= until:
-                break
-            self.turn(until)
+        while not self.alone and self.stops < 2 and time.monotonic() < begun_s + self.grace_s:
+            self.turn(begun_s + self.grace_s)
         kill_until = time.monotonic() + UNKILLABLE_S
-        while not self.is_gone() and time.monotonic() < kill_until:
-            self.shell.kill()
+        while not self.alone and time.monotonic() < kill_until:
+            self.shell.signal_group(signal.SIGKILL)
+            _kill_below()
             self.turn(time.monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.is_gone():
+        if not self.alone:
             names = named(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
-
-    def is_gone(self) -> bool:
-        """True once no process of the command is left."""
-        return self.exited_s > 0 and self.alone
 
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
@@ -1448,7 +1423,6 @@ class Command:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
-        self.output.is_live, self.reported = False, True
         self.tell()
         if self.supervisor.line.closed:
             self.supervisor.line.socket.close()  # a caller that has left waits for that
@@ -1470,20 +1444,17 @@ class Command:
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
 
     def facts(self) -> dict[str, Any]:
-        """How the command ended, or stands: fields of an Outcome. Upholds REQ-BASH-007.2, 007.7
-        and 002.6."""
+        """How the command stands: fields of an Outcome. Upholds REQ-BASH-002.6, 007.2, 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
-        code: int | None = None
-        name: str | None = None
-        error, reason = "cwd_missing" if self.shell.scratch else None, ""
-        if status == "exited" and not self.shell.has_read_text():
-            status, error, reason = "failed", "spawn_failed", self.shell.why_unread()
-        elif status == "exited":
-            code, name = status_of(self.shell.popen.returncode)
+        error = "cwd_missing" if self.shell.scratch else None
+        reason = self.shell.why_unread() if status == "exited" else ""
+        if reason:
+            status, error = "failed", "spawn_failed"
+        ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
         return {
             "status": status,
-            "exit_code": code,
-            "signal": name,
+            "exit_code": ended[0],
+            "signal": ended[1],
             "error": error,
             "reason": reason,
             "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
@@ -1522,22 +1493,21 @@ class Command:
         )
 
     def stay(self) -> None:
-        """Goes on for what is left: reads its output, and ends it at the limit of a background
-        command or when Job.kill asks. Returns when nothing is left. What cannot be ended stays the
-        child of this supervisor."""
+        """Goes on for what is left: reads its output, ends it at the limit of a background command
+        or when Job.kill asks. What cannot be ended stays a child of this supervisor."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
-        handled = self.stops
+        self.stops = 0
         while not self.is_over():
-            if self.stops > handled or time.monotonic() >= limit_s:
+            if self.stops or time.monotonic() >= limit_s:
                 self.end()
-                handled, limit_s = self.stops, math.inf
+                self.stops, limit_s = 0, math.inf
             else:
                 self.turn(limit_s)
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock, and
-        takes notice of it: of output, stops, the host, ended processes. A command waits nowhere
-        else. When the host has left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
+        takes notice of it: of output, stops, the host, ended processes. When the host has left, no
+        caller needs the full grace. Upholds REQ-BASH-020.1."""
         supervisor, line = self.supervisor, self.supervisor.line
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
@@ -1545,7 +1515,7 @@ class Command:
             until = 0.0
         supervisor.turn(until)
         cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels and not self.reported:  # what is left is no call's
+        if cancels:
             self.stop("cancelled", cancels)
         if self.is_job:
             self.stops += supervisor.kills
@@ -1567,7 +1537,7 @@ class Command:
 
 # -- The processes: a supervisor, and the fork server that forks it
 #
-# Both are single-threaded loops over `poll`, and handle signals as one more descriptor.
+# Both are single-threaded loops over `poll`, to which a signal is one more descriptor.
 
 
 def _prctl(option: int, value: int | bytes) -> bool:
@@ -1575,10 +1545,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
     try:
         import ctypes
 
-        zero = ctypes.c_ulong(0)
-        argument = ctypes.c_ulong(value) if isinstance(value, int) else value
-        call = ctypes.CDLL(None, use_errno=True).prctl
-        return bool(call(ctypes.c_int(option), argument, zero, zero, zero) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
         return False
 
@@ -1638,30 +1605,24 @@ class Supervisor(Loop):
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
         self.line.tell("hello", *self.identity)
-        while True:
-            self._wait_for_request()
-            if self.line.request is None:
-                return
-            plan, self.line.request = self.line.request, None
-            self.kills = 0
-            source = self.line.fds.pop(0) if self.line.fds else None
-            if plan.env is not None:  # and kept for the next request
-                os.environb.clear()
-                os.environb.update(plan.env)
-            Command(self, plan, source).run()
-            if source is not None:
-                os.close(source)
-
-    def _wait_for_request(self) -> None:
-        """Waits for the next request; there is none where the host has left or IDLE_S has passed
-        since it had read the last answer."""
         idle_s = time.monotonic()
-        while self.line.request is None and not self.line.closed:
-            if self.line.unsent:
+        while not self.line.closed and time.monotonic() < idle_s + IDLE_S:
+            if self.line.request is None:
+                self.turn(idle_s + IDLE_S)
+            plan, self.line.request = self.line.request, None
+            if plan is not None:
+                self.run(plan)
+            if plan is not None or self.line.unsent:  # the host has not read the last answer
                 idle_s = time.monotonic()
-            elif time.monotonic() >= idle_s + IDLE_S:
-                return
-            self.turn(idle_s + IDLE_S)
+
+    def run(self, plan: Plan) -> None:
+        """Runs a command."""
+        self.kills = 0
+        source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
+        if plan.env is not None:  # and kept for the next request
+            os.environb.clear()
+            os.environb.update(plan.env)
+        Command(self, plan, source).run()
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
@@ -1699,7 +1660,10 @@ class ForkServer(Loop):
                 _kill_below(self._supervisors)
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
             self.wait(LOOK_AROUND_S if self._has_strays else None)
-            self._reap()
+            ended, _ = _reap()
+            self._supervisors.difference_update(ended)
+            if SEES_TREE and (self._has_strays or any(ended.values())):
+                self._has_strays = not self._supervisors.issuperset(_children(os.getpid()))
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
@@ -1710,17 +1674,19 @@ class ForkServer(Loop):
             self.selector.unregister(self._control)
             self._control.close()
 
-    def _fork(self, line: socket.socket) -> None:
+    def _fork(self, end: socket.socket) -> None:
+        line = HostLine(end)
         try:
             pid = os.fork()
         except OSError as problem:
-            reason = "no supervisor could be started: " + _reason(problem)
-            HostLine(line).tell("failed", "spawn_failed", reason)
+            line.tell(
+                "failed", "spawn_failed", "no supervisor could be started: " + _reason(problem)
+            )
         else:
             if pid == 0:
-                self._supervise(HostLine(line))
+                self._supervise(line)
             self._supervisors.add(pid)
-        line.close()
+        end.close()
         import json  # noqa: F401  # after the first fork: later supervisors share its pages
 
     def _supervise(self, line: HostLine) -> NoReturn:
@@ -1736,15 +1702,6 @@ class ForkServer(Loop):
             line.tell("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
             os._exit(code)  # after a bug the fork server ends what the supervisor leaves
-
-    def _reap(self) -> None:
-        """Reaps children that have ended. What a supervisor leaves that was killed becomes a child
-        of this process, one process after the other."""
-        ended, is_alone = _reap()
-        self._supervisors.difference_update(ended)
-        if self._has_strays or any(ended.values()):
-            children = set() if is_alone or not SEES_TREE else set(_children(os.getpid()))
-            self._has_strays = not children <= self._supervisors
 
 
 def _overwrite_own(field: int, data: bytes) -> None:
@@ -3222,6 +3179,7 @@ os.setsid()
 del sys.path[0]
 import marshal
 control = int(sys.argv[1])
+os.write(control, b"1")
 left = int.from_bytes(os.read(control, 4), sys.byteorder)
 code = b""
 while len(code) < left:
@@ -3251,27 +3209,37 @@ def _python() -> str | None:
     return python if is_named and not is_frozen else None
 
 
-def _start_python(python: str, control: int) -> bool:
+def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bool:
     """Starts a fork server; False if the interpreter does not run. The name as argv[0] keeps `pkill
     python` off; an interpreter that is named so looks for its library in the wrong place, unless
     PYTHONHOME says where it is."""
     env = {k: v for k, v in os.environ.items() if k.startswith(("LD_LIBRARY_", "DYLD_"))}
     env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
+    control = str(theirs.fileno())
     name = os.fsdecode(OWN_NAME)
-    with suppress(OSError, subprocess.TimeoutExpired):
-        code = subprocess.call(
-            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
+    with (
+        theirs,
+        suppress(OSError),
+        subprocess.Popen(
+            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, control, str(sys.hexversion)],
             executable=python,
             env=env,
             cwd="/",
-            pass_fds=(control,),
+            pass_fds=(theirs.fileno(),),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=ACCEPT_S,
-        )
-        return code == 0
+        ) as first,
+    ):
+        theirs.close()  # so that the end of the other process is the end of the line
+        try:
+            ours.settimeout(ACCEPT_S)
+            ours.sendall(pack(_supervisor_code()))
+            return bool(ours.recv(1))
+        finally:
+            ours.settimeout(None)
+            first.kill()  # the fork server is its child, or there is none
     return False
 
 
@@ -3333,7 +3301,7 @@ class Line(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[Any] = deque()
 
-    def _wait_for(self, events: int, until: float) -> bool:
+    def wait_for(self, events: int, until: float) -> bool:
         """True as soon as the socket is ready, False after this moment. `select.poll` needs no
         descriptor, and is looked up now: gevent replaces it, also after this module was imported.
         Raises LineLost."""
@@ -3350,7 +3318,7 @@ class Line(Channel):
         until = time.monotonic() + ACCEPT_S
         with suppress(OSError):
             self.send(request, fds)
-            while self.unsent and self._wait_for(select.POLLOUT, until):
+            while self.unsent and self.wait_for(select.POLLOUT, until):
                 self.flush()
         if self.unsent:
             raise NotRun("no supervisor answered")
@@ -3365,7 +3333,7 @@ class Line(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self._wait_for(select.POLLIN, until):
+            if not self.wait_for(select.POLLIN, until):
                 return None
             try:
                 messages = self.receive()
@@ -3378,14 +3346,6 @@ class Line(Channel):
         message: tuple[Any, ...] = self._messages.popleft()
         return message
 
-    def leave(self, until: float) -> None:
-        """Shuts the line for writing: to the supervisor that is the end of the host. Drops what
-        comes until the supervisor closes the line, or until this moment."""
-        with suppress(LineLost, OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-            while self._wait_for(select.POLLIN, until) and self.socket.recv(READ_BYTES):
-                pass
-
 
 class Engine:
     """The fork server and the idle supervisors of this process, for its present user and groups. A
@@ -3397,12 +3357,12 @@ class Engine:
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[Line] = []
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
         theirs.setblocking(True)  # those of gevent come non-blocking
-        self._sockets.add(ours)
+        self.sockets.add(ours)
         return ours, theirs
 
     def borrow(self) -> Line:
@@ -3431,12 +3391,12 @@ class Engine:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
+        for python in filter(None, (self.python, self.python)):
+            ours, theirs = self._socketpair()
+            if _start_python(python, ours, theirs):
+                return ours
         ours, theirs = self._socketpair()
         with theirs:
-            for python in (self.python, self.python):
-                if python is not None and _start_python(python, theirs.fileno()):
-                    ours.sendall(pack(_supervisor_code()))
-                    return ours
             _fork_directly(theirs.fileno())
         return ours
 
@@ -3450,23 +3410,19 @@ class Engine:
 
     def give_back(self, line: Line) -> None:
         """The supervisor is idle again."""
-        with self.lock:
-            if len(self._idle) < IDLE_MOST:
-                self._idle.append(line)
-
-    def forget(self) -> None:
-        """In a forked child: gives back the copies of the parent's sockets."""
-        for end in list(self._sockets):
-            end.close()
+        if len(self._idle) < IDLE_MOST:
+            self._idle.append(line)
 
 
 _engine = Engine(_python())
 
 
 def _begin_anew() -> None:
+    """In a forked child: gives back the copies of the parent's sockets."""
     global _engine
     old, _engine = _engine, Engine(_python())
-    old.forget()
+    for end in list(old.sockets):
+        end.close()
 
 
 os.register_at_fork(
@@ -3557,7 +3513,6 @@ class Exchange:
     _is_sent = False  # the whole request was sent: a stop may follow
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
-    _runs_on = False  # as a job
     _path: str | None = None  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
@@ -3578,14 +3533,14 @@ class Exchange:
         line, wanted = self._line, self._stops_wanted()
         if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
-            self._expect_end_after(0.0)
+            self._gives_up_s = min(self._gives_up_s, time.monotonic() + self._ending_s)
             line.tell_stops(wanted)
 
-    def _expect_end_after(self, seconds: float) -> None:
-        """Sets the moment at which the host gives the supervisor up: `seconds` until the command
-        begins to end, and the ending. A supervisor that has not answered by then hangs, below a
-        file system say. Upholds REQ-BASH-002.1."""
-        self._gives_up_s = min(self._gives_up_s, time.monotonic() + seconds + self._ending_s)
+    def _expect_end(self) -> None:
+        """Sets the moment at which the host gives the supervisor up: when the command ends at the
+        latest. A supervisor that has not answered by then hangs, below a file system say. Upholds
+        REQ-BASH-002.1."""
+        self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
         """How the command ended, or that it goes on. Where an exception is raised in the caller's
@@ -3653,11 +3608,10 @@ class Exchange:
         finally:
             for fd in fds:
                 os.close(fd)
-        self._is_sent, self._gives_up_s = True, math.inf
+        self._is_sent = True
+        self._gives_up_s = time.monotonic() + ACCEPT_S  # until a new supervisor says hello
         if line.supervisor:
-            self._expect_end_after(self._waits_s)
-        else:
-            self._gives_up_s = time.monotonic() + ACCEPT_S
+            self._expect_end()
         self.tell_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Answer:
@@ -3667,7 +3621,8 @@ class Exchange:
         while self._line is not None:
             line = self._line
             # A stop from another thread changes the moment at which the supervisor is given up.
-            look_s = math.inf if self._runs_on else time.monotonic() + LOOK_AROUND_S
+            is_bounded = self._gives_up_s < math.inf
+            look_s = time.monotonic() + LOOK_AROUND_S if is_bounded else math.inf
             message = line.next(min(self._gives_up_s, look_s))
             if message is None:
                 if time.monotonic() >= self._gives_up_s:
@@ -3675,13 +3630,12 @@ class Exchange:
                 continue
             kind, *parts = message
             if kind == "hello":
-                line.supervisor, self._gives_up_s = parts[0], math.inf
-                self._expect_end_after(self._waits_s)
+                line.supervisor = parts[0]
+                self._expect_end()
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                line.sent_env = None
-                self._end_line(parts[0] != "internal")
+                self._end_line(True)
                 return failed(*parts)
             else:
                 answer = self._take_answer(*parts)
@@ -3701,7 +3655,6 @@ class Exchange:
             is_told = facts["status"] not in ("cancelled", "timed_out")
             outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
             record = JobRecord(**job_facts, outcome=outcome)
-        self._runs_on = runs_on
         if runs_on:
             self._gives_up_s = math.inf
             self.tell_stops()
@@ -3754,15 +3707,19 @@ class Exchange:
 
     def leave(self) -> None:
         """After an exception in the caller: asks for a stop, which also a detached command obeys,
-        and tells the supervisor that the host has left; waits until the supervisor closes the line,
-        when nothing of the command is left. What the supervisor says is not read: bytes that were
-        received when the exception struck may be lost. Removes the file that no answer will name.
-        Upholds REQ-BASH-009.7."""
-        if self._line is not None:
-            if self._is_sent:
-                self._line.tell_stops(self._stops_sent + 1)
-            self._line.leave(time.monotonic() + self._ending_s)
-            self._end_line(False)
+        and shuts the line for writing, which is the end of the host to the supervisor; waits until
+        the supervisor closes the line, when nothing of the command is left. What the supervisor
+        says is not read: bytes that were received when the exception struck may be lost. Removes
+        the file that no answer will name. Upholds REQ-BASH-009.7."""
+        line, until = self._line, time.monotonic() + self._ending_s
+        with suppress(LineLost, OSError):
+            if line is not None:
+                if self._is_sent:
+                    line.tell_stops(self._stops_sent + 1)
+                line.socket.shutdown(socket.SHUT_WR)
+                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
+                    pass
+        self._end_line(False)
         if self._path is not None:
             remove_files(self._path)
 
@@ -3778,21 +3735,21 @@ def _pause_s(since_s: float) -> float:
     return min(max(time.monotonic() - since_s, 0.0005), 0.05)
 
 
-def _open_own(path: str) -> int:
-    """A descriptor, for reading, of a regular file of this user or of root. Raises OSError for
-    what else stands there."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    info = os.fstat(fd)
+def _open_own(path: str) -> io.BufferedReader:
+    """A regular file of this user or of root, to be read. Raises OSError for what else stands
+    there."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    info = os.fstat(file.fileno())
     if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
-        return fd
-    os.close(fd)
+        return file
+    file.close()
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
 def read_record(output: str) -> tuple[JobRecord | None, bool]:
     """What the record beside an output file says, None where that is no record; and whether the
     supervisor of the job lives, which holds the lock of the file. Raises OSError."""
-    with open(_open_own(record_of(output)), "rb") as file:
+    with _open_own(record_of(output)) as file:
         supervised = not _lock(file.fileno(), fcntl.LOCK_SH)
         data = file.read(RECORD_CAP_BYTES)
     try:
@@ -3843,12 +3800,9 @@ class Job:
             outcome = _lost(self._known.outcome)
             end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
             final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])
-        self._known = self._known._replace(outcome=final.outcome)
-        if final.record is not None:
-            self._known = final.record
-        self._note = ended_note(
-            self.pid, self.command, self.output_file, final.outcome, final.streams
-        )
+        self._known = final.record or self._known._replace(outcome=final.outcome)
+        about = (self.pid, self.command, self.output_file)
+        self._note = ended_note(*about, final.outcome, final.streams)
         self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
@@ -3870,16 +3824,17 @@ class Job:
             return is_running and self._supervisor_lives()
         except OSError:  # no descriptor left
             return is_running
-        if found is not None and self._final is None:
+        if found is not None and is_running:
             self._known = found
         return supervised
 
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor: the record was read after the lock was tried. Upholds REQ-BASH-003.8."""
+        supervisor: the record was read after the lock was tried. The monitor thread of a job says
+        that itself. Upholds REQ-BASH-003.8."""
         if self._known.outcome.status == "running" and not self._supervised():
             known = self._known
-            if known.outcome.status == "running":
+            if known.outcome.status == "running" and self._monitor_of != os.getpid():
                 self._known = known._replace(outcome=_lost(known.outcome))
         return self._known.outcome
 
@@ -3964,12 +3919,12 @@ class Job:
             if not data:  # the output file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
-    def _output_from(self, offset: int, most: int = MIB) -> bytes:
+    def _output_from(self, offset: int) -> bytes:
         """The next part of the output, without the completion note, whose place the record has."""
         try:
-            with open(_open_own(self.output_file), "rb") as file:
+            with _open_own(self.output_file) as file:
                 file.seek(offset)
-                data = file.read(most)
+                data = file.read(MIB)
         except OSError:
             return b""
         self._look()
@@ -3981,7 +3936,7 @@ class Job:
         and reading piece by piece yields the same text as reading at once. Raises OSError if the
         file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
-        with open(_open_own(self.output_file), "rb") as file:
+        with _open_own(self.output_file) as file:
             file.seek(max(0, offset))
             data = file.read()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -3998,9 +3953,10 @@ class Job:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
         begun, asked = time.monotonic(), 0
         while self._supervised():
-            if time.monotonic() - begun > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
+            passed_s = time.monotonic() - begun
+            if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < 1 + cancel.count:
+            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):  # this one may be shorter
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
@@ -4014,8 +3970,11 @@ class Job:
         OSError if the file is gone."""
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
-        data = self._output_from(offset, 2 * FILE_CAP_BYTES)  # a command can lengthen the file
-        stream = Captured(b"", data[-most:], len(data), data.count(b"\n"))
+        buffer, data = OutputBuffer(0, most, True), b"x"
+        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen the file
+            data = self._output_from(offset + buffer.total_bytes)
+            buffer.add(data)
+        stream = Captured(*buffer.captured())
         if is_running:
             stream = without_unfinished(stream)
             self._shown_bytes = offset + stream.total_bytes
@@ -4188,15 +4147,10 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(
-        self,
-        profile: Profile,
-        folder: str,
-        lists_folder: bool,
-        most: int,
-        on_end: Callable[[Job], object] | None,
+        self, setup: Setup, lists_folder: bool, most: int, on_end: Callable[[Job], object] | None
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self._profile, self._folder, self._most = profile, folder, most
+        self._profile, self._folder, self._most = setup.profile, setup.folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
         self._starts: list[object] = []  # of background commands that are not jobs yet
@@ -4435,7 +4389,7 @@ class BashTool:
         self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
-        self._jobs = JobTable(row, self._setup.folder, given is not None, max_jobs, on_job_end)
+        self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
         self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
@@ -4551,13 +4505,12 @@ class BashTool:
         leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
         end. Upholds REQ-BASH-015.5."""
         interrupt: BaseException | None = None
-        is_over = False
-        while not is_over:
+        while True:
             try:
                 self._closing.cancel()
                 for exchange in list(self._closing._exchanges):
                     exchange.await_end()
-                is_over = True
+                break
             except BaseException as problem:
                 interrupt = problem
         if interrupt is not None:
@@ -4614,7 +4567,6 @@ class BashTool:
         refusal = self._jobs.enter(exchange) if plan.background else None
         if refusal is not None:
             return self._finish(refusal, cancel)
-        job = None
         try:
             answer = exchange.answer(on_live, request.stdin)
             carried = answer.outcome.carried
@@ -4629,8 +4581,6 @@ class BashTool:
             return result
         except BaseException:
             exchange.leave()
-            if job is not None:
-                remove_files(job.output_file)
             raise
         finally:
             if plan.background:

@@ -1462,7 +1462,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=("            lost = Outcome(\"lost\", error=\"lost\", reason=JOB_LOST,", "            lost = Outcome(\"exited\", 0, reason=JOB_LOST,"))
+@clause("003.8", saboteur=("    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST)", "    return outcome._replace(status=\"exited\", exit_code=0)"))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -1569,7 +1569,7 @@ def test_req_bash_003_10_a_daemon_is_named():
         )
 
 
-@clause("003.11", saboteur=("dict.fromkeys(self._recorded() if self._lists_folder else own)", "dict.fromkeys(own)"))
+@clause("003.11", saboteur=("paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = lasting("""
@@ -1647,7 +1647,7 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
-@clause("003.13", saboteur=("return self._end(lambda: 1)", "return bool(self._end)"))
+@clause("003.13", saboteur=("        return self._end(Cancel())", "        return bool(self._end)"))
 @needs_proc
 def test_req_bash_003_13_kill_means_gone():
     with BashTool(profile=tiny(grace=1.0)) as tool:
@@ -2028,29 +2028,34 @@ def test_t18_the_agent_dies_while_it_starts_a_job():
         if sys.argv[3] == "warm":
             tool.run(":")
         threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), 9)).start()
-        tool.run("echo $$ > %s/me; sleep 2; exit 3" % sys.argv[1], mode="background")
+        tool.run("echo $$ > %s/me; sleep %s; exit 3" % (sys.argv[1], sys.argv[4]), mode="background")
         open(sys.argv[1] + "/answered", "w").close()
         time.sleep(60)
     """
 
+    within_the_look = variant_module(LOOK_S="60.0")  # however late a busy machine kills the host
+
     def dies(moment_s, kind):
         folder = tempfile.mkdtemp(dir=os.getcwd())
-        dying_host(program, folder, moment_s, kind)
+        is_early = moment_s < bash_tool.LOOK_S
+        seconds = lasting("600") if is_early else "1.5"
+        dying_host(program, folder, moment_s, kind, seconds, module=within_the_look if is_early else None)
         answered, jobs = os.path.exists(folder + "/answered"), BashTool(state_dir=folder).jobs()
         assert len(jobs) <= 1 and (jobs or not answered), (moment_s, kind)
-        for job in jobs:  # one that was not answered may be seen before it is ended
+        assert answered != is_early
+        for job in jobs:
             assert job.wait(20)
-            if answered or job.status == "exited":
+            if is_early:  # seen before it was ended
+                assert job.exit_code is None, (moment_s, kind)
+            else:
                 assert (job.status, job.exit_code) == ("exited", 3), (moment_s, kind)
                 assert notes_in(job.output_file) == ["\n\n[background process failed: exit status: 3]\n"]
-        assert eventually(lambda: not lives_in(folder + "/me"), 1.5)
-        return answered
+        assert eventually(lambda: not lives_in(folder + "/me"))
 
-    moments = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, bash_tool.LOOK_S, 0.7]
+    moments = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.9]
     with ThreadPoolExecutor(6) as pool:
-        warm = list(pool.map(dies, moments, itertools.repeat("warm")))
+        list(pool.map(dies, moments, itertools.repeat("warm")))
         list(pool.map(dies, moments[:-1], itertools.repeat("cold")))
-    assert warm[-1] and not warm[0]
 
 
 @fault("t19", saboteur=("    if facts[\"signal\"]:\n", "    if not facts[\"signal\"]:\n"))
@@ -2084,7 +2089,7 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n", "flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW\n    fd = os.open(path, flags, 0o600, dir_fd=folder)\n    os.set_inheritable(fd, True)\n"))
+@fault("t24", saboteur=("            pass_fds=() if self._has_prefix else (fd,),\n", "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n"))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -2104,7 +2109,7 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
-@fault("t28", saboteur=("if self._fd is None or self.capped or self.problem:", "if self._fd is None or self.problem:"))
+@fault("t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:"))
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
@@ -2437,7 +2442,7 @@ def test_a_tool_in_a_job_of_another():
 
 @clause(
     "004.1",
-    saboteur=("            start_new_session=True,\n        )\n\n    def _text_file", "            start_new_session=False,\n        )\n\n    def _text_file"),
+    saboteur=("            start_new_session=True,\n        )\n\n    def _make_text", "            start_new_session=False,\n        )\n\n    def _make_text"),
 )
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
@@ -2831,7 +2836,7 @@ def test_the_command_line_is_not_dumpable_by_its_command():
 
 @clause(
     "005.1",
-    saboteur=("            start_new_session=True,\n        )\n\n    def _text_file", "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _text_file"),
+    saboteur=("            start_new_session=True,\n        )\n\n    def _make_text", "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text"),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     pid, terminal = pty.fork()  # a host that has one
@@ -2864,7 +2869,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("redirection = \"\" if has_input else \"</dev/null\"", "redirection = \"\""))
+@clause("005.2", saboteur=("else subprocess.DEVNULL if source is None else source", "else writers[0] if source is None else source"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -3282,7 +3287,7 @@ HOSTS_THAT_REAP = {
 
 @clause(
     "007.5",
-    saboteur=("        return failed(\"status_unknown\", reason)\n", "        return Answer(Outcome(\"exited\", 0))\n"),
+    saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Answer(Outcome(\"exited\", 0))"),
 )
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -3729,7 +3734,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("            self._pending += chunk\n", "            self._pending += chunk.replace(b\"\\r\", b\"\")\n"))
+@clause("009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n"))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -3778,7 +3783,7 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch
             assert result.stdout.endswith("\n100000\n")
 
 
-@clause("009.5", saboteur=("if len(chunk) > self._room:", "if False:"))
+@clause("009.5", saboteur=("            if self.room < 0:\n", "            if False:\n"))
 def test_req_bash_009_5_is_capped():
     assert bash_tool.FILE_CAP_BYTES == 64 * 1024 * 1024
     with variant_module(FILE_CAP_BYTES="200 * KIB").BashTool() as tool:
@@ -3792,7 +3797,7 @@ def test_req_bash_009_5_is_capped():
             )
 
 
-@clause("009.6", saboteur=("        if _remove_finished(folder, stem):\n", "        if True:\n"))
+@clause("009.6", saboteur=("        if _remove_finished(path):\n", "        if True:\n"))
 def test_req_bash_009_6_the_folder_is_capped():
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
     os.mkdir("s", 0o700)
@@ -3893,8 +3898,7 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@fault("what_the_answer_cuts-1", saboteur=("or 0 < plan.limit_lines <= newlines:", "or False:"))
-@fault("what_the_answer_cuts-2", saboteur=("            return total > plan.limit_chars\n", "            return False\n"))
+@fault("what_the_answer_cuts", saboteur=("limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,", "limit_bytes=profile.max_output_bytes,"))
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -3963,7 +3967,7 @@ def test_req_bash_010_2_the_size_is_true(writes):
     assert result.total_bytes == sum(size for size, _ in writes) and result.exit_code == 0
 
 
-@clause("010.3", saboteur=("_own_engine().give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
+@clause("010.3", saboteur=("_engine.give_back(line)", "sys.modules.setdefault(\"leaked\", []).append(line)"))
 def test_req_bash_010_3_nothing_stays():
     tool = BashTool(profile=tiny(default=0.1, grace=0.1, drain_idle_s=0.05))
 
@@ -4117,7 +4121,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=("parts = [self._plan.text + b\"\\n\\0\"", "parts = [self._plan.text[:131071] + b\"\\n\\0\""))
+@clause("012.2", saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -4171,7 +4175,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("            self._spawn(program, self.scratch, source, writers)", "            self._spawn(program, b\"/\", source, writers)"))
+@clause("013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)"))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -4564,7 +4568,7 @@ def all_cancelled(commands, profile):
 
 @clause(
     "015.1",
-    saboteur=("            self.cancels += 1\n            self.stop(\"cancelled\")", "            self.cancels += 1\n            self.stop(\"timed_out\")"),
+    saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)"),
 )
 @given(st.booleans())
 @settings(max_examples=4)
@@ -4583,7 +4587,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("            self._line.leave(time.monotonic() + ending_s)\n", "            pass\n"))
+@clause("015.2", saboteur=("            self._line.leave(time.monotonic() + self._ending_s)\n", "            pass\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4697,7 +4701,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-@fault("an_exception_at_any_moment", saboteur=("            if self._is_sent:\n                self._line.tell_stops(self._stops_sent + 1)\n            ending_s", "            return\n            ending_s"))
+@fault("an_exception_at", saboteur=("        if self._line is not None:\n            if self._is_sent:\n", "        if self._line is not None and not self._is_sent:\n            if self._is_sent:\n"))
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -4744,7 +4748,7 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
 
 
-@fault("an_exception_behind", saboteur=("                draft.job.kill()\n                remove_files", "                remove_files"))
+@fault("an_exception_behind", saboteur=("            exchange.leave()\n            if job is not None:\n", "            if job is not None:\n"))
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
@@ -5168,7 +5172,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=("        self._starts += 1\n        ours, theirs", "        self._starts += 1\n        os.umask(0o11)\n        ours, theirs"),
+    saboteur=("        ours, theirs = self._socketpair()\n        with theirs:\n            for python", "        ours, theirs = self._socketpair()\n        os.umask(0o11)\n        with theirs:\n            for python"),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5306,7 +5310,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("        if self._popen is not None:\n            self._popen.wait()\n", "        if self._popen is not None:\n            pass\n"))
+@clause("020.3", saboteur=(("        code = subprocess.call(", "        code = 0 * subprocess.Popen("), ("            timeout=ACCEPT_S,\n        )\n        return code == 0", "        ).pid\n        return code == 0")))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -5325,7 +5329,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("ended, self.alone = _reap()", "ended, self.alone = _reap()[0], True"))
+@clause("020.4", saboteur=("    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and", "    SEES_TREE = False and"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
@@ -5748,7 +5752,7 @@ def test_req_bash_021_8_the_last_answer():
         )
 
 
-@clause("021.9", saboteur=("named = _job_names(live[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
+@clause("021.9", saboteur=("named = _job_names(self.running()[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
@@ -7461,7 +7465,7 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@clause("026.5", saboteur=("        if self._has_prefix and source is not None:\n            with open", "        if False:\n            with open"))
+@clause("026.5", saboteur=("            if self._source is not None:\n                with open", "            if False:\n                with open"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -7504,7 +7508,8 @@ def test_a_large_standard_input(shell):
             open("/proc/self/clear_refs", "w").write("5")
             before = peak()
             result = tool.run("sha256sum", stdin=data)
-            told.append([result.stdout.split()[0] == wanted, peak() - before])
+            encoded = 0 if isinstance(data, bytes) else size  # a string is encoded once
+            told.append([result.stdout.split()[0] == wanted, peak() - before - encoded])
         begun = time.monotonic()
         result = tool.run("echo no; sleep 600 >/dev/null & ", stdin=data)
         told.append([result.stdout, time.monotonic() - begun])
@@ -7546,10 +7551,7 @@ def in_profile(name, **changes):
 
 @clause(
     "027.1",
-    saboteur=(
-        "        notes = (*self._jobs.told(draft), *outcome.notes)\n",
-        "        notes = (*self._jobs.told(draft)[:1], *outcome.notes)\n",
-    ),
+    saboteur=("        return [job._note for job in ended if", "        return [job._note for job in ended[:1] if"),
 )
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
@@ -7590,7 +7592,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=('if draft.job is not None and draft.outcome.status != "running":', "if False:"))
+@clause("027.2", saboteur=("        if told is not None:\n            self._untold.pop", "        if False:\n            self._untold.pop"))
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -7780,7 +7782,7 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause("027.5", saboteur=("complete = len(part) if ended and not data else", "complete = len(part) if not data else"))
+@clause("027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\""))
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
@@ -8216,7 +8218,7 @@ def test_programs_get_no_descriptor_of_the_state():
         assert tool.run("pwd").text == "/usr\n"
 
 
-@clause("028.5", saboteur=("if written != starts[0].written:", "if written and plan.cwd == starts[0].cwd:"))
+@clause("028.5", saboteur=("if carried != starts[0].written:", "if carried and plan.cwd == starts[0].cwd:"))
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -8981,10 +8983,7 @@ TOUR = [  # once everything, so that no luck is needed
 )
 @fault(
     "jobs_machine-10",
-    saboteur=(
-        "        while self._is_supervised():\n            passed_s",
-        "        while self.status == \"running\" and self._is_supervised():\n            passed_s",
-    ),
+    saboteur=("        while self._supervised():\n            if time", "        while self.status == \"running\" and self._supervised():\n            if time"),
 )
 @fault(
     "jobs_machine-9",
@@ -9071,7 +9070,7 @@ def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
     """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
     found = []
     with BashTool(profile=tiny(grace=0.3)) as tool:
-        job = background(tool, "yes")  # 64 MiB in the file, which take a minute to search
+        job = background(tool, "sleep 0.5; yes")  # 64 MiB in the file, which take a minute to search
         assert eventually(lambda: job.total_bytes > 2**25)
         thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")), daemon=True)
         thread.start()
@@ -9193,6 +9192,7 @@ def test_only_the_monotonic_clock_decides():
     lines = [line.strip() for line in SOURCE.split("\n") if "time.time()" in line]
     assert lines == [
         "self.created, self.started_s = time.time(), time.monotonic()",
+        "final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])",
         "return max(0.0, time.time() - self.created)",
     ]
 
@@ -9428,7 +9428,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
-@fault("what_a_job_left", saboteur=("        while self._is_supervised():\n            passed_s", "        while False:\n            passed_s"))
+@fault("what_a_job_left", saboteur=("        while self._supervised():\n            if time", "        while False:\n            if time"))
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
@@ -9444,25 +9444,6 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@needs_root  # the descriptors of a process that is not dumpable are listed for root alone
-@needs_proc
-@fault("a_supervisor_writes_into", saboteur=("            os.close(before)\n", "            pass\n"))
-def test_a_supervisor_writes_into_no_pipe_of_its_fork_server():
-    with BashTool(profile=tiny(default=20)) as tool:
-        supervisor = int(tool.run("echo $PPID").stdout)
-
-        def pipes(pid):
-            """Those into which the process can write: a signal of a supervisor wakes no fork server."""
-            found = set()
-            for name in os.listdir("/proc/%d/fd" % pid):
-                flags = re.search(r"flags:\s+(\d+)", Path("/proc/%d/fdinfo/%s" % (pid, name)).read_text())[1]
-                if int(flags, 8) & os.O_ACCMODE == os.O_WRONLY:
-                    found.add(os.readlink("/proc/%d/fd/%s" % (pid, name)))
-            return {name for name in found if name.startswith("pipe:")}
-
-        assert pipes(supervisor) and not pipes(supervisor) & pipes(parent_of(supervisor))
-
-
 @fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
 def test_t07_all_exit_codes():
     """Every exit code arrives, and an exit with 128 + n is told from a death by signal n."""
@@ -9473,7 +9454,7 @@ def test_t07_all_exit_codes():
     assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
 
 
-@fault("t08", saboteur=("        self.supervisor.turn(until)\n        while", "        self.supervisor.turn(0.0)\n        while"))
+@fault("t08", saboteur=("        supervisor.turn(until)\n", "        supervisor.turn(0.0)\n"))
 @needs_proc
 def test_t08_no_busy_waiting():
     """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
@@ -9656,7 +9637,7 @@ def test_t31_what_execve_cannot_carry():
 
 @fault(
     "t32",
-    saboteur=("        except (OSError, RuntimeError, subprocess.SubprocessError) as problem:\n            raise NotRun", "        except KeyError as problem:\n            raise NotRun"),
+    saboteur=("except (OSError, RuntimeError) as problem:  # the latter", "except KeyError as problem:  # the latter"),
 )
 def test_t32_no_descriptor_no_process(tmp_path):
     """At the limit of descriptors or processes the answer is a system error, and the tool works on once there is
@@ -9677,7 +9658,7 @@ def test_t32_no_descriptor_no_process(tmp_path):
             except OSError:
                 for fd in held[:spare] if spare < len(held) else held:
                     os.close(fd)
-            results = [tool.run("echo hi"), BashTool().run("echo hi")]
+            results = [tool.run("echo hi"), BashTool().run("cat", stdin="hi\\n")]
             for fd in held[spare:]:
                 os.close(fd)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -9981,7 +9962,7 @@ def test_t50_few_and_many_descriptors():
 
 @fault(
     "t52",
-    saboteur=("        while not self.exited_s and not self.stops:\n            due_s = min(answer_s, limit_s)\n", "        while not self.exited_s and not self.stops:\n            due_s = min(answer_s, max(limit_s, self.output.last_s + 0.5))\n            limit_s = max(limit_s, self.output.last_s + 0.5)\n"),
+    saboteur=("            is_due = time.monotonic() >= until\n", "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n"),
 )
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
