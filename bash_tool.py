@@ -3445,6 +3445,8 @@ class Cancel:
     how often a stop was asked for. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
     """
 
+    _withdrawn = False  # no answer is wanted: of a call that a client of MCP has withdrawn
+
     def __init__(self) -> None:
         self._requests: list[None] = []  # its length is the count: list.append is one step
         self._exchanges: list[Exchange] = []  # the commands that it ends
@@ -4325,7 +4327,7 @@ class Setup(NamedTuple):
 
 
 class Withdrawn(Exception):
-    """A cancelled call of a client that reads no answer to such calls."""
+    """No answer is wanted."""
 
 
 class BashTool:
@@ -4386,7 +4388,6 @@ class BashTool:
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
-        self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
@@ -4547,7 +4548,7 @@ class BashTool:
     ) -> Result:
         """The result, with the notes that are told once. `passed`: names of variables that came
         with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
-        if self._withdraws and cancel is not None and cancel.count:
+        if cancel is not None and cancel._withdrawn:
             raise Withdrawn
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
@@ -4805,7 +4806,7 @@ class CallUnderway:
         text = behind_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
-        if not text or self.call.token is None or self.cancel.count:
+        if not text or self.call.token is None or self.cancel._withdrawn:
             return None
         self._told += 1
         self.told_s = now
@@ -4836,8 +4837,8 @@ class Server:
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
-        self._signals = 0  # how many have come
-        tool._withdraws = True
+        self._signals = 0  # how many have come that end the server
+        self._has_terminal = os.isatty(source)
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -4880,13 +4881,23 @@ class Server:
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
-            self._signals += sum(map(bool, os.read(self._wake, READ_BYTES)))
+            for number in os.read(self._wake, READ_BYTES):
+                self._take_signal(number)
         if self._source in events:
             self._read()
         if self._sink in events:
             self._write(events[self._sink] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             self._take(self._inbox.popleft())
+
+    def _take_signal(self, number: int) -> None:
+        """Takes notice of a signal, or of a zero. A Ctrl-C in the terminal of a client reaches the
+        server too: it cancels what runs, and each call is answered."""
+        if number == signal.SIGINT and not self._has_terminal:
+            for underway in self._calls.values():
+                underway.cancel.cancel()
+        else:
+            self._signals += bool(number)
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
@@ -4927,7 +4938,7 @@ class Server:
             if isinstance(first, dict):
                 return first
             del self._calls[first.call.id]
-            if not first.cancel.count:
+            if not first.cancel._withdrawn:
                 return first.answer
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
@@ -4955,6 +4966,7 @@ class Server:
             self._begin(asked)
         elif isinstance(asked, Withdrawal):
             if asked.id in self._calls:
+                self._calls[asked.id].cancel._withdrawn = True
                 self._calls[asked.id].cancel.cancel()
         elif asked is not None:
             self._answer(asked)

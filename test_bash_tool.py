@@ -4144,7 +4144,11 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 @needs_proc
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
 @clause(
-    "012.4", saboteur=("    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    _prctl(_PR_SET_DUMPABLE, 0)  # commands")
+    "012.4",
+    saboteur=(
+        "    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
+        "    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
+    ),
 )
 def test_req_bash_012_4_names_of_its_own(face):
     folder = Path(tempfile.mkdtemp()) / "python-server"
@@ -6579,7 +6583,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 
 
 @clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
-@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
+@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
         jobs = [client.start(lasting("sleep 600"))]
@@ -6600,6 +6604,63 @@ def test_req_bash_025_9_goodbye(goodbye):
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.22", saboteur=("if number == signal.SIGINT and not self._has_terminal:", "if False:"))
+def test_req_bash_025_22_an_interrupt_cancels():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
+    with Client(timeouts={"grace_s": 60}) as client:
+        job = client.start(lasting("sleep 600"))
+        for count in (1, 3, 0):
+            calls = {
+                client.begin(lasting("echo begun; echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600") % n): n
+                for n in range(count)
+            }
+            pids = [number_in(Path("c%d" % n)) for n in range(count)]
+            client.process.send_signal(signal.SIGINT)
+            for _ in calls:
+                answer = client.receive()
+                assert answer["id"] in calls and answer["result"]["isError"] is True
+                assert answer["result"]["content"][0]["text"].startswith("[command cancelled]\nbegun\n")
+            if not calls:
+                time.sleep(0.2)  # the kernel may hand a signal to a thread that gets to run after the next message
+            assert not any(map(alive, pids)) and client.call("echo on")["content"][0]["text"] == "on\n"
+            for n in range(count):
+                os.unlink("c%d" % n)
+        number = client.begin("echo $$ > deaf; trap 'echo > heard' TERM; while :; do sleep 0.1; done")
+        deaf = number_in(Path("deaf"))
+        client.process.send_signal(signal.SIGINT)
+        assert eventually(Path("heard").exists) and alive(deaf)
+        client.process.send_signal(signal.SIGINT)  # the grace would be a minute
+        assert client.receive()["id"] == number and not alive(deaf)
+        withdrawn = client.begin("echo $$ > gone; trap '' TERM; while :; do sleep 0.1; done")
+        gone = number_in(Path("gone"))
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.ask("ping")
+        client.process.send_signal(signal.SIGINT)
+        assert eventually(lambda: not alive(gone)) and client.ask("ping") is not None  # and no word of it
+        assert alive(job) and client.end() == 0 and alive(job)
+        os.killpg(job, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_server_was_started_to_ignore(number):
+    """Stays ignored; where stdin is a terminal, INT ends the server as TERM does (025.22)."""
+    with Client(
+        command=[sys.executable, compiled_script(), "--mcp"], preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)
+    ) as client:
+        client.ask("ping")
+        client.begin("sleep 0.5; echo not cancelled")
+        client.process.send_signal(number)
+        assert client.receive()["result"]["content"][0]["text"] == "not cancelled\n"
+    ours, theirs = pty.openpty()
+    words = [sys.executable, compiled_script(), "--mcp"]
+    with os.fdopen(ours, "wb", 0) as keyboard, subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE) as server:
+        os.close(theirs)
+        keyboard.write(json.dumps(request("ping")).encode() + b"\n")
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(number)
+        assert server.wait(timeout=20) == 0
 
 
 @fault("a_server_without_a_reader", saboteur=("while self._has_reader and time", "while time"))
@@ -7254,7 +7315,7 @@ def test_a_cancel_among_many_calls():
 
 
 @pytest.mark.parametrize(
-    "numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
+    "numbers", [("TERM",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
 )
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
@@ -18730,7 +18791,7 @@ def withdrawn_calls_end(q):
 @asks("025.9")
 def the_server_ends(q):
     jobs = "jobs" in q.judge.levels
-    for end in ("input", "SIGINT", "SIGTERM", "SIGHUP"):
+    for end in ("input", "SIGTERM", "SIGHUP"):
         wire = q.server()
         if jobs:
             wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
@@ -18758,6 +18819,28 @@ def the_server_ends(q):
     wire.signal(signal.SIGTERM)
     q.equal(wire.ended(), 0, "exit code after a second signal:")
     q.dead("deaf")
+
+
+@asks("025.22")
+def an_interrupt_cancels(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
+    for n in range(2):
+        q.number("shell-%d" % n)
+    wire.signal(signal.SIGINT)
+    for n, number in enumerate(numbers):
+        q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
+        q.dead("shell-%d" % n)
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
+    deaf = wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGINT)
+    q.there("heard")
+    q.alive("deaf")
+    wire.signal(signal.SIGINT)
+    q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
+    q.dead("deaf")
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
 
 
 @asks("025.10")
@@ -20099,6 +20182,14 @@ BROKEN = {
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
+    "025.22": [
+        "saboteur",
+        ("            for underway in self._calls.values():\n", "            for underway in ():\n"),
+        (
+            "                underway.cancel.cancel()\n",
+            "                underway.cancel._withdrawn = True\n                underway.cancel.cancel()\n",
+        ),
+    ],
 }
 
 

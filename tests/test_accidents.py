@@ -1288,7 +1288,6 @@ def test_row_24_a_message_of_any_size(sizes):
     side_by_side(act, sizes)
 
 
-@daily_use
 def test_row_24_ctrl_c_of_a_terminal_client():
     """INT reaches the server too: what runs is cancelled and answered, and the server stays."""
     with Client(timeouts={"default": 60}) as client:
