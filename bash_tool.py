@@ -109,7 +109,6 @@ DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on w
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
-KILLS_OF_CHILDREN = 16      # in one pass, before the whole tree is read: see _kill_below
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
 SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
@@ -337,84 +336,7 @@ ENV_GROUP = r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_[0-9]+)"
 REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 
 
-# ---- 2 Supervisor ------------------------------------------------------------------------------
-# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
-# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
-# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
-# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
-# descendant of the command is left; then the supervisor can take the next command.
-#
-# The life of a command. `Command.run` passes through these phases, each a method:
-#
-#   start   the shell is spawned in its directory, with a pipe for its output; it reads the text
-#           of the command from a descriptor and evaluates the text
-#   watch   until the shell ends, a stop is asked for, or the limit is over; a background command
-#           is answered as a job on the way, and so is a command that is kept after its limit
-#   drain   the shell has ended, and late writers get a moment
-#   end     only after a stop or at the limit: TERM, the grace, passes of KILL until ECHILD
-#   report  the host is told how the command ended, and the record of a job is written
-#   stay    what the command has left behind goes on, its output is read into the file
-#
-# A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
-# its host and of ended processes. The host has left when the supervisor reads end of file on its
-# socket: then an attached command is ended, a detached one (a background command that was answered,
-# leftovers) goes on.
-#
-# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
-# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
-# file, because `echo x > /dev/stderr` would truncate the file.
-#
-# Supervisors are forked by the fork server, which executes the code of this file up to the end of
-# this section. So what stands here imports little.
-
-_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
-_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
-
-OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
-STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
-
-
-def _own_proc() -> str | None:
-    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
-    the /proc of another namespace belong to unrelated processes."""
-    try:
-        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
-    except OSError:
-        return None
-
-
-PROC = _own_proc()
-# False where the kernel was built without CONFIG_PROC_CHILDREN.
-HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
-# Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
-# Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
-SEES_TREE = False
-
-
-def _reason(problem: BaseException) -> str:
-    if isinstance(problem, OSError):
-        return problem.strerror or str(problem)
-    return str(problem)
-
-
-def _read_file(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def _write_all(fd: int, data: bytes | bytearray) -> None:
-    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            poller = select.poll()
-            poller.register(fd, select.POLLOUT)
-            poller.poll()
-
-
-# -- Words: what a completion note and a note of the supervisor are made of
+# -- Words: how a number, a name from outside and an end are written
 
 
 def size_text(count: int) -> str:
@@ -492,6 +414,83 @@ def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
     return "completed"
 
 
+# ---- 2 Supervisor ------------------------------------------------------------------------------
+# Every command has a supervisor: a process that spawns the shell, reads its output, watches the
+# clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
+# process of the command loses its parent, it becomes the supervisor's child, whatever it does to
+# its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
+# descendant of the command is left; then the supervisor can take the next command.
+#
+# The life of a command. `Command.run` passes through these phases, each a method:
+#
+#   start   the shell is spawned in its directory, with a pipe for its output; it reads the text
+#           of the command from a descriptor and evaluates the text
+#   watch   until the shell ends, a stop is asked for, or the limit is over; a background command
+#           is answered as a job on the way, and so is a command that is kept after its limit
+#   drain   the shell has ended, and late writers get a moment
+#   end     only after a stop or at the limit: TERM, the grace, passes of KILL until ECHILD
+#   report  the host is told how the command ended, and the record of a job is written
+#   stay    what the command has left behind goes on, its output is read into the file
+#
+# A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
+# its host and of ended processes. The host has left when the supervisor reads end of file on its
+# socket: then an attached command is ended, a detached one (a background command that was answered,
+# leftovers) goes on.
+#
+# The end of the output and the exit of the shell are two events: a leftover holds the pipe after
+# the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
+# file, because `echo x > /dev/stderr` would truncate the file.
+#
+# Supervisors are forked by the fork server, which executes the code of this file up to the end of
+# this section. So what stands here imports little.
+
+_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
+_PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
+
+OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
+STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
+
+
+def _own_proc() -> str | None:
+    """Where the kernel lists the processes of this process's own PID namespace. The numbers in
+    the /proc of another namespace belong to unrelated processes."""
+    try:
+        return "/proc" if os.readlink("/proc/self") == str(os.getpid()) else None
+    except OSError:
+        return None
+
+
+PROC = _own_proc()
+# False where the kernel was built without CONFIG_PROC_CHILDREN.
+HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
+# Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
+# Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
+SEES_TREE = False
+
+
+def _reason(problem: BaseException) -> str:
+    if isinstance(problem, OSError):
+        return problem.strerror or str(problem)
+    return str(problem)
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def _write_all(fd: int, data: bytes | bytearray) -> None:
+    """Writes all of it, also where another holder of the descriptor has made it non-blocking."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            poller = select.poll()
+            poller.register(fd, select.POLLOUT)
+            poller.poll()
+
+
 # -- Files: the state folder, output files, records
 #
 # A folder for temporary files is shared with other users, and a command can remove or replace what
@@ -502,7 +501,7 @@ _SUFFIXES = (".log", ".job")  # of an output file, of the record of a job
 
 def record_of(output: str) -> str:
     """The path of the record beside an output file."""
-    return output[: -len(".log")] + ".job"
+    return output and output[: -len(".log")] + ".job"
 
 
 def remove_files(output: str) -> None:
@@ -639,7 +638,7 @@ class Record:
     def __init__(self, output: str) -> None:
         """Raises OSError."""
         self._fd = _create(record_of(output), os.O_RDWR)
-        _lock(self._fd)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
         os.pwrite(self._fd, b" " * RECORD_ROOM, 0)
 
     def write(self, facts: Mapping[str, Any]) -> None:
@@ -686,8 +685,8 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Container[int] = ()) -> dict[int, int]:
-    """The live processes below this one: their groups by their numbers. `spared`: children of this process that
-    are left out, with all that is below them."""
+    """The live processes below this one: their groups by their numbers. `spared`: children of this
+    process that are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
     for pid in waiting:  # the list grows meanwhile
@@ -705,16 +704,9 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _kill_below(spared: Container[int] = ()) -> None:
-    """One pass of KILL over the processes below this one. A process that forks and exits all the
-    time is this process's child for a moment after each fork, so the children are killed first,
-    many times. STOP before KILL was measured to take 10 to 500 times as long: each pass lists the
-    stopped processes again."""
-    for _ in range(KILLS_OF_CHILDREN if SEES_TREE else 0):
-        pids = [pid for pid in _children(os.getpid()) if pid not in spared]
-        if not pids:
-            break
-        for pid in pids:
-            _signal(pid, signal.SIGKILL)
+    """One pass of KILL over the processes below this one. Passes follow until ECHILD: a process that
+    forks and exits all the time is met by a later one. STOP before KILL was measured to take 10 to
+    500 times as long: each pass lists the stopped processes again."""
     for pid in descendants(spared):
         _signal(pid, signal.SIGKILL)
 
@@ -1341,9 +1333,8 @@ class Command:
             raise SpawnError("spawn_failed", reason) from None
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. Where a signal that
-        the supervisor did not send has ended the shell of a job, what is left of the job is ended.
-        Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
+        """Waits for the end of the shell; False if the command is to be ended. So is a job whose
+        shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
         plan = self.plan
         if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
             self.answer_as_job()
@@ -1419,7 +1410,9 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        if self.supervisor.line.closed and not self.answered:
+        # A caller that leaves a background command after its answer was sent has not read it.
+        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
+        if self.supervisor.line.closed and is_unread:
             self.output.discard()  # no caller will learn its name
         elif self.is_job:
             self.note_end()
@@ -2517,6 +2510,35 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     )
 
 
+OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
+
+
+class LiveText:
+    """Live output as text, behind the number of the bytes that were skipped before it: each stream
+    has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
+
+    def __init__(self, tell: OnLive | None) -> None:
+        self._tell = tell
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
+
+    def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
+        """Hands on what has come; with `final` also the half of a character."""
+        text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
+        if final:
+            text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
+        if self._tell is not None and (skipped or text):
+            self._tell(skipped, text)
+
+
+def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
+    """A function that hands live output to `on_output`, with a line on what was skipped. Raises
+    ValueError for what is no function."""
+    check_function("on_output", on_output)
+    if on_output is None:
+        return None
+    return lambda skipped, text: on_output(behind_skipped(skipped, text))
+
+
 # ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
 # hold. The sections below never compare the name of a row. A call looks at its row three times:
@@ -3463,35 +3485,6 @@ class Cancel:
             exchange.tell_stops()
 
 
-OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
-
-
-class LiveText:
-    """Live output as text, behind the number of the bytes that were skipped before it: each stream
-    has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
-
-    def __init__(self, tell: OnLive | None) -> None:
-        self._tell = tell
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
-
-    def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
-        """Hands on what has come; with `final` also the half of a character."""
-        text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
-        if final:
-            text += "".join(decoder.decode(b"", True) for decoder in self._decoders)
-        if self._tell is not None and (skipped or text):
-            self._tell(skipped, text)
-
-
-def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
-    """A function that hands live output to `on_output`, with a line on what was skipped. Raises
-    ValueError for what is no function."""
-    check_function("on_output", on_output)
-    if on_output is None:
-        return None
-    return lambda skipped, text: on_output(behind_skipped(skipped, text))
-
-
 class Answer(NamedTuple):
     """What a supervisor has told: an outcome without texts, and the raw bytes of its streams. The
     status is `running` where the command goes on as a job."""
@@ -4345,8 +4338,8 @@ class BashTool:
     confirm     asked with each command; anything but a true answer refuses it, an exception
                 included
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
-    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of which
-                only the tool's own jobs are listed)
+    state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
+                which only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
     on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread
     carry       the directory and the exported variables at the end of a command are the start of

@@ -1170,7 +1170,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("            \"exit_code\": code,\n            \"signal\": name,\n", "            \"exit_code\": 124 if self.stopped else code,\n            \"signal\": name,\n"))
+@clause("002.6", saboteur=("            \"exit_code\": ended[0],\n", "            \"exit_code\": 124 if self.stopped else ended[0],\n"))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -2628,7 +2628,7 @@ ESCAPES = [
 ]
 
 
-@clause("004.4", saboteur=("        _kill_below()\n\n    def clear_scratch", "        pass\n\n    def clear_scratch"))
+@clause("004.4", saboteur=("            _kill_below()\n            self.turn", "            self.turn"))
 @needs_proc
 @fewest
 @given(
@@ -2668,7 +2668,7 @@ def command_line(pid):
     return b""
 
 
-@clause("004.5", saboteur=("            until = begun_s + self.grace_s\n", "            until = begun_s\n"))
+@clause("004.5", saboteur=("and time.monotonic() < begun_s + self.grace_s:", "and False:"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -2692,7 +2692,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 @clause(
     "004.6",
-    saboteur=("        return self.exited_s > 0 and self.alone\n", "        return False\n"),
+    saboteur=(("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"), ("        while not self.alone and time.monotonic() < kill_until:", "        while time.monotonic() < kill_until:")),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -2869,7 +2869,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("else subprocess.DEVNULL if source is None else source", "else writers[0] if source is None else source"))
+@clause("005.2", saboteur=("stdin=fd if self._has_prefix else self._source,", "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -3334,7 +3334,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("if status == \"exited\" and not self.shell.has_read_text():", "if False:"))
+@clause("007.7", saboteur=("        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n", "        reason = \"\"\n"))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -3997,7 +3997,7 @@ def test_req_bash_010_3_nothing_stays():
 
 @clause(
     "011.1",
-    saboteur=("min(quiet_s + plan.drain_idle_s, self.exited_s + plan.drain_total_s)", "quiet_s + plan.drain_idle_s"),
+    saboteur=("                until = min(until, self.exited_s + self.plan.drain_total_s)\n", ""),
 )
 @fewest
 @given(known_commands(), st.floats(0.1, 0.4), st.floats(0.0, 0.4))
@@ -4053,7 +4053,7 @@ def test_a_loop_is_named_by_its_shell():
 
 @clause(
     "011.3",
-    saboteur=("        self.output.is_live, self.reported = False, True\n", "        self.output.is_live, self.reported = False, True\n        self.output._write = lambda chunk: None\n"),
+    saboteur=("        self.shell.clear_scratch(bool(self.left))\n", "        self.shell.clear_scratch(bool(self.left))\n        self.output._write = lambda chunk: None\n"),
 )
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
@@ -4074,7 +4074,7 @@ def test_req_bash_011_3_goes_on_reading():
 
 
 @clause(
-    "011.4", saboteur=("        while not self.stops and (self.output.pipes or not self.alone):\n", "        while False:\n")
+    "011.4", saboteur=("        while not self.stops and not self.is_over():\n            quiet_s", "        while False:\n            quiet_s")
 )
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
@@ -4591,7 +4591,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("            self._line.leave(time.monotonic() + self._ending_s)\n", "            pass\n"))
+@clause("015.2", saboteur=("                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n", "                while False:\n"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4705,7 +4705,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-@fault("an_exception_at", saboteur=("        if self._line is not None:\n            if self._is_sent:\n", "        if self._line is not None and not self._is_sent:\n            if self._is_sent:\n"))
+@fault("an_exception_at", saboteur=("            if line is not None:\n                if self._is_sent:\n", "            if line is not None and not self._is_sent:\n                if self._is_sent:\n"))
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -4752,7 +4752,7 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
 
 
-@fault("an_exception_behind", saboteur=("            exchange.leave()\n            if job is not None:\n", "            if job is not None:\n"))
+@fault("an_exception_behind", saboteur=("            exchange.leave()\n            raise\n        finally:\n            if plan", "            raise\n        finally:\n            if plan"))
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
@@ -4822,7 +4822,7 @@ def test_a_monitor_that_comes_late(monkeypatch):
             assert pool.submit(other.run, "echo %d" % n).result(30).text == "%d\n" % n
 
 
-@clause("015.3", saboteur=("while not self.is_gone() and self.stops < 2:", "while not self.is_gone():"))
+@clause("015.3", saboteur=("        while not self.alone and self.stops < 2 and", "        while not self.alone and"))
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
@@ -4902,7 +4902,7 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
-@clause("016.2", saboteur=("            self._skipped += dropped\n", ""))
+@clause("016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -5176,7 +5176,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=("        ours, theirs = self._socketpair()\n        with theirs:\n            for python", "        ours, theirs = self._socketpair()\n        os.umask(0o11)\n        with theirs:\n            for python"),
+    saboteur=("        for python in filter(None, (self.python, self.python)):\n", "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n"),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5314,7 +5314,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=(("        code = subprocess.call(", "        code = 0 * subprocess.Popen("), ("            timeout=ACCEPT_S,\n        )\n        return code == 0", "        ).pid\n        return code == 0")))
+@clause("020.3", saboteur=("            first.kill()  # the fork server is its child, or there is none\n", "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n"))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -7260,7 +7260,7 @@ def test_a_bug_is_told_as_one(call):
     module = with_supervisors_that("def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call)
     result = module.BashTool().run(lasting("echo $$ > me; sleep 600"))
     assert result.status == "failed" and "ZeroDivisionError" in result.text, result
-    assert eventually(lambda: not lives_in("me"))
+    assert WITHOUT in ("proc", "subreaper") or eventually(lambda: not lives_in("me"))
 
 
 @needs_proc
@@ -7526,7 +7526,7 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@clause("026.5", saboteur=("            if self._source is not None:\n                with open", "            if False:\n                with open"))
+@clause("026.5", saboteur=("            if self._source >= 0:\n                with open", "            if False:\n                with open"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -9044,7 +9044,7 @@ TOUR = [  # once everything, so that no luck is needed
 )
 @fault(
     "jobs_machine-10",
-    saboteur=("        while self._supervised():\n            if time", "        while self.status == \"running\" and self._supervised():\n            if time"),
+    saboteur=("        while self._supervised():\n", "        while self.status == \"running\" and self._supervised():\n"),
 )
 @fault(
     "jobs_machine-9",
@@ -9489,7 +9489,7 @@ def test_t06_what_survives_kill_is_named():
     assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
 
 
-@fault("what_a_job_left", saboteur=("        while self._supervised():\n            if time", "        while False:\n            if time"))
+@fault("what_a_job_left", saboteur=("        while self._supervised():\n", "        while False:\n"))
 @needs_proc
 def test_what_a_job_left_and_nothing_can_kill_is_no_success():
     """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
@@ -9778,7 +9778,7 @@ def test_t36_order_of_signals():
 
 @fault(
     "t37",
-    saboteur=("        return self.exited_s > 0 and self.alone\n", "        return False\n"),
+    saboteur=(("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"), ("        while not self.alone and time.monotonic() < kill_until:", "        while time.monotonic() < kill_until:")),
 )
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
