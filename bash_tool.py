@@ -4831,7 +4831,6 @@ class Server:
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
         self._signals = 0  # how many have come that end the server
-        self._has_terminal = os.isatty(source)
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -4875,22 +4874,18 @@ class Server:
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
             for number in os.read(self._wake, READ_BYTES):
-                self._take_signal(number)
+                if number == signal.SIGINT and not os.isatty(self._source):
+                    # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
+                    for underway in self._calls.values():
+                        underway.cancel.cancel()
+                else:
+                    self._signals += bool(number)
         if self._source in events:
             self._read()
         if self._sink in events:
             self._write(events[self._sink] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             self._take(self._inbox.popleft())
-
-    def _take_signal(self, number: int) -> None:
-        """Takes notice of a signal, or of a zero. A Ctrl-C in the terminal of a client reaches the
-        server too: it cancels what runs, and each call is answered."""
-        if number == signal.SIGINT and not self._has_terminal:
-            for underway in self._calls.values():
-                underway.cancel.cancel()
-        else:
-            self._signals += bool(number)
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
