@@ -4000,11 +4000,7 @@ class Job:
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
-    if timeout_s is None:
-        return math.inf
-    right = _is_number(timeout_s, -math.inf, math.inf)
-    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
-    return time.monotonic() + timeout_s
+    return math.inf if timeout_s is None else time.monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
@@ -4027,12 +4023,11 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 
 
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
-    """A sequence of strings from what a host gave; a lone string is one element, an empty one a
-    ValueError."""
-    right = isinstance(value, Iterable)
-    strings = (value,) if isinstance(value, str) else tuple(value if right else ())
-    right = right and all(isinstance(string, str) and string for string in strings)
-    require(right and "\0" not in "".join(strings), what, "non-empty strings without NUL", value)
+    """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
+    for an empty one."""
+    strings = (value,) if isinstance(value, str) else tuple(value)
+    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
+    require(right, what, "non-empty strings without NUL", value)
     return strings
 
 
