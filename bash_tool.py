@@ -4981,8 +4981,8 @@ class Server:
             self._answer(underway)
 
     def _work(self, underway: CallUnderway) -> None:
-        """What the thread of a call does. A call that was withdrawn takes no note with it, and
-        leaves no job. Upholds REQ-BASH-027.6."""
+        """What the thread of a call does. A call that is withdrawn before its text is made takes no
+        note with it, and leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
 
         def tell(skipped: int, text: str) -> None:

@@ -7926,21 +7926,29 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
 
 @needs_proc
 def test_a_withdrawn_call_leaves_no_job():
-    """The answer waits behind a text that the client does not read; then it is withdrawn (4.13)."""
+    """A job that no answer names: ended where the call is withdrawn before the text of its answer is made, else it goes on
+    and is listed, though the answer waits behind a text that the client does not read (4.13)."""
+    slow = variant_module(("LOOK_S = 0.3 ", "LOOK_S = 1.5 "))
+    with Client("--state-dir", "jobs", module=slow, timeouts={"grace_s": 0.5}) as client:
 
-    def withdraw(client, number):
+        def listed():
+            return [job.pid for job in BashTool(state_dir="jobs").jobs() if job.status == "running"]
+
+        number = client.begin(lasting("echo $$ > early; sleep 600"), mode="background")
+        pid = number_in("early")  # within the look
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-
-    with Client(timeouts={"grace_s": 0.5}) as client:
+        assert eventually(lambda: not alive(pid)) and not listed()
         long = client.begin("seq 20000")  # more than a pipe holds
         assert select.select([client.process.stdout], [], [], 20)[0]
-        number = client.begin(lasting("echo $$ > background; sleep 600"), mode="background")
-        pid = number_in("background")
-        time.sleep(2 * bash_tool.LOOK_S)  # the answer is ready; if it is not, the withdrawal comes within the look
-        withdraw(client, number)
+        number = client.begin(lasting("echo $$ > late; sleep 600"), mode="background")
+        pid = number_in("late")
+        assert eventually(lambda: listed() == [pid])
+        time.sleep(2 * slow.LOOK_S)  # now the text of the answer is made
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert client.receive()["id"] == long
-        assert eventually(lambda: not alive(pid))
-        assert client.call("true")["content"][0]["text"] == "[no output]"  # no end of a job that no answer has named
+        assert client.call("true")["content"][0]["text"] == "[no output]"  # no answer of a call that was withdrawn
+        assert alive(pid) and listed() == [pid]
+        os.killpg(pid, signal.SIGKILL)
 
 
 SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
