@@ -442,7 +442,7 @@ def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
 _WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
-OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
+OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
 STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
 
 
@@ -3462,6 +3462,8 @@ class Cancel:
     how often a stop was asked for. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
     """
 
+    _withdrawn = False  # no answer is wanted: of a call that a client of MCP has withdrawn
+
     def __init__(self) -> None:
         self._requests: list[None] = []  # its length is the count: list.append is one step
         self._exchanges: list[Exchange] = []  # the commands that it ends
@@ -4307,7 +4309,7 @@ class Setup(NamedTuple):
 
 
 class Withdrawn(Exception):
-    """A cancelled call of a client that reads no answer to such calls."""
+    """No answer is wanted."""
 
 
 class BashTool:
@@ -4374,7 +4376,6 @@ class BashTool:
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
-        self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
@@ -4534,7 +4535,7 @@ class BashTool:
     ) -> Result:
         """The result, with the notes that are told once. `passed`: names of variables that came
         with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
-        if self._withdraws and cancel is not None and cancel.count:
+        if cancel is not None and cancel._withdrawn:
             raise Withdrawn
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
@@ -4794,7 +4795,7 @@ class CallUnderway:
         text = behind_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
-        if not text or self.call.token is None or self.cancel.count:
+        if not text or self.call.token is None or self.cancel._withdrawn:
             return None
         self._told += 1
         self.told_s = now
@@ -4825,8 +4826,7 @@ class Server:
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
-        self._signals = 0  # how many have come
-        tool._withdraws = True
+        self._signals = 0  # how many have come that end the server
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -4869,7 +4869,13 @@ class Server:
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
-            self._signals += sum(map(bool, os.read(self._wake, READ_BYTES)))
+            for number in os.read(self._wake, READ_BYTES):
+                if number == signal.SIGINT and not os.isatty(self._source):
+                    # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
+                    for underway in self._calls.values():
+                        underway.cancel.cancel()
+                else:
+                    self._signals += bool(number)
         if self._source in events:
             self._read()
         if self._sink in events:
@@ -4916,7 +4922,7 @@ class Server:
             if isinstance(first, dict):
                 return first
             del self._calls[first.call.id]
-            if not first.cancel.count:
+            if not first.cancel._withdrawn:
                 return first.answer
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
@@ -4944,6 +4950,7 @@ class Server:
             self._begin(asked)
         elif isinstance(asked, Withdrawal):
             if asked.id in self._calls:
+                self._calls[asked.id].cancel._withdrawn = True
                 self._calls[asked.id].cancel.cancel()
         elif asked is not None:
             self._answer(asked)
@@ -4975,8 +4982,8 @@ class Server:
             self._answer(underway)
 
     def _work(self, underway: CallUnderway) -> None:
-        """What the thread of a call does. A call that was withdrawn takes no note with it, and
-        leaves no job. Upholds REQ-BASH-027.6."""
+        """What the thread of a call does. A call that is withdrawn before its text is made takes no
+        note with it, and leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
 
         def tell(skipped: int, text: str) -> None:
@@ -5140,7 +5147,6 @@ def _serve(tool: BashTool, structured: bool) -> int:
     signal to a descriptor of the loop, and the handler does nothing: an exception out of a handler
     could leave the loop at any place; and the kernel may deliver a signal to another thread, while
     Python runs handlers in the main thread alone."""
-    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of the server
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     numbers = _stop_signals()
@@ -5159,9 +5165,6 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
-    # `ps` must not show the command, and `pkill -f` of a word in it must not end the tool.
-    take_own_name()
-    _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
@@ -5228,6 +5231,9 @@ def _open_standard() -> bool:
 
 def _use(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process."""
+    # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
+    take_own_name()
+    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
         structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
         return _serve(tool, structured)

@@ -4179,6 +4179,41 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     result.text.encode("utf-8")
 
 
+@needs_proc
+@pytest.mark.parametrize("face", ["server", "command line", "library"])
+@clause(
+    "012.4",
+    saboteur=(
+        "    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
+        "    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
+    ),
+)
+def test_req_bash_012_4_names_of_its_own(face):
+    folder = Path(tempfile.mkdtemp()) / "python-server"
+    folder.mkdir()
+    command = lasting("echo $$ > %s/shell; sleep 600" % folder)
+    words = [sys.executable, compiled_script(), "--cwd", str(folder)]
+    with contextlib.ExitStack() as stack:
+        own = []
+        if face == "server":
+            client = stack.enter_context(Client(command=[*words, "--mcp"], timeouts={"grace_s": 0.5}))
+            client.begin(command)
+            own.append(client.process.pid)
+        elif face == "command line":
+            program = stack.enter_context(subprocess.Popen([*words, command], stdout=subprocess.DEVNULL))
+            stack.callback(program.terminate)
+            own.append(program.pid)
+        else:
+            tool = stack.enter_context(BashTool(folder))
+            threading.Thread(target=tool.run, args=(command,), daemon=True).start()
+        supervisor = parent_of(number_in(folder / "shell"))
+        own += [supervisor, parent_of(supervisor)]
+        assert all(os.getpgid(pid) != os.getpgid(0) or pid == own[0] for pid in own)
+        for pid in own:
+            shown = Path("/proc/%d/comm" % pid).read_bytes(), command_line(pid).rstrip(b"\0")
+            assert shown == (b"btool\n", b"btool"), (pid, shown)
+
+
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
@@ -6685,7 +6720,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 
 
 @clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
-@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
+@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
         jobs = [client.start(lasting("sleep 600"))]
@@ -6706,6 +6741,63 @@ def test_req_bash_025_9_goodbye(goodbye):
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.22", saboteur=("if number == signal.SIGINT and not os.isatty(self._source):", "if False:"))
+def test_req_bash_025_22_an_interrupt_cancels():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
+    with Client(timeouts={"grace_s": 60}) as client:
+        job = client.start(lasting("sleep 600"))
+        for count in (1, 3, 0):
+            calls = {
+                client.begin(lasting("echo begun; echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600") % n): n
+                for n in range(count)
+            }
+            pids = [number_in(Path("c%d" % n)) for n in range(count)]
+            client.process.send_signal(signal.SIGINT)
+            for _ in calls:
+                answer = client.receive()
+                assert answer["id"] in calls and answer["result"]["isError"] is True
+                assert answer["result"]["content"][0]["text"].startswith("[command cancelled]\nbegun\n")
+            if not calls:
+                time.sleep(0.2)  # the kernel may hand a signal to a thread that gets to run after the next message
+            assert not any(map(alive, pids)) and client.call("echo on")["content"][0]["text"] == "on\n"
+            for n in range(count):
+                os.unlink("c%d" % n)
+        number = client.begin("echo $$ > deaf; trap 'echo > heard' TERM; while :; do sleep 0.1; done")
+        deaf = number_in(Path("deaf"))
+        client.process.send_signal(signal.SIGINT)
+        assert eventually(Path("heard").exists) and alive(deaf)
+        client.process.send_signal(signal.SIGINT)  # the grace would be a minute
+        assert client.receive()["id"] == number and not alive(deaf)
+        withdrawn = client.begin("echo $$ > gone; trap '' TERM; while :; do sleep 0.1; done")
+        gone = number_in(Path("gone"))
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.ask("ping")
+        client.process.send_signal(signal.SIGINT)
+        assert eventually(lambda: not alive(gone)) and client.ask("ping") is not None  # and no word of it
+        assert alive(job) and client.end() == 0 and alive(job)
+        os.killpg(job, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_server_was_started_to_ignore(number):
+    """Stays ignored; where stdin is a terminal, INT ends the server as TERM does (025.22)."""
+    with Client(
+        command=[sys.executable, compiled_script(), "--mcp"], preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)
+    ) as client:
+        client.ask("ping")
+        client.begin("sleep 0.5; echo not cancelled")
+        client.process.send_signal(number)
+        assert client.receive()["result"]["content"][0]["text"] == "not cancelled\n"
+    ours, theirs = pty.openpty()
+    words = [sys.executable, compiled_script(), "--mcp"]
+    with os.fdopen(ours, "wb", 0) as keyboard, subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE) as server:
+        os.close(theirs)
+        keyboard.write(json.dumps(request("ping")).encode() + b"\n")
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(number)
+        assert server.wait(timeout=20) == 0
 
 
 @fault("a_server_without_a_reader", saboteur=("while self._has_reader and time", "while time"))
@@ -7360,7 +7452,7 @@ def test_a_cancel_among_many_calls():
 
 
 @pytest.mark.parametrize(
-    "numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
+    "numbers", [("TERM",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
 )
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
@@ -7972,21 +8064,29 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
 
 @needs_proc
 def test_a_withdrawn_call_leaves_no_job():
-    """The answer waits behind a text that the client does not read; then it is withdrawn (4.13)."""
+    """A job that no answer names: ended where the call is withdrawn before the text of its answer is made, else it goes on
+    and is listed, though the answer waits behind a text that the client does not read (4.13)."""
+    slow = variant_module(("LOOK_S = 0.3 ", "LOOK_S = 1.5 "))
+    with Client("--state-dir", "jobs", module=slow, timeouts={"grace_s": 0.5}) as client:
 
-    def withdraw(client, number):
+        def listed():
+            return [job.pid for job in BashTool(state_dir="jobs").jobs() if job.status == "running"]
+
+        number = client.begin(lasting("echo $$ > early; sleep 600"), mode="background")
+        pid = number_in("early")  # within the look
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-
-    with Client(timeouts={"grace_s": 0.5}) as client:
+        assert eventually(lambda: not alive(pid)) and not listed()
         long = client.begin("seq 20000")  # more than a pipe holds
         assert select.select([client.process.stdout], [], [], 20)[0]
-        number = client.begin(lasting("echo $$ > background; sleep 600"), mode="background")
-        pid = number_in("background")
-        time.sleep(2 * bash_tool.LOOK_S)  # the answer is ready; if it is not, the withdrawal comes within the look
-        withdraw(client, number)
+        number = client.begin(lasting("echo $$ > late; sleep 600"), mode="background")
+        pid = number_in("late")
+        assert eventually(lambda: listed() == [pid])
+        time.sleep(2 * slow.LOOK_S)  # now the text of the answer is made
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert client.receive()["id"] == long
-        assert eventually(lambda: not alive(pid))
-        assert client.call("true")["content"][0]["text"] == "[no output]"  # no end of a job that no answer has named
+        assert client.call("true")["content"][0]["text"] == "[no output]"  # no answer of a call that was withdrawn
+        assert alive(pid) and listed() == [pid]
+        os.killpg(pid, signal.SIGKILL)
 
 
 SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
@@ -18138,6 +18238,24 @@ def the_text_is_in_no_arguments(q):
     q.says("pkill -f surely-%s[x]; echo \"$? surely-%sx\"" % (word, word), "1 surely-%sx\n" % word)
 
 
+@asks("012.4")
+def names_of_its_own(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    judges, pid = {1}, os.getpid()  # a process that supervises and a wrapper of the judge are not the server's
+    while pid > 1:
+        judges.add(pid)
+        pid = parent_of(pid)
+    own, pid = [q.wire.pid], parent_of(q.number("shell"))
+    while pid not in judges:
+        own.append(pid)
+        pid = parent_of(pid)
+    for pid in own:
+        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
+        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
+        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
+    q.wire.cancel(number)
+
+
 @asks("012.2")
 def any_length(q):
     for length in (131072, 200000, 1500000):
@@ -18846,7 +18964,7 @@ def withdrawn_calls_end(q):
 @asks("025.9")
 def the_server_ends(q):
     jobs = "jobs" in q.judge.levels
-    for end in ("input", "SIGINT", "SIGTERM", "SIGHUP"):
+    for end in ("input", "SIGTERM", "SIGHUP"):
         wire = q.server()
         if jobs:
             wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
@@ -18874,6 +18992,28 @@ def the_server_ends(q):
     wire.signal(signal.SIGTERM)
     q.equal(wire.ended(), 0, "exit code after a second signal:")
     q.dead("deaf")
+
+
+@asks("025.22")
+def an_interrupt_cancels(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
+    for n in range(2):
+        q.number("shell-%d" % n)
+    wire.signal(signal.SIGINT)
+    for n, number in enumerate(numbers):
+        q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
+        q.dead("shell-%d" % n)
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
+    deaf = wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGINT)
+    q.there("heard")
+    q.alive("deaf")
+    wire.signal(signal.SIGINT)
+    q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
+    q.dead("deaf")
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
 
 
 @asks("025.10")
@@ -20216,6 +20356,14 @@ BROKEN = {
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
+    "025.22": [
+        "saboteur",
+        ("for underway in self._calls.values():\n", "for underway in ():\n"),
+        (
+            "                        underway.cancel.cancel()\n",
+            "                        underway.cancel._withdrawn = True\n                        underway.cancel.cancel()\n",
+        ),
+    ],
 }
 
 
