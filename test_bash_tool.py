@@ -4952,10 +4952,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
 
 @fault(
     "an_exception_at",
-    saboteur=(
-        "            if line is not None:\n                if self._is_sent:\n",
-        "            if line is not None and not self._is_sent:\n                if self._is_sent:\n",
-    ),
+    saboteur=("        if has_left:\n            self.output.discard()", "        if False:\n            self.output.discard()"),
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
@@ -9491,26 +9488,27 @@ def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
     """A child that the host forks while a thread reads the record holds no lock by which the job would seem supervised."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         job = background(tool, lasting("sleep 600"))
-        supervisor, stop, children_ = supervisor_of(job), threading.Event(), []
+        os.kill(supervisor_of(job), signal.SIGKILL)
+        assert eventually(lambda: job.status == "lost")
+        stop, forks, seen = threading.Event(), [], set()
 
         def read():
             while not stop.is_set():
-                assert job.status == "running"
+                seen.add(bash_tool.Job(job.output_file).status)
 
         reader = threading.Thread(target=read)
         reader.start()
         try:
             for _ in range(40):
-                children_.append(os.fork() or (time.sleep(60), os._exit(0)))
-            stop.set()
-            reader.join()
-            os.kill(supervisor, signal.SIGKILL)
-            assert eventually(lambda: bash_tool.Job(job.output_file).status == "lost")
+                forks.append(os.fork() or (time.sleep(60), os._exit(0)))
         finally:
             stop.set()
-            for child in children_:
+            reader.join()
+            seen.add(bash_tool.Job(job.output_file).status)
+            for child in forks:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
+        assert seen == {"lost"}
 
 
 @needs_proc
