@@ -2816,7 +2816,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         os.kill(pid, signal.SIGKILL)
 
 
-@clause("004.8", saboteur=("withheld = secret - kept - dropped", "withheld = secret - dropped"))
+@clause("004.8", saboteur=("withheld = secret - kept - DROPPED_NAMES", "withheld = secret - DROPPED_NAMES"))
 def test_req_bash_004_8_keeps_what_the_host_names():
     secret = st.from_regex(r"[A-Z]{1,4}_(TOKEN|KEY|SECRET|PASSWORD)", fullmatch=True)
 
@@ -2852,7 +2852,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.10", saboteur=("withheld = secret - kept - dropped | chosen", "withheld = secret - kept - dropped"))
+@clause("004.10", saboteur=("withheld = secret - kept - DROPPED_NAMES | chosen", "withheld = secret - kept - DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -2930,7 +2930,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
 
 @needs_proc
 @fault(
-    "the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # the command", "    # the command")
+    "the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands")
 )
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
@@ -6010,10 +6010,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @clause(
     "021.8",
-    saboteur=(
-        "return self._final.outcome._replace(streams=streams, pid",
-        "return self._final.outcome._replace(streams=(), pid",
-    ),
+    saboteur=("return self._final.outcome._replace(streams=streams, command", "return self._final.outcome._replace(streams=(), command"),
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
