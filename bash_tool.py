@@ -1729,10 +1729,6 @@ def serve_forks(control: int) -> NoReturn:
         take_own_name()
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
-        with suppress(ImportError, AttributeError):
-            import ctypes
-
-            ctypes.CDLL(None).clearenv()  # of variables that C code has set, Python knows nothing
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
         server = ForkServer(socket.socket(fileno=control))

@@ -10834,23 +10834,6 @@ def test_the_command_line_hides_its_environment():
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
 
 
-@fault("variables_of_c", saboteur=("            ctypes.CDLL(None).clearenv()", "            pass"))
-@needs_proc
-def test_variables_of_c_code_are_not_passed_on():
-    """A supervisor that is a fork of the host has no variable that C code has set there, of which os.environ does not
-    know."""
-    printed = in_host(
-        """
-        import ctypes
-        import bash_tool
-        ctypes.CDLL(None).setenv(b"SET_BY_C", b"hunter2", 1)
-        bash_tool._engine = bash_tool.Engine(None)  # no interpreter is started
-        print(bash_tool.BashTool().run("env | grep -c hunter2; true").stdout, end="")
-        """
-    )
-    assert printed == "0\n"
-
-
 @needs_proc  # what has left its process group is found
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
     """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
