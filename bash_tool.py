@@ -192,7 +192,8 @@ NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
-NOTE_WITHHELD = "not passed to commands, because it looks secret: {names}"
+NOTE_WITHHELD = "not passed to commands{why}: {names}"
+LOOKS_SECRET = ", because it looks secret"
 NOTE_LIVE_SKIPPED = "\n[live output skipped: {size}]\n"
 NOTE_ENDED = "background process {pid} {how}: {command}{last}; output: {path}"
 NOWHERE = "nowhere (no file could be written: {reason})"
@@ -268,16 +269,11 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # tqdm's own 95). Set over the process's environment, filled in where the caller gave a mapping.
 # Left alone on purpose: GIT_CONFIG_GLOBAL (holds the user's name), GIT_SSH_COMMAND (holds the
 # user's key), PATH, CI.
-_NO_EDITOR = "sh -c 'echo \"there is no editor here: %s\" >&2; exit 1' --"
-_NO_EDITOR_FOR_TEXT = _NO_EDITOR % (
-    "give the text as an argument (git commit -m), or keep the proposed text with GIT_EDITOR=true"
-)
-_NO_EDITOR_FOR_LIST = _NO_EDITOR % (
-    "keep the proposed list with GIT_SEQUENCE_EDITOR=true, "
-    "or let a command such as sed -i change it"
-)
+# An editor is one word, the name of a program that does not exist: quoted, unquoted or through
+# `eval` it fails at once, and the message of the shell says what to do. sudoedit and visudo start
+# vi in the place of an editor that is missing, so theirs is a program that fails.
 # TERM=dumb: no full-screen program, no moving cursor.
-_PLAIN_SETTINGS = """
+_SETTINGS = """
 TERM=dumb
 PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER=cat GH_PAGER=cat DELTA_PAGER=cat BAT_PAGER=cat
 AWS_PAGER= PSQL_PAGER=cat
@@ -286,25 +282,24 @@ SSH_ASKPASS=false SSH_ASKPASS_REQUIRE=never SUDO_ASKPASS=/bin/false
 GCM_INTERACTIVE=never GH_PROMPT_DISABLED=1
 DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true NEEDRESTART_SUSPEND=1
 APT_LISTCHANGES_FRONTEND=none PIP_NO_INPUT=1
+EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+VISUAL=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
+GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
+SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = MappingProxyType(
-    {
-        **dict(setting.split("=") for setting in _PLAIN_SETTINGS.split()),
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), _NO_EDITOR_FOR_TEXT),
-        "GIT_SEQUENCE_EDITOR": _NO_EDITOR_FOR_LIST,
-    }
-)
-# What would make bash run or believe something that is not in the command, export the text of each
-# command (where a host was started by `bash -a -c`), or gpg ask on a terminal that the command does
-# not have.
+NON_INTERACTIVE = MappingProxyType(dict(setting.split("=", 1) for setting in _SETTINGS.split()))
+# What would switch the shell itself, export the text of each command (where a host was started by
+# `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
+# names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
+# all other functions pass, as to `bash -c`: on clusters `module` is made of them.
 DROPPED_NAMES = frozenset(
-    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING "
-    "GPG_TTY".split()
+    "ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE BASH_XTRACEFD BASH_EXECUTION_STRING GPG_TTY "
+    "BASH_FUNC_builtin%% BASH_FUNC_command%% BASH_FUNC_unset%%".split()
 )
-DROPPED_PREFIX = "BASH_FUNC_"
 # Not carried over to the next command: what is dropped, the text of the command among it, which
-# `set -a` exports; and what bash counts itself.
-NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "SHLVL"))
+# `set -a` exports; a startup file; and what bash counts itself.
+NOT_CARRIED = frozenset(name.encode() for name in (*DROPPED_NAMES, "BASH_ENV", "SHLVL"))
 
 # What makes the name of a variable secret: one of its words, not a piece of a word. KEY is a word
 # of API_KEY and of AppKey, and none of KEYBOARD_LAYOUT.
@@ -535,13 +530,19 @@ def temporary_folders() -> list[str]:
     return [os.path.abspath(base) for base in bases if base]
 
 
+def usable(folder: str) -> bool:
+    """True for a folder in which a file can be made."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def data_file(*parts: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
     memory, else in a folder for temporary files. Raises OSError."""
     try:
         fd = os.memfd_create("btool", os.MFD_CLOEXEC)
     except (AttributeError, OSError):  # macOS, some sandboxes
-        path = os.path.join(temporary_folders()[0], "bash-tool-" + os.urandom(6).hex())
+        folder = next(filter(usable, temporary_folders()), "/tmp")
+        path = os.path.join(folder, "bash-tool-" + os.urandom(6).hex())
         fd = _create(path, os.O_RDWR)
         os.unlink(path)
     try:
@@ -881,7 +882,8 @@ class HostLine(Channel):
             self.closed = True
         for message in messages or ():
             if isinstance(message, int):
-                self.stops = max(self.stops, message)
+                self.stops = max(self.stops, abs(message))
+                self.closed = self.closed or message < 0  # the caller leaves
             else:
                 self.request = Plan(**message)
 
@@ -1060,15 +1062,16 @@ class Output:
 
 # The line that the shell is told in its arguments. The shell reads the text of the command up to a
 # NUL, from a descriptor of its own, which it closes, and evaluates the text. BASH_EXECUTION_STRING
-# is the variable in which `bash -c` itself keeps its text; a TMOUT of the host would end the
-# reading. `builtin` and `command`: an environment that a host gives may hold functions of the
-# names behind them; `builtin exec` would not keep its redirection.
-_READ_TEXT = "IFS= TMOUT=0 builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
+# is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
+# may hold functions of the names behind them; `builtin exec` would not keep its redirection.
+_READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
 _TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
 _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
 # to another directory: there the directory, the text and the command's own input come on stdin, and
-# the shell enters the directory. `cd` must leave OLDPWD as it was.
+# the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
+# the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
+_NO_LIMIT = "TMOUT=0 "
 _ENTER = (
     "builtin set -- \"${OLDPWD-}\"; "
     "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit; OLDPWD=$1; "
@@ -1097,7 +1100,8 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     """The line for the arguments of a shell that finds the text of its command at descriptor
     `fd`."""
     if has_prefix:
-        line = _READ_TEXT % "" + _ENTER + _READ_TEXT % ""
+        read = _NO_LIMIT + _READ_TEXT % ""
+        line = read + _ENTER + read
         redirection = "" if has_input else "</dev/null"
         if carries:
             redirection = "20<&0 " + redirection
@@ -1167,11 +1171,15 @@ class Shell:
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        found = program(plan.shell[0], plan.path, plan.cwd)
+        if not os.access(found, os.X_OK):  # removed since
+            program.cache_clear()
+            found = program(plan.shell[0], plan.path, plan.cwd)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=program(plan.shell[0], plan.path, plan.cwd),
+            executable=found,
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -1312,7 +1320,6 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            program.cache_clear()  # the shell may be elsewhere by now
             words = (shown(os.fsdecode(self.plan.shell[0])), shown(_reason(problem)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
@@ -1411,10 +1418,11 @@ class Command:
         self.shell.clear_scratch(bool(self.left))
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        # A caller that leaves a background command after its answer was sent has not read it.
-        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
-        if self.supervisor.line.closed and is_unread:
-            self.output.discard()  # no caller will learn its name
+        has_left = self.supervisor.line.closed
+        if self.answered:  # a caller that has not read the answer to a background command
+            has_left = self.plan.background and self.cancels > 0
+        if has_left:
+            self.output.discard()  # no answer will name the file
         elif self.is_job:
             self.note_end()
         self.tell()
@@ -1438,14 +1446,15 @@ class Command:
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
 
     def facts(self) -> dict[str, Any]:
-        """How the command stands: fields of an Outcome. Upholds REQ-BASH-002.6, 007.2, 007.7."""
+        """How the command stands, fields of an Outcome: what the host is told, and what the record
+        of a job says. Upholds REQ-BASH-002.6, 007.2, 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
         ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
-        return {
+        facts: dict[str, Any] = {
             "status": status,
             "exit_code": ended[0],
             "signal": ended[1],
@@ -1456,22 +1465,19 @@ class Command:
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
         }
-
-    def job_facts(self) -> dict[str, Any]:
-        """What a record of a job says beside the facts: the other fields of a JobRecord."""
-        text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
-        return {
-            "pid": self.shell.popen.pid,
-            "command": text[:COMMAND_RECORDED],
-            "created": self.created,
-            "supervisor": self.supervisor.identity,
-            "at": self.note_at,
-        }
+        if self.is_job:
+            text = plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
+            facts["pid"] = self.shell.popen.pid
+            facts["command"] = text[:COMMAND_RECORDED]
+            facts["created"] = self.created
+            facts["supervisor"] = self.supervisor.identity
+            facts["at"] = self.note_at
+        return facts
 
     def write_record(self) -> None:
         """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write({**self.facts(), **self.job_facts()})
+            self.record.write(self.facts())
 
     def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
@@ -1479,7 +1485,6 @@ class Command:
         self.supervisor.line.tell(
             "answer",
             self.facts(),
-            self.job_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.room < 0),
             b"" if self.stopped else self.shell.written(),
@@ -1509,7 +1514,7 @@ class Command:
             until = 0.0
         supervisor.turn(until)
         cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels:
+        if cancels and (self.attached or self.is_job):  # else it came after the report
             self.stop("cancelled", cancels)
         if self.is_job:
             self.stops += supervisor.kills
@@ -1878,6 +1883,9 @@ class Outcome(NamedTuple):
     command: str = ""
     mode: str = ""  # of the request; empty for an answer to a question about a job
     carried: bytes = b""  # what the shell wrote down at its end
+    created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
+    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
+    at: int = -1  # the place of the completion note in the output file; -1: none yet
 
     @property
     def stdout(self) -> Fitted:
@@ -1912,17 +1920,6 @@ class Format(NamedTuple):
     details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
     tells_kept: bool = False  # it can say that a command goes on after its limit
     tells_started: bool = False  # ... and that a command was started in the background
-
-
-class JobRecord(NamedTuple):
-    """What the file beside a job's output says of it; times in seconds."""
-
-    command: str
-    created: float  # on the wall clock
-    pid: int  # 0: the shell was not spawned yet
-    supervisor: Sequence[int]  # number and start time of the process that runs the job
-    at: int  # the place of the completion note in the output file; -1: none yet
-    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -3041,7 +3038,7 @@ def looks_secret(name: str, value: str) -> bool:
         return True
     if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
         return False
-    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP, name):
+    if name in PLAIN_NAMES or re.fullmatch(ENV_GROUP + r"|BASH_FUNC_.+(?:%%|\(\))", name):
         return False
     words = [word.upper() for word in (*name.split("_"), *re.findall(_NAME_WORD, name))]
     if words[-1] in LOCATION_WORDS:
@@ -3055,27 +3052,29 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def scrub_env(
-    environ: Mapping[str, str], keep: Sequence[str] = ()
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment without secrets and without what changes how bash reads a command, with the
-    non-interactive defaults over what is there; and the names that were withheld.
+    environ: Mapping[str, str], keep: Sequence[str] = (), drop: Sequence[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment without secrets and without what would switch the shell itself, with the
+    non-interactive defaults over what is there; and the names that were withheld, each with why.
 
-    `keep` are names, or globs of names, that pass although they look secret. A group of which one
-    variable is withheld is withheld whole.
-    Upholds REQ-BASH-004.2, REQ-BASH-004.3 and REQ-BASH-014.1 to REQ-BASH-014.4.
+    `keep` and `drop` are names, or globs of names: of variables that pass although they look
+    secret, and of those that are withheld whatever they look like. A group of which one variable
+    is withheld is withheld whole.
+    Upholds REQ-BASH-004.2, REQ-BASH-004.3, REQ-BASH-004.10 and REQ-BASH-014.1 to REQ-BASH-014.4.
     """
-    kept = {name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in keep)}
-    dropped = {name for name in environ if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}
+    kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
+    chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
-    withheld = secret - kept - dropped
+    withheld = secret - kept - DROPPED_NAMES | chosen
     group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
     if group & withheld:
         withheld |= group
-    env = {name: value for name, value in environ.items() if name not in dropped | withheld}
+    kept_out = DROPPED_NAMES | withheld
+    env = {name: value for name, value in environ.items() if name not in kept_out}
     env.update(NON_INTERACTIVE)
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         env["LANG"] = "C.UTF-8"
-    return env, tuple(sorted(withheld))
+    return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
 def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list[str]:
@@ -3145,14 +3144,12 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
 
 
 _NUMBER_TYPES = (int, float)
-_JOB_TYPES: dict[str, Any] = {
+_RECORD_TYPES: dict[str, Any] = {
     "pid": int,
     "command": str,
     "created": _NUMBER_TYPES,
     "supervisor": list,
     "at": int,
-}
-_OUTCOME_TYPES: dict[str, Any] = {
     "status": str,
     "reason": str,
     "signal": (str, type(None)),
@@ -3165,18 +3162,16 @@ _OUTCOME_TYPES: dict[str, Any] = {
 }
 
 
-def job_record(said: object) -> JobRecord | None:
+def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
-    types = {**_JOB_TYPES, **_OUTCOME_TYPES}
-    if not isinstance(said, dict) or not said.keys() >= types.keys():
+    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
         return None
-    if not all(isinstance(said[name], wanted) for name, wanted in types.items()):
+    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
-    outcome = Outcome(**{name: said[name] for name in _OUTCOME_TYPES}, pid=said["pid"])
-    return JobRecord(**{name: said[name] for name in _JOB_TYPES}, outcome=outcome)
+    return Outcome(**{name: said[name] for name in _RECORD_TYPES})
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
@@ -3492,7 +3487,6 @@ class Answer(NamedTuple):
 
     outcome: Outcome
     streams: Sequence[Captured] = ()
-    record: JobRecord | None = None  # of a job
 
 
 def failed(error: str, reason: str) -> Answer:
@@ -3510,6 +3504,7 @@ class Exchange:
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
+    _runs_on = False  # as a job
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
@@ -3640,23 +3635,20 @@ class Exchange:
         raise LineLost  # the command was given up in another thread
 
     def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Answer:
-        job_facts, streams, (path, problem, capped), carried, is_idle = parts
-        runs_on = facts["status"] == "running"
+        streams, (path, problem, capped), carried, is_idle = parts
         self._path = os.fsdecode(path) or None
         saved = Saved(self._path, problem, capped) if path or problem else None
-        kept = runs_on and not self._plan.background
-        outcome, record = Outcome(**facts, kept=kept, saved=saved, carried=carried), None
-        if job_facts is not None:
-            # A background command that is ended within its first look was never told as a job.
-            is_told = facts["status"] not in ("cancelled", "timed_out")
-            outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
-            record = JobRecord(**job_facts, outcome=outcome)
-        if runs_on:
-            self._gives_up_s = math.inf
+        outcome = Outcome(**facts, saved=saved, carried=carried)
+        if outcome.status == "running":
+            outcome = outcome._replace(kept=not self._plan.background)
+            self._runs_on, self._gives_up_s = True, math.inf
             self.tell_stops()
         else:
             self._end_line(is_idle)
-        return Answer(outcome, [Captured(*stream) for stream in streams], record)
+            if not self._runs_on and outcome.status in ("cancelled", "timed_out"):
+                # A background command that was ended in its first look was never told as a job.
+                outcome = outcome._replace(pid=None, supervisor=())
+        return Answer(outcome, [Captured(*stream) for stream in streams])
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
@@ -3702,16 +3694,16 @@ class Exchange:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller: asks for a stop, which also a detached command obeys,
-        and shuts the line for writing, which is the end of the host to the supervisor; waits until
-        the supervisor closes the line, when nothing of the command is left. What the supervisor
-        says is not read: bytes that were received when the exception struck may be lost. Removes
-        the file that no answer will name. Upholds REQ-BASH-009.7."""
+        """After an exception in the caller: asks for a stop, by a negative count, which says that
+        the caller leaves, and shuts the line for writing, which says the same where the request was
+        sent in part. Waits until the supervisor closes the line, when nothing of the command is
+        left. What the supervisor says is not read: bytes that were received when the exception
+        struck may be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7."""
         line, until = self._line, time.monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
-                    line.tell_stops(self._stops_sent + 1)
+                    line.tell_stops(-1 - self._stops_sent)
                 line.socket.shutdown(socket.SHUT_WR)
                 while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
                     pass
@@ -3742,7 +3734,7 @@ def _open_own(path: str) -> io.BufferedReader:
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
-def read_record(output: str) -> tuple[JobRecord | None, bool]:
+def read_record(output: str) -> tuple[Outcome | None, bool]:
     """What the record beside an output file says, None where that is no record; and whether the
     supervisor of the job lives, which holds the lock of the file. Raises OSError."""
     with _open_own(record_of(output)) as file:
@@ -3774,7 +3766,7 @@ class Job:
     _shown_bytes = 0  # of the output, that answers have shown
 
     def __init__(
-        self, output_file: str, grace_s: float = GRACE_S, known: JobRecord | None = None
+        self, output_file: str, grace_s: float = GRACE_S, known: Outcome | None = None
     ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
@@ -3783,7 +3775,7 @@ class Job:
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._known = known
-        self.pid, self.command, self.created = known.pid, known.command, known.created
+        self.pid, self.command, self.created = known.pid or 0, known.command, known.created
         self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
@@ -3793,10 +3785,10 @@ class Job:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
         if final is None:
-            outcome = _lost(self._known.outcome)
+            outcome = _lost(self._known)
             end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
             final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])
-        self._known = final.record or self._known._replace(outcome=final.outcome)
+        self._known = final.outcome
         about = (self.pid, self.command, self.output_file)
         self._note = ended_note(*about, final.outcome, final.streams)
         self._final = final
@@ -3813,7 +3805,7 @@ class Job:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
         (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._known.outcome.status == "running"
+        is_running = self._known.status == "running"
         try:
             found, supervised = read_record(self.output_file)
         except FileNotFoundError:
@@ -3828,11 +3820,10 @@ class Job:
         """What is known by now. A job whose record says `running` and is not locked has lost its
         supervisor: the record was read after the lock was tried. The monitor thread of a job says
         that itself. Upholds REQ-BASH-003.8."""
-        if self._known.outcome.status == "running" and not self._supervised():
-            known = self._known
-            if known.outcome.status == "running" and self._monitor_of != os.getpid():
-                self._known = known._replace(outcome=_lost(known.outcome))
-        return self._known.outcome
+        if self._known.status == "running" and not self._supervised():
+            if self._known.status == "running" and self._monitor_of != os.getpid():
+                self._known = _lost(self._known)
+        return self._known
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time."""
@@ -3985,7 +3976,7 @@ class Job:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
             if self._final is not None and self._final.streams:
                 streams = tuple(fit(stream, profile) for stream in self._final.streams)
-                return self._final.outcome._replace(streams=streams, pid=self.pid)
+                return self._final.outcome._replace(streams=streams, command="")
         saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
         with self._showing:
             try:
@@ -3995,13 +3986,17 @@ class Job:
         streams = (fit(stream, profile),)
         total = stream.total_bytes
         return known._replace(
-            streams=streams, total_bytes=total, pid=self.pid, saved=saved, kept=False
+            streams=streams, total_bytes=total, saved=saved, kept=False, command=""
         )
 
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
-    return math.inf if timeout_s is None else time.monotonic() + timeout_s
+    if timeout_s is None:
+        return math.inf
+    right = _is_number(timeout_s, -math.inf, math.inf)
+    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
+    return time.monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
@@ -4026,10 +4021,12 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
     for an empty one."""
-    strings = (value,) if isinstance(value, str) else tuple(value)
+    strings: Iterable[str] = ("",)
+    if isinstance(value, Iterable):
+        strings = (value,) if isinstance(value, str) else tuple(value)
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
-    return strings
+    return tuple(strings)
 
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
@@ -4066,13 +4063,14 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 
 
 def _environment(
-    env: Mapping[str, str] | None, keep_env: Sequence[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment of a tool's commands, and the names that are withheld."""
+    env: Mapping[str, str] | None, keep: tuple[str, ...], drop: tuple[str, ...], has_prefix: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of a tool's commands, and the names that are withheld, each with why. Behind
+    a prefix the text of a command comes on stdin, which the file of BASH_ENV could read."""
     if env is None:
-        return scrub_env(dict(os.environ), keep_env)
-    require(not keep_env, "keep_env", "nothing where env is given", keep_env)
-    return complete_env(env), ()
+        return scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
+    require(not keep + drop, "env", "neither keep_env nor drop_env beside it", keep + drop)
+    return complete_env(env), {}
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -4111,22 +4109,18 @@ def _refusal(
     return None
 
 
-def _usable(folder: str) -> bool:
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
 def user_folder() -> str:
     """The one folder of this user for output files and records, in the first folder for temporary
     files that can be written to; a new private one where the folder of that name is a link, another
     user's or open to others. It is made with the first file. Upholds REQ-BASH-009.2."""
     name = "bash-tool-of-%d" % os.geteuid()
-    for base in filter(_usable, temporary_folders()):
+    for base in filter(usable, temporary_folders()):
         path = os.path.join(base, name)
         if not os.path.lexists(path):
             return path
         info = os.lstat(path)
         is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
-        if is_private and info.st_uid == os.geteuid() and _usable(path):
+        if is_private and info.st_uid == os.geteuid() and usable(path):
             return path
         return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
     return os.path.join("/tmp", name)
@@ -4173,10 +4167,10 @@ class JobTable:
     def add(self, answer: Answer) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
         outcome = answer.outcome
-        if answer.record is None:
+        if not outcome.supervisor:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
-        job = Job(path or "", self._profile.grace_s, answer.record)
+        job = Job(path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
@@ -4329,6 +4323,8 @@ class BashTool:
                 is, with the non-interactive defaults that it lacks
     keep_env    names, or globs of names, of this process's environment that pass although they
                 look secret
+    drop_env    names, or globs of names, of those that do not pass, whatever they look like and
+                whatever `keep_env` says
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
     confirm     asked with each command; anything but a true answer refuses it, an exception
@@ -4354,6 +4350,7 @@ class BashTool:
         timeout_s: float | None = None,
         env: Mapping[str, str] | None = None,
         keep_env: str | Sequence[str] = (),
+        drop_env: str | Sequence[str] = (),
         deny: str | Sequence[str] = (),
         confirm: Callable[[str], object] | None = None,
         shell: str | Sequence[str] = ("bash",),
@@ -4363,24 +4360,26 @@ class BashTool:
         carry: bool = False,
     ) -> None:
         row = _row(profile, timeout_s, carry)
-        passed, self.withheld = _environment(env, _strings(keep_env, "keep_env"))
+        keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
+        words = [os.fsencode(word) for word in _strings(shell, "shell")]
+        require(words, "shell", "at least the name of a shell", shell)
+        # _untold: the names that no answer has told yet, each with why it is withheld.
+        passed, self._untold = _environment(env, keep, drop, len(words) > 1)
+        self.withheld = tuple(self._untold)
         self._deny, self._confirm = _strings(deny, "deny"), confirm
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
-        words = [os.fsencode(word) for word in _strings(shell, "shell")]
-        require(words, "shell", "at least the name of a shell", shell)
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or user_folder()
         if given is None and not row.own_folder:
-            folder = next(filter(_usable, temporary_folders()), "/tmp")
+            folder = next(filter(usable, temporary_folders()), "/tmp")
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
-        self._untold = dict.fromkeys(self.withheld, True)  # names that no answer has told yet
 
     @property
     def cwd(self) -> str:
@@ -4542,10 +4541,12 @@ class BashTool:
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
             untold = [name for name in tuple(self._untold) if name not in passed]
-            names = names_to_tell(untold, outcome.command, outcome)
-            names = [shown(name) for name in names if self._untold.pop(name, False)]
-            if names:  # that no other thread has told meanwhile
-                notes += (NOTE_WITHHELD.format(names=", ".join(names)),)
+            reasons: dict[str, list[str]] = {}
+            for name in names_to_tell(untold, outcome.command, outcome):
+                with suppress(KeyError):  # another thread has told the name meanwhile
+                    reasons.setdefault(self._untold.pop(name), []).append(shown(name))
+            for why, names in reasons.items():
+                notes += (NOTE_WITHHELD.format(why=why, names=", ".join(names)),)
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
@@ -5052,8 +5053,8 @@ _FLAGS = {
 }
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out": ", ".join((*sorted(DROPPED_NAMES), "exported functions")),
-    "withheld": "what looks like a secret by its name or its value: see --keep-env",
+    "taken out": ", ".join(sorted(DROPPED_NAMES)),
+    "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
@@ -5083,6 +5084,7 @@ def _parser() -> Any:
     for name, value, text in (
         ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
         ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
+        ("--drop-env", "NAME", "withhold a variable whatever it looks like; may be repeated"),
     ):
         add(name, action="append", default=[], metavar=value, help=text)
     add(
@@ -5280,6 +5282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             profile=profile,
             deny=options.deny,
             keep_env=options.keep_env,
+            drop_env=options.drop_env,
             state_dir=options.state_dir or user_folder(),
         ) as tool:
             return _use(tool, options)

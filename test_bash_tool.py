@@ -900,7 +900,13 @@ yes | head -n 1
 """.strip("\n").split("\n")
 
 
-@clause("001.1", saboteur=("_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"", "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\""))
+@clause(
+    "001.1",
+    saboteur=(
+        "_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"",
+        "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\"",
+    ),
+)
 @given(
     st.one_of(
         st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
@@ -971,7 +977,7 @@ def test_req_bash_001_3_keeps_both_ends():
             st.integers(60, 70).map(lambda n: b"x" * n),
         ),
         st.sampled_from([64, 65]),
-        st.sampled_from([0, 1, 8, 30, 32]),
+        st.sampled_from([1, 8, 30, 32]),
     )
     @example(b"x" * 64, 64, 8)
     @example(b"x" * 65, 64, 8)
@@ -1017,7 +1023,10 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause("001.5", saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"))
+@clause(
+    "001.5",
+    saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"),
+)
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -1067,7 +1076,10 @@ STATE = (
 
 @clause(
     "001.7",
-    saboteur=("    line += _TAKE_TEXT\n", "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
+    saboteur=(
+        "    line += _TAKE_TEXT\n",
+        "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n",
+    ),
 )
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
@@ -1107,7 +1119,10 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 
 @clause(
     "002.3",
-    saboteur=("        begun_s = time.monotonic()\n        self.shell.terminate()\n", "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n"),
+    saboteur=(
+        "        begun_s = time.monotonic()\n        self.shell.terminate()\n",
+        "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n",
+    ),
 )
 @given(
     st.lists(
@@ -1170,7 +1185,13 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("            \"exit_code\": ended[0],\n", "            \"exit_code\": 124 if self.stopped else ended[0],\n"))
+@clause(
+    "002.6",
+    saboteur=(
+        "            \"exit_code\": ended[0],\n",
+        "            \"exit_code\": 124 if self.stopped else ended[0],\n",
+    ),
+)
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -1307,7 +1328,10 @@ def test_req_bash_003_1_answers_at_once():
 
 @clause(
     "003.2",
-    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
+    saboteur=(
+        "        if self.plan.background:\n            self.attached = False\n",
+        "        if self.plan.background:\n            pass\n",
+    ),
 )
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
@@ -1406,7 +1430,11 @@ def test_req_bash_003_5_completed(commands):
 
 
 @clause(
-    "003.6", saboteur=("(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])", "(colon, facts[\"exit_code\"], facts[\"signal\"])")
+    "003.6",
+    saboteur=(
+        "(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])",
+        "(colon, facts[\"exit_code\"], facts[\"signal\"])",
+    ),
 )
 @needs_proc
 @fewest
@@ -1462,7 +1490,13 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=("    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST)", "    return outcome._replace(status=\"exited\", exit_code=0)"))
+@clause(
+    "003.8",
+    saboteur=(
+        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST)",
+        "    return outcome._replace(status=\"exited\", exit_code=0)",
+    ),
+)
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -1507,7 +1541,10 @@ READERS = {
 
 @clause(
     "003.9",
-    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
+    saboteur=(
+        "            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n",
+        "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n",
+    ),
 )
 @needs_proc
 @fewest
@@ -1604,8 +1641,15 @@ def test_req_bash_003_11_lists_what_anybody_started():
 
 def write_record(file, **facts):
     """Writes the record of a job of this process (4.9), as its supervisor does."""
-    known = {"command": "x", "created": time.time(), "pid": os.getpid(), "supervisor": [os.getpid(), birth(os.getpid())]}
-    known.update({"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1})
+    known = {
+        "command": "x",
+        "created": time.time(),
+        "pid": os.getpid(),
+        "supervisor": [os.getpid(), birth(os.getpid())],
+    }
+    known.update(
+        {"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1}
+    )
     file.seek(0)
     file.write(json.dumps({**known, "total_bytes": 0, "duration_s": 0.0, **facts}).ljust(2000))
     file.flush()
@@ -1723,7 +1767,13 @@ def test_req_bash_003_14_a_later_owner_is_spared():
         stranger.wait()
 
 
-@clause("003.15", saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n"))
+@clause(
+    "003.15",
+    saboteur=(
+        "        if not self.is_over():\n            self.attached = False\n",
+        "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n",
+    ),
+)
 @needs_proc
 @fewest
 @given(leaving())
@@ -1776,7 +1826,10 @@ def test_req_bash_003_16_a_bound_on_jobs():
 
 @clause(
     "003.17",
-    saboteur=("            with suppress(SpawnError):\n                self.begin_job()\n", "            self.begin_job()\n"),
+    saboteur=(
+        "            with suppress(SpawnError):\n                self.begin_job()\n",
+        "            self.begin_job()\n",
+    ),
 )
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
@@ -1824,10 +1877,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause(
-    "003.18",
-    saboteur=("\"no supervisor could be started: \" + why", "\"\""),
-)
+@clause("003.18", saboteur=("\"no supervisor could be started: \" + why", "\"\""))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -1932,7 +1982,10 @@ def test_a_program_on_standard_input():
 
 @clause(
     "003.19",
-    saboteur=("            reader, writer = os.pipe()\n            writers.append", "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append"),
+    saboteur=(
+        "            reader, writer = os.pipe()\n            writers.append",
+        "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append",
+    ),
 )
 @given(
     st.lists(
@@ -1960,7 +2013,10 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
 
 @clause(
     "003.20",
-    saboteur=("        place = os.fstat(self._fd).st_size\n        try:\n", "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n"),
+    saboteur=(
+        "        place = os.fstat(self._fd).st_size\n        try:\n",
+        "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n",
+    ),
 )
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
@@ -1987,7 +2043,13 @@ def test_req_bash_003_20_files_that_fail(fault):
                 )
 
 
-@clause("003.21", saboteur=("return not self.stops and not (self.answered and self.shell.popen.returncode < 0)", "return not self.stops"))
+@clause(
+    "003.21",
+    saboteur=(
+        "return not self.stops and not (self.answered and self.shell.popen.returncode < 0)",
+        "return not self.stops",
+    ),
+)
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -2016,6 +2078,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 
 # T18 to T29, as far as no clause says them.
+
 
 @fault("t18", saboteur=("        if self.attached and line.closed:\n", "        if False:\n"))
 @needs_proc
@@ -2089,7 +2152,13 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("            pass_fds=() if self._has_prefix else (fd,),\n", "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n"))
+@fault(
+    "t24",
+    saboteur=(
+        "            pass_fds=() if self._has_prefix else (fd,),\n",
+        "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n",
+    ),
+)
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -2109,7 +2178,9 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
-@fault("t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:"))
+@fault(
+    "t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:")
+)
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
@@ -2442,7 +2513,10 @@ def test_a_tool_in_a_job_of_another():
 
 @clause(
     "004.1",
-    saboteur=("            start_new_session=True,\n        )\n\n    def _make_text", "            start_new_session=False,\n        )\n\n    def _make_text"),
+    saboteur=(
+        "            start_new_session=True,\n        )\n\n    def _make_text",
+        "            start_new_session=False,\n        )\n\n    def _make_text",
+    ),
 )
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
@@ -2692,7 +2766,13 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 @clause(
     "004.6",
-    saboteur=(("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"), ("        while not self.alone and time.monotonic() < kill_until:", "        while time.monotonic() < kill_until:")),
+    saboteur=(
+        ("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"),
+        (
+            "        while not self.alone and time.monotonic() < kill_until:",
+            "        while time.monotonic() < kill_until:",
+        ),
+    ),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -2710,7 +2790,10 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 @clause(
     "004.7",
-    saboteur=("            self.left = descendants()\n            if not", "            _kill_below()\n            self.left = descendants()\n            if not"),
+    saboteur=(
+        "            self.left = descendants()\n            if not",
+        "            _kill_below()\n            self.left = descendants()\n            if not",
+    ),
 )
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
@@ -2767,6 +2850,41 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         env, withheld = bash_tool.scrub_env(pairs, keep)  # of a group all that look secret are named, or it goes whole
         assert set(env) & set(pairs) == set(pairs if whole else ()), keep
         assert set(withheld) == set(() if whole else pairs), keep
+
+
+@clause("004.10", saboteur=("withheld = secret - kept - dropped | chosen", "withheld = secret - kept - dropped"))
+def test_req_bash_004_10_withholds_what_the_host_drops():
+    name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
+    globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
+
+    @draws(25)
+    @given(st.dictionaries(name, st.sampled_from(["x", "4096", "db://me:pw@h/"])), st.lists(globs), st.lists(globs))
+    @example({"A": "x", "B_TOKEN": "x", "C": "x"}, ["A", "B_TOKEN"], ["*"])
+    def withholds(environ, drop, keep):
+        def named(patterns):
+            return {name for name in environ if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+
+        untouched = bash_tool.scrub_env(environ, keep)[1]
+        env, why = bash_tool.scrub_env(environ, keep, drop)
+        assert set(why) == set(untouched) | named(drop) and list(why) == sorted(why)
+        assert {name for name, reason in why.items() if not reason} == named(drop)
+        forced = {**bash_tool.NON_INTERACTIVE, "LANG": "C.UTF-8"}
+        assert env == {**{name: value for name, value in environ.items() if name not in why}, **forced}
+
+    withholds()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in "MY_PLAIN", "MY_OTHER", "MY_TOKEN":
+            patch.setenv(name, "hunter2")
+        with BashTool(drop_env=("MY_PLAIN", "*_OTHER", "PAGER")) as tool:
+            assert {"MY_PLAIN", "MY_OTHER", "MY_TOKEN"} <= set(tool.withheld)
+            assert tool.run("env | grep -c hunter2; echo $PAGER").stdout == "0\ncat\n"
+            result = tool.run(": $MY_PLAIN $MY_TOKEN")
+            assert result.notes == (
+                "not passed to commands: MY_PLAIN",
+                "not passed to commands, because it looks secret: MY_TOKEN",
+            )
+            assert tool.run("echo $MY_PLAIN $MY_OTHER").notes == ("not passed to commands: MY_OTHER",)
+            assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
 
 @clause(
@@ -2836,7 +2954,10 @@ def test_the_command_line_is_not_dumpable_by_its_command():
 
 @clause(
     "005.1",
-    saboteur=("            start_new_session=True,\n        )\n\n    def _make_text", "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text"),
+    saboteur=(
+        "            start_new_session=True,\n        )\n\n    def _make_text",
+        "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text",
+    ),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     pid, terminal = pty.fork()  # a host that has one
@@ -2869,7 +2990,13 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("stdin=fd if self._has_prefix else self._source,", "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],"))
+@clause(
+    "005.2",
+    saboteur=(
+        "stdin=fd if self._has_prefix else self._source,",
+        "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],",
+    ),
+)
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -3247,7 +3374,13 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         )
 
 
-@clause("007.4", saboteur=("    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n", "    return name\n"))
+@clause(
+    "007.4",
+    saboteur=(
+        "    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n",
+        "    return name\n",
+    ),
+)
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -3286,8 +3419,7 @@ HOSTS_THAT_REAP = {
 
 
 @clause(
-    "007.5",
-    saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Answer(Outcome(\"exited\", 0))"),
+    "007.5", saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Answer(Outcome(\"exited\", 0))")
 )
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -3334,7 +3466,13 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n", "        reason = \"\"\n"))
+@clause(
+    "007.7",
+    saboteur=(
+        "        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n",
+        "        reason = \"\"\n",
+    ),
+)
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -3734,7 +3872,9 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n"))
+@clause(
+    "009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n")
+)
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -3748,7 +3888,10 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 @clause(
     "009.4",
-    saboteur=("            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None", "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None"),
+    saboteur=(
+        "            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
+        "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
+    ),
 )
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
@@ -3898,7 +4041,13 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@fault("what_the_answer_cuts", saboteur=("limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,", "limit_bytes=profile.max_output_bytes,"))
+@fault(
+    "what_the_answer_cuts",
+    saboteur=(
+        "limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,",
+        "limit_bytes=profile.max_output_bytes,",
+    ),
+)
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -3995,10 +4144,7 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -------------------------------------------------------------------------------------------
 
 
-@clause(
-    "011.1",
-    saboteur=("                until = min(until, self.exited_s + self.plan.drain_total_s)\n", ""),
-)
+@clause("011.1", saboteur=("                until = min(until, self.exited_s + self.plan.drain_total_s)\n", ""))
 @fewest
 @given(known_commands(), st.floats(0.1, 0.4), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -4032,7 +4178,9 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             (note,) = result.notes
             assert "[%s]\n" % note in result.text and len(pids) == count
             named = ", ".join(lasting("pid %d \"sleep 60%d\"") % (pid, count) for pid in pids)
-            assert note.startswith("still running: %s; to stop: " % named) and (result.output_file is None) == bool(quiet)
+            assert note.startswith("still running: %s; to stop: " % named) and (result.output_file is None) == bool(
+                quiet
+            )
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
             stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
@@ -4053,7 +4201,10 @@ def test_a_loop_is_named_by_its_shell():
 
 @clause(
     "011.3",
-    saboteur=("        self.shell.clear_scratch(bool(self.left))\n", "        self.shell.clear_scratch(bool(self.left))\n        self.output._write = lambda chunk: None\n"),
+    saboteur=(
+        "        self.shell.clear_scratch(bool(self.left))\n",
+        "        self.shell.clear_scratch(bool(self.left))\n        self.output._write = lambda chunk: None\n",
+    ),
 )
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
@@ -4074,7 +4225,11 @@ def test_req_bash_011_3_goes_on_reading():
 
 
 @clause(
-    "011.4", saboteur=("        while not self.stops and not self.is_over():\n            quiet_s", "        while False:\n            quiet_s")
+    "011.4",
+    saboteur=(
+        "        while not self.stops and not self.is_over():\n            quiet_s",
+        "        while False:\n            quiet_s",
+    ),
 )
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
@@ -4121,13 +4276,19 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""))
+@clause(
+    "012.2",
+    saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""),
+)
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
     with BashTool() as tool:
         result = tool.run("x=%s\nLC_ALL=C\necho ${#x} $#\n#%s" % (filler * size, filler))
-    assert result.text == "%d 0\n" % (size * len(filler.encode()))
+        assert result.text == "%d 0\n" % (size * len(filler.encode()))
+        Path("rc").write_text("wc -c; read -r line && echo $line\n")
+        result = tool.run("x=%s\necho ${#x}" % (filler * size), env={"BASH_ENV": os.path.abspath("rc"), "LC_ALL": "C"})
+        assert result.text == "0\n%d\n" % (size * len(filler.encode()))
 
 
 @clause("012.3", saboteur=('if "\\0" in command:', "if False:"))
@@ -4179,7 +4340,9 @@ def test_req_bash_012_4_names_of_its_own(face):
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)"))
+@clause(
+    "013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)")
+)
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -4238,23 +4401,91 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
 # ---- 014 The environment ---------------------------------------------------------------------------------------
 
 
-@clause("014.1", saboteur=("if name in DROPPED_NAMES or name.startswith(DROPPED_PREFIX)}", "if name in ('BASH_ENV',)}"))
+FUNCTIONS = "read cd exec eval printf export exit set declare trap pwd break shift : local source . [ ls".split()
+
+
+def functions_of_a_host(*names):
+    """The variables of exported functions of these names, none of which does what its name says."""
+    return {"BASH_FUNC_%s%%%%" % name: "() { builtin echo wrong %s; builtin return 1; }" % name for name in names}
+
+
+@clause("014.1", saboteur=("kept_out = DROPPED_NAMES | withheld", "kept_out = withheld"))
 def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
     plain = BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text
     for name, value in {
-        "BASH_ENV": "rc",
         "ENV": "rc",
         "SHELLOPTS": "errexit:xtrace:noglob",
         "BASHOPTS": "nullglob",
         "CDPATH": "/",
-        "BASH_FUNC_ls%%": "() { echo wrong; }",
         "GLOBIGNORE": "u*",
         "BASH_XTRACEFD": "1",
+        **functions_of_a_host("builtin", "command", "unset"),
     }.items():
         monkeypatch.setenv(name, value)
         assert BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text == plain, name
+        assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
+
+
+STARTUP_FILES = [
+    "cat; read -r x; echo read=$x",
+    "echo noise; echo more >&2",
+    "cd /usr",
+    "eval() { echo wrong; }; exec() { echo wrong; }; exit() { echo wrong; }; read() { echo wrong; }",
+    "readonly TMOUT=1; TMOUT=1",
+    "set -eu; shopt -s nullglob",
+    "exec 9>&1 8</dev/null",
+    "module() { eval \"export LOADED=$2\"; }; export -f module",
+    "trap 'echo the end' EXIT",
+    "false",
+    "if",
+    None,
+]
+
+
+@fault("what_bash_reads-1", saboteur=("\"ENV SHELLOPTS BASHOPTS", "\"BASH_ENV ENV SHELLOPTS BASHOPTS"))
+@fault("what_bash_reads-2", saboteur=("_READ_TEXT = \"IFS= builtin read", "_READ_TEXT = \"IFS= TMOUT=0 builtin read"))
+@pytest.mark.parametrize("startup", STARTUP_FILES)
+def test_what_bash_reads_and_imports_is_what_bash_c_does(startup, monkeypatch, tmp_path):
+    """BASH_ENV and exported functions do what they do to `bash -c`; with state that is carried over they do it each
+    time."""
+    if startup is not None:
+        (tmp_path / "rc").write_text(startup + "\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "rc"))
+    monkeypatch.setenv("BASH_FUNC_get_token%%", "() { echo token; }")
+    command = "echo hi; cat; pwd; get_token; type -t module; module load gcc; echo $LOADED"
+    plain = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=-1, stderr=-2)
+    for carry in (False, True):
+        with BashTool(carry=carry) as tool:
+            assert not tool.withheld
+            for _ in range(2):
+                result = tool.run(command)
+                if not (carry and startup and "EXIT" in startup):  # 028.4: the tool's own trap stands in its place
+                    shown = result.stdout.replace(str(tmp_path / "rc"), "rc")
+                    assert shown == plain.stdout.decode().replace(str(tmp_path / "rc"), "rc"), startup
+                assert result.exit_code == plain.returncode
+    with BashTool(shell=("env", "bash")) as tool:
+        result = tool.run("read -r x; echo ${BASH_ENV-none} $x", stdin="of the command\n")
+        assert result.text == "[not passed to commands: BASH_ENV]\nnone of the command\n"
+        assert tool.withheld == ("BASH_ENV",) and tool.run("get_token").text == "token\n"
+
+
+@fault("functions_break_nothing-1", saboteur=("\"builtin cd -L -- ", "\"cd -L -- "))
+@fault("functions_break_nothing-2", saboteur=("{ builtin export -p && builtin printf", "{ builtin export -p && printf"))
+@pytest.mark.parametrize("shell", ["bash", ("env", "bash")])
+@pytest.mark.parametrize("carry", [False, True])
+def test_functions_break_nothing_of_a_command_or_its_state(shell, carry, monkeypatch):
+    """A host exports functions of the names of builtins, as tools that wrap `cd` do: commands call them, the tool does
+    not."""
+    for name, value in functions_of_a_host(*FUNCTIONS).items():
+        monkeypatch.setenv(name, value)
+    with BashTool("/", shell=shell, carry=carry) as tool:
+        assert tool.run("builtin echo hi; cd /usr; builtin pwd").text == "hi\nwrong cd\n/\n"
+        assert tool.run("builtin cd /usr; builtin export T_A_=1; builtin exit 3").exit_code == 3
+        assert tool.run("builtin pwd; builtin echo ${T_A_-none}").text == ("/usr\n1\n" if carry else "/\nnone\n")
+        assert tool.run("unset -f cd; cd /; type -t cd ls").text == "builtin\nfunction\n"
+        assert tool.run("cd").text == "[command failed: exit code 1]\nwrong cd\n"  # again, of the host
 
 
 @fault("the_text_of_a_command", saboteur=("BASH_XTRACEFD BASH_EXECUTION_STRING ", "BASH_XTRACEFD "))
@@ -4327,7 +4558,7 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         refused = tool.run(
             "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
         )
-        assert refused.exit_code != 0 and "there is no editor here" in refused.text
+        assert refused.exit_code != 0 and "or-set-GIT_EDITOR=true" in refused.text
         log = tool.run(
             "cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff"
         )
@@ -4336,6 +4567,12 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
         advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true git -c user.name=a -c user.email=b rebase -i --root")
         assert advised.exit_code == 0, advised
+        for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
+            for name in ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"):
+                refused = tool.run(words % name)
+                assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
+                assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
+        assert tool.run("$SUDO_EDITOR f").exit_code == 1
 
 
 @clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
@@ -4452,6 +4689,9 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     monkeypatch.setenv("SSH_CLIENT", "1 2 3")
     monkeypatch.setenv("SHLVL", "0")
     assert BashTool().run("echo quiet").text == "quiet\n"
+    (tmp_path / "mine").write_text("echo mine\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "mine"))
+    assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
 @clause(
@@ -4571,8 +4811,7 @@ def all_cancelled(commands, profile):
 
 
 @clause(
-    "015.1",
-    saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)"),
+    "015.1", saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)")
 )
 @given(st.booleans())
 @settings(max_examples=4)
@@ -4591,7 +4830,13 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n", "                while False:\n"))
+@clause(
+    "015.2",
+    saboteur=(
+        "                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n",
+        "                while False:\n",
+    ),
+)
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4705,7 +4950,13 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-@fault("an_exception_at", saboteur=("            if line is not None:\n                if self._is_sent:\n", "            if line is not None and not self._is_sent:\n                if self._is_sent:\n"))
+@fault(
+    "an_exception_at",
+    saboteur=(
+        "            if line is not None:\n                if self._is_sent:\n",
+        "            if line is not None and not self._is_sent:\n                if self._is_sent:\n",
+    ),
+)
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -4752,7 +5003,13 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
 
 
-@fault("an_exception_behind", saboteur=("            exchange.leave()\n            raise\n        finally:\n            if plan", "            raise\n        finally:\n            if plan"))
+@fault(
+    "an_exception_behind",
+    saboteur=(
+        "            exchange.leave()\n            raise\n        finally:\n            if plan",
+        "            raise\n        finally:\n            if plan",
+    ),
+)
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
@@ -4774,7 +5031,10 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 
 @fault(
     "a_kept_job_without_a_thread",
-    saboteur=("        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n", ""),
+    saboteur=(
+        "        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n",
+        "",
+    ),
 )
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
@@ -4902,7 +5162,9 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
-@clause("016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n"))
+@clause(
+    "016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n")
+)
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -5080,6 +5342,28 @@ def test_req_bash_017_8_keep_env():
         assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
 
 
+@clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
+def test_req_bash_017_10_drop_env():
+    harmless = {"HARMLESS": "one", "LOCAL_A": "two", "LOCAL_B": "three"}
+    env = dict(os.environ, **harmless)
+
+    @fewer
+    @given(st.lists(st.sampled_from(["HARMLESS", "LOCAL_*", "LOCAL_?", "*_A", "[HX]*", "*", "harmless", "LOCAL"])))
+    @example(["HARMLESS", "*_A"])
+    def withholds(drop):
+        gone = sorted(name for name in harmless if any(fnmatch.fnmatchcase(name, glob) for glob in drop))
+        options = [word for name in drop for word in ("--drop-env", name)]
+        done = cli(*options, "printf %s/ $HARMLESS $LOCAL_A $LOCAL_B", env=env)
+        note = "[not passed to commands: %s]\n" % ", ".join(gone) if gone else ""
+        shown = "".join(value + "/" for name, value in harmless.items() if name not in gone) or "/"
+        assert done.stdout.decode() == note + shown + "\n"
+
+    withholds()
+    with Client("--drop-env", "LOCAL_*", "--keep-env", "LOCAL_*", env=env) as client:
+        said = client.call("echo ${LOCAL_A-none} $HARMLESS")["content"][0]["text"]
+        assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
+
+
 @clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
@@ -5176,7 +5460,10 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=("        for python in filter(None, (self.python, self.python)):\n", "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n"),
+    saboteur=(
+        "        for python in filter(None, (self.python, self.python)):\n",
+        "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n",
+    ),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5210,7 +5497,10 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 @clause(
     "019.2",
-    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
+    saboteur=(
+        "        for token in self._tokens:\n            token._exchanges.append(self)\n",
+        "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n",
+    ),
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -5265,10 +5555,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause(
-    "020.1",
-    saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)", "for _ in pids:\n            return"),
-)
+@clause("020.1", saboteur=("            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)\n", "            pass\n"))
 @needs_proc
 @fewest
 @given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
@@ -5295,7 +5582,10 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 
 @clause(
     "020.2",
-    saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            pass\n"),
+    saboteur=(
+        "        if not self.is_over():\n            self.attached = False\n",
+        "        if not self.is_over():\n            pass\n",
+    ),
 )
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
@@ -5314,7 +5604,13 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("            first.kill()  # the fork server is its child, or there is none\n", "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n"))
+@clause(
+    "020.3",
+    saboteur=(
+        "            first.kill()  # the fork server is its child, or there is none\n",
+        "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n",
+    ),
+)
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -5717,7 +6013,10 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @clause(
     "021.8",
-    saboteur=("return self._final.outcome._replace(streams=streams, pid", "return self._final.outcome._replace(streams=(), pid"),
+    saboteur=(
+        "return self._final.outcome._replace(streams=streams, pid",
+        "return self._final.outcome._replace(streams=(), pid",
+    ),
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
@@ -7284,7 +7583,9 @@ def test_the_clock_of_a_run_starts_with_its_shell():
 @pytest.mark.parametrize("call", ["subprocess.Popen", "os.waitpid"], ids=["before the spawn", "behind it"])
 def test_a_bug_is_told_as_one(call):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
-    module = with_supervisors_that("def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call)
+    module = with_supervisors_that(
+        "def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call
+    )
     result = module.BashTool().run(lasting("echo $$ > me; sleep 600"))
     assert result.status == "failed" and "ZeroDivisionError" in result.text, result
     assert WITHOUT in ("proc", "subreaper") or eventually(lambda: not lives_in("me"))
@@ -7435,7 +7736,11 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
-    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "deny", "shell") for value in (5, "", ["a", 5])]
+    calls += [
+        (name, BashTool, {name: value})
+        for name in ("keep_env", "drop_env", "deny", "shell")
+        for value in (5, "", ["a", 5])
+    ]
     calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
     calls += [
         ("shell", BashTool, {"shell": ()}),
@@ -7460,8 +7765,9 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
                 call()
     with pytest.raises(TypeError):
         dataclasses.replace(MODES, timeouts_s=60)
-    with pytest.raises(ValueError, match="^keep_env takes nothing where env is given, got"):
-        BashTool(env={}, keep_env="GH_*")
+    for name in "keep_env", "drop_env":
+        with pytest.raises(ValueError, match=r"^env takes neither keep_env nor drop_env beside it, got \('GH_\*',\)$"):
+            BashTool(env={}, **{name: "GH_*"})
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
@@ -7553,7 +7859,13 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@clause("026.5", saboteur=("            if self._source >= 0:\n                with open", "            if False:\n                with open"))
+@clause(
+    "026.5",
+    saboteur=(
+        "            if self._source >= 0:\n                with open",
+        "            if False:\n                with open",
+    ),
+)
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -7680,7 +7992,13 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("        if told is not None:\n            self._untold.pop", "        if False:\n            self._untold.pop"))
+@clause(
+    "027.2",
+    saboteur=(
+        "        if told is not None:\n            self._untold.pop",
+        "        if False:\n            self._untold.pop",
+    ),
+)
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -7870,7 +8188,9 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause("027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\""))
+@clause(
+    "027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\"")
+)
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
@@ -8257,21 +8577,17 @@ def test_state_behind_a_prefix_that_drops_descriptors():
     with BashTool("/", shell=(sys.executable, "-c", closing, "bash"), carry=True) as tool:
         assert tool.run("cd /usr; export T_A_=1; echo hi").text == "hi\n"
         assert tool.run("echo $PWD $T_A_; cat; cd /etc", stdin="data").text == "/usr 1\ndata"
-        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"  # of a command with an input nothing is carried over (028.2)
+        assert (
+            tool.run("echo $PWD $T_A_").text == "/usr 1\n"
+        )  # of a command with an input nothing is carried over (028.2)
 
 
-@clause(
-    "028.3",
-    saboteur=(
-        "for line in exported if line[1] not in NOT_CARRIED}",
-        "for line in exported}",
-    ),
-)
+@clause("028.3", saboteur=("for line in exported if line[1] not in NOT_CARRIED}", "for line in exported}"))
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise\n")
     (tmp_path / "usr").mkdir()
     monkeypatch.setenv("APP_TOKEN", "hunter2-of-the-host")
-    dropped = sorted(bash_tool.DROPPED_NAMES)
+    dropped = sorted(["BASH_ENV", *filter(str.isupper, bash_tool.DROPPED_NAMES)])
     with BashTool(carry=True) as tool:
         tool.run("set -eu -o noglob; shopt -s nullglob; ls() { echo wrong; }; export -f ls; export T_A_=1 CDPATH=/")
         tool.run("export %s; export BASH_ENV=rc ENV=rc GPG_TTY=x GLOBIGNORE='*'" % " ".join(dropped))
@@ -8459,7 +8775,8 @@ def test_req_bash_028_11_the_directory_is_gone():
 
 
 @fault(
-    "a_command_of_a_tool_that_carries", saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #")
+    "a_command_of_a_tool_that_carries",
+    saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #"),
 )
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
@@ -9075,19 +9392,35 @@ TOUR = [  # once everything, so that no luck is needed
 @fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)", "return text, len(data)"))
 @fault(
     "jobs_machine-1",
-    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
+    saboteur=(
+        "            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n",
+        "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n",
+    ),
 )
 @fault(
     "jobs_machine-10",
-    saboteur=("        while self._supervised():\n", "        while self.status == \"running\" and self._supervised():\n"),
+    saboteur=(
+        "        while self._supervised():\n",
+        "        while self.status == \"running\" and self._supervised():\n",
+    ),
 )
 @fault(
     "jobs_machine-9",
-    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
+    saboteur=(
+        "        if self.plan.background:\n            self.attached = False\n",
+        "        if self.plan.background:\n            pass\n",
+    ),
 )
-@fault("jobs_machine-7", saboteur=("job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)", "job._shown_bytes = 0 * held"))
-@fault("jobs_machine-6", saboteur=("count = len(live) + self._starts.index(start)", "count = self._starts.index(start)"))
-@fault("jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for"))
+@fault(
+    "jobs_machine-7",
+    saboteur=("job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)", "job._shown_bytes = 0 * held"),
+)
+@fault(
+    "jobs_machine-6", saboteur=("count = len(live) + self._starts.index(start)", "count = self._starts.index(start)")
+)
+@fault(
+    "jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for")
+)
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
     """Whatever happens to jobs, in whatever order: each is listed as what it is, has one note of its end, tells all that it said
@@ -9149,7 +9482,10 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"))
+@fault(
+    "the_seconds_of_a_job-1",
+    saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"),
+)
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -9397,6 +9733,8 @@ SPY = """
         if not hasattr(getattr(os, name), "spies"):
             setattr(os, name, spy)
 """
+
+
 def spying_module(path="signals"):
     """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status)
     each."""
@@ -9409,10 +9747,7 @@ def spying_module(path="signals"):
     return module, signals
 
 
-@fault(
-    "t01",
-    saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""),
-)
+@fault("t01", saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""))
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
     """After the reap of a process its number is never used, neither for it nor for its group."""
@@ -9507,7 +9842,13 @@ def module_that_spares():
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("            self.turn(time.monotonic() + KILL_EVERY_S)\n", "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n"))
+@fault(
+    "t06",
+    saboteur=(
+        "            self.turn(time.monotonic() + KILL_EVERY_S)\n",
+        "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n",
+    ),
+)
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
@@ -9598,7 +9939,10 @@ def test_t10_interrupted_system_calls():
 
 @fault(
     "t13",
-    saboteur=("        processes = descendants()\n", "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n"),
+    saboteur=(
+        "        processes = descendants()\n",
+        "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n",
+    ),
 )
 @needs_proc
 def test_t13_strangers_are_spared():
@@ -9813,7 +10157,13 @@ def test_t36_order_of_signals():
 
 @fault(
     "t37",
-    saboteur=(("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"), ("        while not self.alone and time.monotonic() < kill_until:", "        while time.monotonic() < kill_until:")),
+    saboteur=(
+        ("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"),
+        (
+            "        while not self.alone and time.monotonic() < kill_until:",
+            "        while time.monotonic() < kill_until:",
+        ),
+    ),
 )
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
@@ -9833,10 +10183,7 @@ def test_t37_the_grace_is_an_upper_bound():
         )
 
 
-@fault(
-    "t43",
-    saboteur=("            until = quiet_s + LEAVING_S\n", "            until = quiet_s + 1\n"),
-)
+@fault("t43", saboteur=("            until = quiet_s + LEAVING_S\n", "            until = quiet_s + 1\n"))
 def test_t43_a_quiet_daemon_costs_nothing():
     """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
     with BashTool() as tool:
@@ -9850,7 +10197,11 @@ def test_t43_a_quiet_daemon_costs_nothing():
 
 
 @fault(
-    "t44", saboteur=("                line.socket.close()\n", "                sys.modules.setdefault(\"leaked\", []).append(line)\n")
+    "t44",
+    saboteur=(
+        "                line.socket.close()\n",
+        "                sys.modules.setdefault(\"leaked\", []).append(line)\n",
+    ),
 )
 @needs_proc  # what has left its process group is found
 def test_t44_a_storm_of_interrupts(nothing_is_left):
@@ -9918,7 +10269,10 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
 
 @fault(
     "t46",
-    saboteur=("        if self.attached and line.closed:\n", "        if self.attached and line.closed and os.getpid() % 2:\n"),
+    saboteur=(
+        "        if self.attached and line.closed:\n",
+        "        if self.attached and line.closed and os.getpid() % 2:\n",
+    ),
 )
 def test_t46_a_host_that_dies_among_many_calls():
     """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none
@@ -9945,7 +10299,10 @@ def test_t46_a_host_that_dies_among_many_calls():
 
 @fault(
     "t47",
-    saboteur=("            if self._control is None or _has_ended(self._control):\n", "            if self._control is None:\n"),
+    saboteur=(
+        "            if self._control is None or _has_ended(self._control):\n",
+        "            if self._control is None:\n",
+    ),
 )
 @needs_proc
 def test_t47_the_fork_server_is_replaced():
@@ -9982,7 +10339,10 @@ def test_t47_the_fork_server_is_replaced():
 
 @fault(
     "t48",
-    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
+    saboteur=(
+        "        for token in self._tokens:\n            token._exchanges.append(self)\n",
+        "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n",
+    ),
 )
 def test_t48_threads():
     """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their
@@ -10058,7 +10418,10 @@ def test_t50_few_and_many_descriptors():
 
 @fault(
     "t52",
-    saboteur=("            is_due = time.monotonic() >= until\n", "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n"),
+    saboteur=(
+        "            is_due = time.monotonic() >= until\n",
+        "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n",
+    ),
 )
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
@@ -10210,8 +10573,8 @@ def test_the_proc_of_another_namespace():
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
-    folders = 'bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")'
-    places = [(folders, 'bases = ("/nonexistent",)')] if lacking == "memfd and files" else []
+    create = "        fd = _create(path, os.O_RDWR)\n"
+    places = [(create, "        raise OSError\n")] if lacking == "memfd and files" else []
     if WITHOUT != "memfd":
         places += ABSENT_FEATURES["memfd"]
     module = variant_module(*places)
@@ -11530,11 +11893,17 @@ def test_environments_to_the_letter():
             ("A_TOKEN",),
         ),
         (
-            {"LANG": "C", "BASH_ENV": "x", "CDPATH": "y", "BASH_FUNC_TOKEN%%": "() { :; }", "ENV": "db://a:b@c"},
-            ("BASH_ENV",),
+            {"LANG": "C", "SHELLOPTS": "x", "CDPATH": "y", "BASH_FUNC_unset%%": "() { :; }", "ENV": "db://a:b@c"},
+            ("ENV",),
             {"LANG": "C"},
             (),
         ),
+        *(
+            ({"LANG": "C", name: "() { :; }"}, (), {"LANG": "C", name: "() { :; }"}, ())
+            for name in ("BASH_ENV", "BASH_FUNC_get_token%%", "BASH_FUNC_api-key%%", "BASH_FUNC_TOKEN()")
+        ),
+        ({"LANG": "C", "BASH_FUNC_TOKEN": "() { :; }"}, (), {"LANG": "C"}, ("BASH_FUNC_TOKEN",)),
+        ({"LANG": "C", "BASH_FUNC_curl%%": "() { curl https://me:pw@h/; }"}, (), {"LANG": "C"}, ("BASH_FUNC_curl%%",)),
         (
             {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"},
             (),
@@ -11557,7 +11926,9 @@ def test_environments_to_the_letter():
         ),
         ({"LANG": "C", "PAGER": "less", "SUDO_ASKPASS": "/my"}, (), {"LANG": "C"}, ()),
     ):
-        assert bash_tool.scrub_env(environ, keep) == ({**passes, **forced}, withheld), environ
+        env, why = bash_tool.scrub_env(environ, keep)
+        assert (env, tuple(why)) == ({**passes, **forced}, withheld), environ
+        assert set(why.values()) <= {bash_tool.LOOKS_SECRET}
     assert bash_tool.complete_env({"PAGER": "less", "X": "4"}) == {**forced, "PAGER": "less", "X": "4"}
     for wrong in ({"X": "a\0"}, {"": "X"}, {"A": "a", "X=": ""}):
         with pytest.raises(ValueError, match="^env"):
@@ -12437,16 +12808,10 @@ def test_spec_environment_and_patterns():
     """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
     line."""
     ((_, table),) = fenced("environment")
-    ((_, editor),) = fenced("editor")
-    pairs = dict(pair.split("=", 1) for pair in table.split())
-    editor, sequence = editor.split("\n")
-    assert {
-        **pairs,
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), editor),
-        "GIT_SEQUENCE_EDITOR": sequence,
-    } == dict(bash_tool.NON_INTERACTIVE)
-    dropped = re.search(r"\*\*Dropped\*\*[^:]*: ([A-Z_ ]+),", SPEC).group(1).split()
-    assert dropped == sorted(bash_tool.DROPPED_NAMES)
+    assert dict(pair.split("=", 1) for pair in table.split()) == dict(bash_tool.NON_INTERACTIVE)
+    table = SPEC.split("\n**Dropped** (")[1].split("\n**Set** (")[0]
+    dropped = [name for names in re.findall(r"(?m)^\| (`[^|]*`) \|", table) for name in re.findall("`(.+?)`", names)]
+    assert sorted(dropped) == sorted(bash_tool.DROPPED_NAMES)
     words = {name: body.split() for name, body in fenced("words")}
     endings = words.pop("SECRET_ENDINGS")
     assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
@@ -12487,11 +12852,10 @@ def test_readme_and_help_list_the_environment():
         set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0]))
         for word in ("Set", "Taken out")
     )
-    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed == set(bash_tool.DROPPED_NAMES)
-    told = cli("--help").stdout.decode()
-    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES} <= set(
-        re.findall(r"\b[A-Z_]{3,}\b", told)
-    ) and "--keep-env" in told
+    functions = {"BASH_FUNC_%s%%%%" % name for name in ("builtin", "command", "unset")}
+    assert named == {*bash_tool.NON_INTERACTIVE, "LANG"} and removed | functions == set(bash_tool.DROPPED_NAMES)
+    told = set(re.findall(r"[^\s,]+", cli("--help").stdout.decode()))
+    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES, "--keep-env", "--drop-env"} <= told
 
 
 def unfolded(lines):
@@ -18144,6 +18508,8 @@ def any_length(q):
     for length in (131072, 200000, 1500000):
         q.says("x=%s\necho ${#x}" % ("y" * length), "%d\n" % length)
     q.says("#" * 70000 + "\necho end", "end\n")
+    (q.folder / "rc").write_text("wc -c; read -r line\n")
+    q.says("echo end", "0\nend\n", wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))
 
 
 @asks("012.3")
@@ -18193,31 +18559,32 @@ def nothing_bends_the_shell(q):
     (q.folder / "rc").write_text("echo noise >&2\n")
     (q.folder / "usr").mkdir()
     env = {
-        "BASH_ENV": str(q.folder / "rc"),
         "ENV": str(q.folder / "rc"),
         "SHELLOPTS": "noglob",
         "BASHOPTS": "nullglob",
         "CDPATH": "/",
         "GLOBIGNORE": "*",
         "BASH_XTRACEFD": "1",
-        "BASH_FUNC_ls%%": "() { echo wrong; }",
+        **functions_of_a_host("builtin", "command", "unset"),
     }
     got, reply = environment_of(q, q.server(env=env))
     q.equal(reply.text, "done\n")
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
     q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
+    (q.folder / "rc").write_text("ml() { module \"$@\"; }; cd usr\n")
+    env = {"BASH_ENV": str(q.folder / "rc"), "BASH_FUNC_module%%": "() { builtin eval \"export LOADED=$2\"; }"}
+    env.update(functions_of_a_host(*FUNCTIONS), **{"BASH_FUNC_get_token%%": "() { echo token; }"})
+    del env["BASH_FUNC_export%%"], env["BASH_FUNC_cd%%"]
+    wire = q.server(env=env)
+    q.says("module load gcc; echo $LOADED; ml load cuda; echo $LOADED", "gcc\ncuda\n", wire=wire)
+    q.says("get_token; basename $PWD; [ a; true", "token\nusr\nwrong [\n", wire=wire)
+    q.says("echo on", "on\n", wire=q.server(env={"BASH_ENV": str(q.folder / "missing")}))
 
 
 def set_for_commands():
     """What 4.8 sets for every command: a value of each name."""
     ((_, table),) = fenced("environment")
-    ((_, editors),) = fenced("editor")
-    first, second = editors.split("\n")
-    return {
-        **dict(pair.split("=", 1) for pair in table.split()),
-        **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), first),
-        "GIT_SEQUENCE_EDITOR": second,
-    }
+    return dict(pair.split("=", 1) for pair in table.split())
 
 
 @asks("014.2")
@@ -18237,7 +18604,10 @@ def nothing_asks_pages_or_paints(q):
             expected,
             "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"),
         )
-    q.match(r"\[command failed: exit code 1\]\nthere is no editor here: .*", q.run("eval \"$EDITOR\" /dev/null").text)
+    for words in ("$%s f", '"$%s" f', 'eval "$%s" f'):
+        for name in ("EDITOR", "GIT_SEQUENCE_EDITOR"):
+            said = r"\[command failed: exit code 127\]\n[^\n]*%s: command not found\n" % re.escape(expected[name])
+            q.match(said, q.run(words % name).text)
 
 
 @asks("014.3")
@@ -18300,6 +18670,8 @@ def no_startup_files(q):
         "quiet\nno login\n",
         wire=q.server(env={"HOME": str(q.folder), "SSH_CLIENT": "1 2 3", "SHLVL": "0"}),
     )
+    (q.folder / "mine").write_text("echo mine\n")
+    q.says("echo quiet", "mine\nquiet\n", wire=q.server(env={"BASH_ENV": str(q.folder / "mine")}))
 
 
 @asks("015.1", "015.5")
@@ -18610,6 +18982,19 @@ def kept_names_pass(q):
         q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env)
     )
     q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
+
+
+@asks("017.10")
+def dropped_names_are_withheld(q):
+    env = {"CUSTOMER": "one", "LOCAL_A": "two", "A_TOKEN": "three", "CUSTOM": "four"}
+    options = ["--drop-env", "CUSTOMER", "--drop-env", "LOCAL_*", "--drop-env", "A_TOKEN", "--keep-env", "*_TOKEN"]
+    got, _ = environment_of(q, q.server(*options, env=env))
+    q.equal({name: got.get(name) for name in env}, {**dict.fromkeys(env), "CUSTOM": "four"}, "variables:")
+    wire = q.server(*options, env={**env, "B_TOKEN": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    text = "[not passed to commands, because it looks secret: PIP_INDEX_URL]\n"
+    q.says("true", text, wire=wire)
+    q.says("echo ${CUSTOMER-none}", "[not passed to commands: CUSTOMER]\nnone\n", wire=wire)
+    q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
 
 
 @asks("025.1")
@@ -20206,6 +20591,7 @@ BROKEN = {
     "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
     "017.7": ["saboteur", {"without": ["--deny"]}],
     "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
+    "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
@@ -20648,10 +21034,7 @@ class Worker:
         try:
             while True:
                 number = connection.recv()
-                # the fixtures of the test that `nextitem` names too would stay; any other has the module's alone
-                session.items[number].config.hook.pytest_runtest_protocol(
-                    item=session.items[number], nextitem=session.items[number - 1] if len(session.items) > 1 else None
-                )
+                session.items[number].config.hook.pytest_runtest_protocol(item=session.items[number], nextitem=None)
                 connection.send(("done", number))
         finally:
             session._setupstate.teardown_exact(None)
