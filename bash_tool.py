@@ -143,7 +143,8 @@ COMMAND_RECORDED = 2000     # characters of a job's command that its record hold
 CARRIED_BYTES = 8 * MIB     # as bash writes variables, four for a byte at most; execve takes 2 MiB
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
-MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
+MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
+MESSAGE_END_BYTES = 4 * KIB     # of each end of a longer message, in which its id is looked for
 MAX_CALLS = 64              # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
@@ -4670,6 +4671,22 @@ def _id(value: Any) -> Id | None:
     return value if isinstance(value, str) or _is_integer(value) else None
 
 
+# The id in the two ends of a message, NUL between them: before it, or behind it, plain members alone.
+_MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
+_ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
+_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (_MEMBER, _ID, _ID, _MEMBER)
+
+
+def _id_of_long(line: bytes) -> Id | None:
+    """The id of a message that is too long, where one of its ends shows it. Upholds
+    REQ-BASH-025.14."""
+    found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
+    try:
+        return load_json(found[found.lastindex or 0]) if found else None
+    except ValueError:
+        return None
+
+
 def _object(value: object, name: str) -> dict[str, Any]:
     """A value that must be an object. What is null or missing counts as an empty one."""
     if value is None:
@@ -4881,13 +4898,14 @@ class Server:
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
-        byte more than is allowed."""
+        byte more than is allowed, and its end."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(self._source, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
-        self._line += first[: MAX_MESSAGE_BYTES + 1 - len(self._line)]
+        self._line += first
+        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]
         for other in others:
             self._inbox.append(bytes(self._line))
             self._line = bytearray(other)
@@ -4931,9 +4949,9 @@ class Server:
         if isinstance(message, bytes):
             if not message.strip():
                 return
-            if len(message) > MAX_MESSAGE_BYTES:  # its id may stand anywhere
+            if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
-                return self._answer(error_message(None, INVALID_REQUEST, reason))
+                return self._answer(error_message(_id_of_long(message), INVALID_REQUEST, reason))
             try:
                 message = load_json(message)
             except ValueError as problem:

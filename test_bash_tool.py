@@ -7170,25 +7170,52 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("self._line += first[: MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
+@clause("025.14", saboteur=("        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]\n", ""))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
-    assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
+    most = bash_tool.MAX_MESSAGE_BYTES
+    assert most == 16 * 1024 * 1024 and bash_tool.MESSAGE_END_BYTES == 4096
     with Client() as client:
-        room = bash_tool.MAX_MESSAGE_BYTES - len(
-            json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1))
-        )
+        room = most - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
-        assert client.receive()["result"]["isError"] is False
+        assert client.receive(60)["result"]["isError"] is False
         before = peak_bytes(client.process.pid)
-        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * (room + 1)}))
-        answer = client.receive()
-        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "4MB" in answer["error"]["message"]
-        for _ in range(32):
+        client.send(request("tools/call", "id", name="bash", arguments={"command": "true " + "x" * (room - 2)}))
+        answer = client.receive(60)
+        assert (answer["id"], answer["error"]["code"]) == ("id", -32600) and "16MB" in answer["error"]["message"]
+        for _ in range(48):
             client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
-        assert client.receive()["error"]["code"] == -32600 and client.ask("ping")
+        answer = client.receive(60)
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and client.ask("ping")
         assert peak_bytes(client.process.pid) - before < 8 * 2**20
+
+
+@given(
+    st.integers() | st.text() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.permutations(["id", "jsonrpc", "method", "params"]),
+    st.sampled_from([None, (",", ":")]),
+    st.booleans(),
+    st.sampled_from(["{", "\"id\":7", "{\"id\":7}", "\\\"id\": 7", ",\"id\":7}", "é"]),
+)
+@example("a", ["params", "id", "jsonrpc", "method"], None, True, "\\\"id\": 7")
+def test_the_id_of_a_long_message(id_, order, separators, plain, filler):
+    """Found behind plain members from the beginning, or before plain members to the end; what stands inside another member
+    is never taken for it."""
+    inner = {"id": 8, "name": "bash", "arguments": {"command": filler * 3000, "id": 9}}
+    members = {"jsonrpc": "2.0", "method": "tools/call", "params": inner, "id": id_}
+    line = json.dumps({key: members[key] for key in order}, separators=separators, ensure_ascii=plain)
+    is_one = isinstance(id_, (str, int)) and not isinstance(id_, bool)
+    line = line.encode("utf-8", "surrogatepass")
+    found = bash_tool._id_of_long(line)
+    is_near = is_one and len(json.dumps(id_)) < 1000
+    try:
+        known = bash_tool.load_json(line)["id"]
+    except ValueError:  # a lone surrogate is no UTF-8
+        known = None
+    assert found == (known if is_near else None) or not is_near and found == id_
+    batch = bash_tool._id_of_long(b"[" + line + b"]")
+    assert batch is None
 
 
 @clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
@@ -19305,29 +19332,21 @@ def batches(q):
 @asks("025.14")
 def long_lines(q):
     wire = q.wire
-    most = 4194304
-    frame = len(b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ""}}')
+    most = 16777216
+    start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
+    fits = b"x" * (most - len(start + end))
+    list(answers_to(q, wire, (start + fits + end, 0, 1)))
+    begin = b'{"method":"ping","params":{"id":5,"x":"'
     list(
         answers_to(
             q,
             wire,
-            (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1),
-        )
-    )
-    list(
-        answers_to(
-            q,
-            wire,
-            (
-                b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}',
-                -32600,
-                None,
-            ),
-            (
-                b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}\r',
-                -32600,
-                None,
-            ),
+            (start + fits + b"x" + end, -32600, 1),
+            (start + fits + end + b"\r", -32600, 1),
+            (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
+            (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
+            (begin + fits + b'","id":6}}', -32600, None),
+            (b"x" + fits + start + end, -32600, None),
         )
     )
     before = peak_of(wire.pid)
@@ -19335,7 +19354,7 @@ def long_lines(q):
         answers_to(
             q,
             wire,
-            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None),
+            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, 2),
             (requested(3, "ping"), 0, 3),
         )
     )
@@ -20554,6 +20573,11 @@ BROKEN = {
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
+    "025.14": [
+        "saboteur",
+        ("_id_of_long(message), INVALID_REQUEST", "None, INVALID_REQUEST"),
+        ("MAX_MESSAGE_BYTES = 16 * MIB", "MAX_MESSAGE_BYTES = 4 * MIB"),
+    ],
     "025.22": [
         "saboteur",
         ("for underway in self._calls.values():\n", "for underway in ():\n"),
