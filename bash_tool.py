@@ -3817,7 +3817,8 @@ class Job:
         supervisor: the record was read after the lock was tried. The monitor thread of a job says
         that itself. Upholds REQ-BASH-003.8."""
         if self._known.status == "running" and not self._supervised():
-            if self._known.status == "running" and self._monitor_of != os.getpid():
+            is_watched = self._monitor_of == os.getpid() and self._final is None
+            if self._known.status == "running" and not is_watched:
                 self._known = _lost(self._known)
         return self._known
 
