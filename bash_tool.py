@@ -143,7 +143,8 @@ COMMAND_RECORDED = 2000     # characters of a job's command that its record hold
 CARRIED_BYTES = 8 * MIB     # as bash writes variables, four for a byte at most; execve takes 2 MiB
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
-MAX_MESSAGE_BYTES = 4 * MIB     # of a client; a command is at most some 300 KB by its description
+MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
+MESSAGE_END_BYTES = 4 * KIB     # of each end of a longer message, in which its id is looked for
 MAX_CALLS = 64              # of one client at a time; a call takes a thread and a descriptor
 OUTBOX_MESSAGES = 32        # that wait to be written; while it is full nothing is read
 PROGRESS_BYTES = 8128       # of live output in a progress message: 8 KiB, with the line on what was
@@ -441,7 +442,7 @@ def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
 _WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
-OWN_NAME = b"btool"  # of fork servers and supervisors: no `pkill` of a language or a path meets it
+OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
 STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
 
 
@@ -880,7 +881,8 @@ class HostLine(Channel):
             self.closed = True
         for message in messages or ():
             if isinstance(message, int):
-                self.stops = max(self.stops, message)
+                self.stops = max(self.stops, abs(message))
+                self.closed = self.closed or message < 0  # the caller leaves
             else:
                 self.request = Plan(**message)
 
@@ -1169,11 +1171,15 @@ class Shell:
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
+        found = program(plan.shell[0], plan.path, plan.cwd)
+        if not os.access(found, os.X_OK):  # removed since
+            program.cache_clear()
+            found = program(plan.shell[0], plan.path, plan.cwd)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=program(plan.shell[0], plan.path, plan.cwd),
+            executable=found,
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -1314,7 +1320,6 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            program.cache_clear()  # the shell may be elsewhere by now
             words = (shown(os.fsdecode(self.plan.shell[0])), shown(_reason(problem)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
@@ -1417,7 +1422,7 @@ class Command:
         if self.answered:  # a caller that has not read the answer to a background command
             has_left = self.plan.background and self.cancels > 0
         if has_left:
-            self.output.discard()  # no caller will learn its name
+            self.output.discard()  # no answer will name the file
         elif self.is_job:
             self.note_end()
         self.tell()
@@ -1441,14 +1446,15 @@ class Command:
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
 
     def facts(self) -> dict[str, Any]:
-        """How the command stands: fields of an Outcome. Upholds REQ-BASH-002.6, 007.2, 007.7."""
+        """How the command stands, fields of an Outcome: what the host is told, and what the record
+        of a job says. Upholds REQ-BASH-002.6, 007.2, 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
         ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
-        return {
+        facts: dict[str, Any] = {
             "status": status,
             "exit_code": ended[0],
             "signal": ended[1],
@@ -1459,22 +1465,19 @@ class Command:
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
         }
-
-    def job_facts(self) -> dict[str, Any]:
-        """What a record of a job says beside the facts: the other fields of a JobRecord."""
-        text = self.plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
-        return {
-            "pid": self.shell.popen.pid,
-            "command": text[:COMMAND_RECORDED],
-            "created": self.created,
-            "supervisor": self.supervisor.identity,
-            "at": self.note_at,
-        }
+        if self.is_job:
+            text = plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
+            facts["pid"] = self.shell.popen.pid
+            facts["command"] = text[:COMMAND_RECORDED]
+            facts["created"] = self.created
+            facts["supervisor"] = self.supervisor.identity
+            facts["at"] = self.note_at
+        return facts
 
     def write_record(self) -> None:
         """Writes down what is known by now, if there is a record."""
         if self.record is not None:
-            self.record.write({**self.facts(), **self.job_facts()})
+            self.record.write(self.facts())
 
     def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
@@ -1482,7 +1485,6 @@ class Command:
         self.supervisor.line.tell(
             "answer",
             self.facts(),
-            self.job_facts() if self.is_job else None,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.room < 0),
             b"" if self.stopped else self.shell.written(),
@@ -1728,10 +1730,6 @@ def serve_forks(control: int) -> NoReturn:
         take_own_name()
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
-        with suppress(ImportError, AttributeError):
-            import ctypes
-
-            ctypes.CDLL(None).clearenv()  # of variables that C code has set, Python knows nothing
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
         server = ForkServer(socket.socket(fileno=control))
@@ -1881,6 +1879,9 @@ class Outcome(NamedTuple):
     command: str = ""
     mode: str = ""  # of the request; empty for an answer to a question about a job
     carried: bytes = b""  # what the shell wrote down at its end
+    created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
+    supervisor: Sequence[int] = ()  # number and start time of the process that runs it
+    at: int = -1  # the place of the completion note in the output file; -1: none yet
 
     @property
     def stdout(self) -> Fitted:
@@ -1915,17 +1916,6 @@ class Format(NamedTuple):
     details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
     tells_kept: bool = False  # it can say that a command goes on after its limit
     tells_started: bool = False  # ... and that a command was started in the background
-
-
-class JobRecord(NamedTuple):
-    """What the file beside a job's output says of it; times in seconds."""
-
-    command: str
-    created: float  # on the wall clock
-    pid: int  # 0: the shell was not spawned yet
-    supervisor: Sequence[int]  # number and start time of the process that runs the job
-    at: int  # the place of the completion note in the output file; -1: none yet
-    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -3150,14 +3140,12 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
 
 
 _NUMBER_TYPES = (int, float)
-_JOB_TYPES: dict[str, Any] = {
+_RECORD_TYPES: dict[str, Any] = {
     "pid": int,
     "command": str,
     "created": _NUMBER_TYPES,
     "supervisor": list,
     "at": int,
-}
-_OUTCOME_TYPES: dict[str, Any] = {
     "status": str,
     "reason": str,
     "signal": (str, type(None)),
@@ -3170,18 +3158,16 @@ _OUTCOME_TYPES: dict[str, Any] = {
 }
 
 
-def job_record(said: object) -> JobRecord | None:
+def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
-    types = {**_JOB_TYPES, **_OUTCOME_TYPES}
-    if not isinstance(said, dict) or not said.keys() >= types.keys():
+    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
         return None
-    if not all(isinstance(said[name], wanted) for name, wanted in types.items()):
+    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
-    outcome = Outcome(**{name: said[name] for name in _OUTCOME_TYPES}, pid=said["pid"])
-    return JobRecord(**{name: said[name] for name in _JOB_TYPES}, outcome=outcome)
+    return Outcome(**{name: said[name] for name in _RECORD_TYPES})
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
@@ -3473,6 +3459,8 @@ class Cancel:
     how often a stop was asked for. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
     """
 
+    _withdrawn = False  # no answer is wanted: of a call that a client of MCP has withdrawn
+
     def __init__(self) -> None:
         self._requests: list[None] = []  # its length is the count: list.append is one step
         self._exchanges: list[Exchange] = []  # the commands that it ends
@@ -3495,7 +3483,6 @@ class Answer(NamedTuple):
 
     outcome: Outcome
     streams: Sequence[Captured] = ()
-    record: JobRecord | None = None  # of a job
 
 
 def failed(error: str, reason: str) -> Answer:
@@ -3513,6 +3500,7 @@ class Exchange:
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
+    _runs_on = False  # as a job
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
@@ -3643,23 +3631,20 @@ class Exchange:
         raise LineLost  # the command was given up in another thread
 
     def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Answer:
-        job_facts, streams, (path, problem, capped), carried, is_idle = parts
-        runs_on = facts["status"] == "running"
+        streams, (path, problem, capped), carried, is_idle = parts
         self._path = os.fsdecode(path) or None
         saved = Saved(self._path, problem, capped) if path or problem else None
-        kept = runs_on and not self._plan.background
-        outcome, record = Outcome(**facts, kept=kept, saved=saved, carried=carried), None
-        if job_facts is not None:
-            # A background command that is ended within its first look was never told as a job.
-            is_told = facts["status"] not in ("cancelled", "timed_out")
-            outcome = outcome._replace(pid=job_facts["pid"] if is_told else None)
-            record = JobRecord(**job_facts, outcome=outcome)
-        if runs_on:
-            self._gives_up_s = math.inf
+        outcome = Outcome(**facts, saved=saved, carried=carried)
+        if outcome.status == "running":
+            outcome = outcome._replace(kept=not self._plan.background)
+            self._runs_on, self._gives_up_s = True, math.inf
             self.tell_stops()
         else:
             self._end_line(is_idle)
-        return Answer(outcome, [Captured(*stream) for stream in streams], record)
+            if not self._runs_on and outcome.status in ("cancelled", "timed_out"):
+                # A background command that was ended in its first look was never told as a job.
+                outcome = outcome._replace(pid=None, supervisor=())
+        return Answer(outcome, [Captured(*stream) for stream in streams])
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
@@ -3705,16 +3690,16 @@ class Exchange:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller: asks for a stop, which also a detached command obeys,
-        and shuts the line for writing, which is the end of the host to the supervisor; waits until
-        the supervisor closes the line, when nothing of the command is left. What the supervisor
-        says is not read: bytes that were received when the exception struck may be lost. Removes
-        the file that no answer will name. Upholds REQ-BASH-009.7."""
+        """After an exception in the caller: asks for a stop, by a negative count, which says that
+        the caller leaves, and shuts the line for writing, which says the same where the request was
+        sent in part. Waits until the supervisor closes the line, when nothing of the command is
+        left. What the supervisor says is not read: bytes that were received when the exception
+        struck may be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7."""
         line, until = self._line, time.monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
-                    line.tell_stops(self._stops_sent + 1)
+                    line.tell_stops(-1 - self._stops_sent)
                 line.socket.shutdown(socket.SHUT_WR)
                 while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
                     pass
@@ -3745,7 +3730,7 @@ def _open_own(path: str) -> io.BufferedReader:
     raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
 
 
-def read_record(output: str) -> tuple[JobRecord | None, bool]:
+def read_record(output: str) -> tuple[Outcome | None, bool]:
     """What the record beside an output file says, None where that is no record; and whether the
     supervisor of the job lives, which holds the lock of the file. Raises OSError."""
     with _open_own(record_of(output)) as file:
@@ -3777,7 +3762,7 @@ class Job:
     _shown_bytes = 0  # of the output, that answers have shown
 
     def __init__(
-        self, output_file: str, grace_s: float = GRACE_S, known: JobRecord | None = None
+        self, output_file: str, grace_s: float = GRACE_S, known: Outcome | None = None
     ) -> None:
         self.output_file = output_file
         self._grace_s = grace_s
@@ -3786,7 +3771,7 @@ class Job:
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
         self._known = known
-        self.pid, self.command, self.created = known.pid, known.command, known.created
+        self.pid, self.command, self.created = known.pid or 0, known.command, known.created
         self._showing = threading.Lock()  # concurrent checks return each line once
 
     def __repr__(self) -> str:
@@ -3796,10 +3781,10 @@ class Job:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
         if final is None:
-            outcome = _lost(self._known.outcome)
+            outcome = _lost(self._known)
             end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
             final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])
-        self._known = final.record or self._known._replace(outcome=final.outcome)
+        self._known = final.outcome
         about = (self.pid, self.command, self.output_file)
         self._note = ended_note(*about, final.outcome, final.streams)
         self._final = final
@@ -3816,7 +3801,7 @@ class Job:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
         (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._known.outcome.status == "running"
+        is_running = self._known.status == "running"
         try:
             found, supervised = read_record(self.output_file)
         except FileNotFoundError:
@@ -3831,11 +3816,11 @@ class Job:
         """What is known by now. A job whose record says `running` and is not locked has lost its
         supervisor: the record was read after the lock was tried. The monitor thread of a job says
         that itself. Upholds REQ-BASH-003.8."""
-        if self._known.outcome.status == "running" and not self._supervised():
-            known = self._known
-            if known.outcome.status == "running" and self._monitor_of != os.getpid():
-                self._known = known._replace(outcome=_lost(known.outcome))
-        return self._known.outcome
+        if self._known.status == "running" and not self._supervised():
+            is_watched = self._monitor_of == os.getpid() and self._final is None
+            if self._known.status == "running" and not is_watched:
+                self._known = _lost(self._known)
+        return self._known
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time."""
@@ -3988,7 +3973,7 @@ class Job:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
             if self._final is not None and self._final.streams:
                 streams = tuple(fit(stream, profile) for stream in self._final.streams)
-                return self._final.outcome._replace(streams=streams, pid=self.pid)
+                return self._final.outcome._replace(streams=streams, command="")
         saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
         with self._showing:
             try:
@@ -3998,13 +3983,17 @@ class Job:
         streams = (fit(stream, profile),)
         total = stream.total_bytes
         return known._replace(
-            streams=streams, total_bytes=total, pid=self.pid, saved=saved, kept=False
+            streams=streams, total_bytes=total, saved=saved, kept=False, command=""
         )
 
 
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
-    return math.inf if timeout_s is None else time.monotonic() + timeout_s
+    if timeout_s is None:
+        return math.inf
+    right = _is_number(timeout_s, -math.inf, math.inf)
+    require(right, "timeout_s", "a number of seconds, or None", timeout_s)
+    return time.monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
@@ -4029,10 +4018,12 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
     for an empty one."""
-    strings = (value,) if isinstance(value, str) else tuple(value)
+    strings: Iterable[str] = ("",)
+    if isinstance(value, Iterable):
+        strings = (value,) if isinstance(value, str) else tuple(value)
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
-    return strings
+    return tuple(strings)
 
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
@@ -4183,10 +4174,10 @@ class JobTable:
     def add(self, answer: Answer) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
         outcome = answer.outcome
-        if answer.record is None:
+        if not outcome.supervisor:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
-        job = Job(path or "", self._profile.grace_s, answer.record)
+        job = Job(path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
         self._known[job.pid] = job
@@ -4326,7 +4317,7 @@ class Setup(NamedTuple):
 
 
 class Withdrawn(Exception):
-    """A cancelled call of a client that reads no answer to such calls."""
+    """No answer is wanted."""
 
 
 class BashTool:
@@ -4395,7 +4386,6 @@ class BashTool:
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
-        self._withdraws = False  # of a server: a call that is cancelled is not answered
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         self.max_jobs = max_jobs
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
@@ -4555,7 +4545,7 @@ class BashTool:
     ) -> Result:
         """The result, with the notes that are told once. `passed`: names of variables that came
         with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
-        if self._withdraws and cancel is not None and cancel.count:
+        if cancel is not None and cancel._withdrawn:
             raise Withdrawn
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
@@ -4694,6 +4684,22 @@ def _id(value: Any) -> Id | None:
     return value if isinstance(value, str) or _is_integer(value) else None
 
 
+# The id in the two ends of a message, NUL between them: before it, or behind it, plain members alone.
+_MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
+_ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
+_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (_MEMBER, _ID, _ID, _MEMBER)
+
+
+def _id_of_long(line: bytes) -> Id | None:
+    """The id of a message that is too long, where one of its ends shows it. Upholds
+    REQ-BASH-025.14."""
+    found = re.search(_LONG, line[:MESSAGE_END_BYTES] + b"\0" + line[-MESSAGE_END_BYTES:])
+    try:
+        return load_json(found[found.lastindex or 0]) if found else None
+    except ValueError:
+        return None
+
+
 def _object(value: object, name: str) -> dict[str, Any]:
     """A value that must be an object. What is null or missing counts as an empty one."""
     if value is None:
@@ -4815,7 +4821,7 @@ class CallUnderway:
         text = behind_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
-        if not text or self.call.token is None or self.cancel.count:
+        if not text or self.call.token is None or self.cancel._withdrawn:
             return None
         self._told += 1
         self.told_s = now
@@ -4846,8 +4852,7 @@ class Server:
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
         self._written_s = 0.0  # when the client had last made room for something
-        self._signals = 0  # how many have come
-        tool._withdraws = True
+        self._signals = 0  # how many have come that end the server
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
         os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
@@ -4890,7 +4895,13 @@ class Server:
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
         if self._wake in events:
-            self._signals += sum(map(bool, os.read(self._wake, READ_BYTES)))
+            for number in os.read(self._wake, READ_BYTES):
+                if number == signal.SIGINT and not os.isatty(self._source):
+                    # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
+                    for underway in self._calls.values():
+                        underway.cancel.cancel()
+                else:
+                    self._signals += bool(number)
         if self._source in events:
             self._read()
         if self._sink in events:
@@ -4900,13 +4911,14 @@ class Server:
 
     def _read(self) -> None:
         """Splits what has come into lines. Of a line that is too long the beginning is kept, one
-        byte more than is allowed."""
+        byte more than is allowed, and its end."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
             chunk = os.read(self._source, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
-        self._line += first[: MAX_MESSAGE_BYTES + 1 - len(self._line)]
+        self._line += first
+        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]
         for other in others:
             self._inbox.append(bytes(self._line))
             self._line = bytearray(other)
@@ -4937,7 +4949,7 @@ class Server:
             if isinstance(first, dict):
                 return first
             del self._calls[first.call.id]
-            if not first.cancel.count:
+            if not first.cancel._withdrawn:
                 return first.answer
         for underway in sorted(self._calls.values(), key=lambda underway: underway.told_s):
             progress = underway.progress()
@@ -4950,9 +4962,9 @@ class Server:
         if isinstance(message, bytes):
             if not message.strip():
                 return
-            if len(message) > MAX_MESSAGE_BYTES:  # its id may stand anywhere
+            if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
-                return self._answer(error_message(None, INVALID_REQUEST, reason))
+                return self._answer(error_message(_id_of_long(message), INVALID_REQUEST, reason))
             try:
                 message = load_json(message)
             except ValueError as problem:
@@ -4965,6 +4977,7 @@ class Server:
             self._begin(asked)
         elif isinstance(asked, Withdrawal):
             if asked.id in self._calls:
+                self._calls[asked.id].cancel._withdrawn = True
                 self._calls[asked.id].cancel.cancel()
         elif asked is not None:
             self._answer(asked)
@@ -4996,8 +5009,8 @@ class Server:
             self._answer(underway)
 
     def _work(self, underway: CallUnderway) -> None:
-        """What the thread of a call does. A call that was withdrawn takes no note with it, and
-        leaves no job. Upholds REQ-BASH-027.6."""
+        """What the thread of a call does. A call that is withdrawn before its text is made takes no
+        note with it, and leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
 
         def tell(skipped: int, text: str) -> None:
@@ -5161,7 +5174,6 @@ def _serve(tool: BashTool, structured: bool) -> int:
     signal to a descriptor of the loop, and the handler does nothing: an exception out of a handler
     could leave the loop at any place; and the kernel may deliver a signal to another thread, while
     Python runs handlers in the main thread alone."""
-    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of the server
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     numbers = _stop_signals()
@@ -5180,9 +5192,6 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
-    # `ps` must not show the command, and `pkill -f` of a word in it must not end the tool.
-    take_own_name()
-    _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot read the secrets of this process
     # A fork of this process takes 2 ms, the start of a fork server 30. The supervisor of a job
     # comes from a fork server all the same: a fork would hold the memory of this process for hours.
     if options.mode != "background":
@@ -5249,6 +5258,9 @@ def _open_standard() -> bool:
 
 def _use(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process."""
+    # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
+    take_own_name()
+    _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
         structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
         return _serve(tool, structured)

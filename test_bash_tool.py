@@ -900,7 +900,13 @@ yes | head -n 1
 """.strip("\n").split("\n")
 
 
-@clause("001.1", saboteur=("_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"", "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\""))
+@clause(
+    "001.1",
+    saboteur=(
+        "_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"",
+        "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\"",
+    ),
+)
 @given(
     st.one_of(
         st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
@@ -971,7 +977,7 @@ def test_req_bash_001_3_keeps_both_ends():
             st.integers(60, 70).map(lambda n: b"x" * n),
         ),
         st.sampled_from([64, 65]),
-        st.sampled_from([0, 1, 8, 30, 32]),
+        st.sampled_from([1, 8, 30, 32]),
     )
     @example(b"x" * 64, 64, 8)
     @example(b"x" * 65, 64, 8)
@@ -1017,7 +1023,10 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause("001.5", saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"))
+@clause(
+    "001.5",
+    saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"),
+)
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -1067,7 +1076,10 @@ STATE = (
 
 @clause(
     "001.7",
-    saboteur=("    line += _TAKE_TEXT\n", "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n"),
+    saboteur=(
+        "    line += _TAKE_TEXT\n",
+        "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n",
+    ),
 )
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
@@ -1107,7 +1119,10 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 
 @clause(
     "002.3",
-    saboteur=("        begun_s = time.monotonic()\n        self.shell.terminate()\n", "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n"),
+    saboteur=(
+        "        begun_s = time.monotonic()\n        self.shell.terminate()\n",
+        "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n",
+    ),
 )
 @given(
     st.lists(
@@ -1170,7 +1185,13 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=("            \"exit_code\": ended[0],\n", "            \"exit_code\": 124 if self.stopped else ended[0],\n"))
+@clause(
+    "002.6",
+    saboteur=(
+        "            \"exit_code\": ended[0],\n",
+        "            \"exit_code\": 124 if self.stopped else ended[0],\n",
+    ),
+)
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -1307,7 +1328,10 @@ def test_req_bash_003_1_answers_at_once():
 
 @clause(
     "003.2",
-    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
+    saboteur=(
+        "        if self.plan.background:\n            self.attached = False\n",
+        "        if self.plan.background:\n            pass\n",
+    ),
 )
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
@@ -1406,7 +1430,11 @@ def test_req_bash_003_5_completed(commands):
 
 
 @clause(
-    "003.6", saboteur=("(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])", "(colon, facts[\"exit_code\"], facts[\"signal\"])")
+    "003.6",
+    saboteur=(
+        "(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])",
+        "(colon, facts[\"exit_code\"], facts[\"signal\"])",
+    ),
 )
 @needs_proc
 @fewest
@@ -1462,7 +1490,13 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause("003.8", saboteur=("    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST)", "    return outcome._replace(status=\"exited\", exit_code=0)"))
+@clause(
+    "003.8",
+    saboteur=(
+        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST)",
+        "    return outcome._replace(status=\"exited\", exit_code=0)",
+    ),
+)
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -1507,7 +1541,10 @@ READERS = {
 
 @clause(
     "003.9",
-    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
+    saboteur=(
+        "            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n",
+        "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n",
+    ),
 )
 @needs_proc
 @fewest
@@ -1604,8 +1641,15 @@ def test_req_bash_003_11_lists_what_anybody_started():
 
 def write_record(file, **facts):
     """Writes the record of a job of this process (4.9), as its supervisor does."""
-    known = {"command": "x", "created": time.time(), "pid": os.getpid(), "supervisor": [os.getpid(), birth(os.getpid())]}
-    known.update({"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1})
+    known = {
+        "command": "x",
+        "created": time.time(),
+        "pid": os.getpid(),
+        "supervisor": [os.getpid(), birth(os.getpid())],
+    }
+    known.update(
+        {"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1}
+    )
     file.seek(0)
     file.write(json.dumps({**known, "total_bytes": 0, "duration_s": 0.0, **facts}).ljust(2000))
     file.flush()
@@ -1723,7 +1767,13 @@ def test_req_bash_003_14_a_later_owner_is_spared():
         stranger.wait()
 
 
-@clause("003.15", saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n"))
+@clause(
+    "003.15",
+    saboteur=(
+        "        if not self.is_over():\n            self.attached = False\n",
+        "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n",
+    ),
+)
 @needs_proc
 @fewest
 @given(leaving())
@@ -1776,7 +1826,10 @@ def test_req_bash_003_16_a_bound_on_jobs():
 
 @clause(
     "003.17",
-    saboteur=("            with suppress(SpawnError):\n                self.begin_job()\n", "            self.begin_job()\n"),
+    saboteur=(
+        "            with suppress(SpawnError):\n                self.begin_job()\n",
+        "            self.begin_job()\n",
+    ),
 )
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
@@ -1824,10 +1877,7 @@ def test_req_bash_003_17_a_timeout_that_keeps():
         assert job.kill() and not alive(job.pid)
 
 
-@clause(
-    "003.18",
-    saboteur=("\"no supervisor could be started: \" + why", "\"\""),
-)
+@clause("003.18", saboteur=("\"no supervisor could be started: \" + why", "\"\""))
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
@@ -1932,7 +1982,10 @@ def test_a_program_on_standard_input():
 
 @clause(
     "003.19",
-    saboteur=("            reader, writer = os.pipe()\n            writers.append", "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append"),
+    saboteur=(
+        "            reader, writer = os.pipe()\n            writers.append",
+        "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append",
+    ),
 )
 @given(
     st.lists(
@@ -1960,7 +2013,10 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
 
 @clause(
     "003.20",
-    saboteur=("        place = os.fstat(self._fd).st_size\n        try:\n", "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n"),
+    saboteur=(
+        "        place = os.fstat(self._fd).st_size\n        try:\n",
+        "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n",
+    ),
 )
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
@@ -1987,7 +2043,13 @@ def test_req_bash_003_20_files_that_fail(fault):
                 )
 
 
-@clause("003.21", saboteur=("return not self.stops and not (self.answered and self.shell.popen.returncode < 0)", "return not self.stops"))
+@clause(
+    "003.21",
+    saboteur=(
+        "return not self.stops and not (self.answered and self.shell.popen.returncode < 0)",
+        "return not self.stops",
+    ),
+)
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -2016,6 +2078,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 
 
 # T18 to T29, as far as no clause says them.
+
 
 @fault("t18", saboteur=("        if self.attached and line.closed:\n", "        if False:\n"))
 @needs_proc
@@ -2089,7 +2152,13 @@ def test_t19_killed_from_a_shell_and_without_the_agent():
             os.unlink("me"), os.unlink("up")
 
 
-@fault("t24", saboteur=("            pass_fds=() if self._has_prefix else (fd,),\n", "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n"))
+@fault(
+    "t24",
+    saboteur=(
+        "            pass_fds=() if self._has_prefix else (fd,),\n",
+        "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n",
+    ),
+)
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -2109,7 +2178,9 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
-@fault("t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:"))
+@fault(
+    "t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:")
+)
 def test_t28_a_flood_is_capped():
     """The file of a job that floods has its cap, one notice of that, and one note."""
     with BashTool() as tool:
@@ -2442,7 +2513,10 @@ def test_a_tool_in_a_job_of_another():
 
 @clause(
     "004.1",
-    saboteur=("            start_new_session=True,\n        )\n\n    def _make_text", "            start_new_session=False,\n        )\n\n    def _make_text"),
+    saboteur=(
+        "            start_new_session=True,\n        )\n\n    def _make_text",
+        "            start_new_session=False,\n        )\n\n    def _make_text",
+    ),
 )
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
@@ -2692,7 +2766,13 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 @clause(
     "004.6",
-    saboteur=(("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"), ("        while not self.alone and time.monotonic() < kill_until:", "        while time.monotonic() < kill_until:")),
+    saboteur=(
+        ("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"),
+        (
+            "        while not self.alone and time.monotonic() < kill_until:",
+            "        while time.monotonic() < kill_until:",
+        ),
+    ),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -2710,7 +2790,10 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
 
 @clause(
     "004.7",
-    saboteur=("            self.left = descendants()\n            if not", "            _kill_below()\n            self.left = descendants()\n            if not"),
+    saboteur=(
+        "            self.left = descendants()\n            if not",
+        "            _kill_below()\n            self.left = descendants()\n            if not",
+    ),
 )
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
@@ -2733,7 +2816,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         os.kill(pid, signal.SIGKILL)
 
 
-@clause("004.8", saboteur=("withheld = secret - kept - dropped", "withheld = secret - dropped"))
+@clause("004.8", saboteur=("withheld = secret - kept - DROPPED_NAMES", "withheld = secret - DROPPED_NAMES"))
 def test_req_bash_004_8_keeps_what_the_host_names():
     secret = st.from_regex(r"[A-Z]{1,4}_(TOKEN|KEY|SECRET|PASSWORD)", fullmatch=True)
 
@@ -2769,7 +2852,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.10", saboteur=("withheld = secret - kept - dropped | chosen", "withheld = secret - kept - dropped"))
+@clause("004.10", saboteur=("withheld = secret - kept - DROPPED_NAMES | chosen", "withheld = secret - kept - DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -2847,7 +2930,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
 
 @needs_proc
 @fault(
-    "the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # the command", "    # the command")
+    "the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands")
 )
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
@@ -2871,7 +2954,10 @@ def test_the_command_line_is_not_dumpable_by_its_command():
 
 @clause(
     "005.1",
-    saboteur=("            start_new_session=True,\n        )\n\n    def _make_text", "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text"),
+    saboteur=(
+        "            start_new_session=True,\n        )\n\n    def _make_text",
+        "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text",
+    ),
 )
 def test_req_bash_005_1_no_controlling_terminal():
     pid, terminal = pty.fork()  # a host that has one
@@ -2904,7 +2990,13 @@ WAYS_OF_READING = [
 ]
 
 
-@clause("005.2", saboteur=("stdin=fd if self._has_prefix else self._source,", "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],"))
+@clause(
+    "005.2",
+    saboteur=(
+        "stdin=fd if self._has_prefix else self._source,",
+        "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],",
+    ),
+)
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -3282,7 +3374,13 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
         )
 
 
-@clause("007.4", saboteur=("    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n", "    return name\n"))
+@clause(
+    "007.4",
+    saboteur=(
+        "    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n",
+        "    return name\n",
+    ),
+)
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -3321,8 +3419,7 @@ HOSTS_THAT_REAP = {
 
 
 @clause(
-    "007.5",
-    saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Answer(Outcome(\"exited\", 0))"),
+    "007.5", saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Answer(Outcome(\"exited\", 0))")
 )
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -3369,7 +3466,13 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause("007.7", saboteur=("        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n", "        reason = \"\"\n"))
+@clause(
+    "007.7",
+    saboteur=(
+        "        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n",
+        "        reason = \"\"\n",
+    ),
+)
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -3769,7 +3872,9 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause("009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n"))
+@clause(
+    "009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n")
+)
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -3783,7 +3888,10 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 
 @clause(
     "009.4",
-    saboteur=("            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None", "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None"),
+    saboteur=(
+        "            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
+        "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
+    ),
 )
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
@@ -3934,7 +4042,13 @@ def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@fault("what_the_answer_cuts", saboteur=("limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,", "limit_bytes=profile.max_output_bytes,"))
+@fault(
+    "what_the_answer_cuts",
+    saboteur=(
+        "limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,",
+        "limit_bytes=profile.max_output_bytes,",
+    ),
+)
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -4031,10 +4145,7 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -------------------------------------------------------------------------------------------
 
 
-@clause(
-    "011.1",
-    saboteur=("                until = min(until, self.exited_s + self.plan.drain_total_s)\n", ""),
-)
+@clause("011.1", saboteur=("                until = min(until, self.exited_s + self.plan.drain_total_s)\n", ""))
 @fewest
 @given(known_commands(), st.floats(0.1, 0.4), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -4068,7 +4179,9 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             (note,) = result.notes
             assert "[%s]\n" % note in result.text and len(pids) == count
             named = ", ".join(lasting("pid %d \"sleep 60%d\"") % (pid, count) for pid in pids)
-            assert note.startswith("still running: %s; to stop: " % named) and (result.output_file is None) == bool(quiet)
+            assert note.startswith("still running: %s; to stop: " % named) and (result.output_file is None) == bool(
+                quiet
+            )
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
             stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
@@ -4089,7 +4202,10 @@ def test_a_loop_is_named_by_its_shell():
 
 @clause(
     "011.3",
-    saboteur=("        self.shell.clear_scratch(bool(self.left))\n", "        self.shell.clear_scratch(bool(self.left))\n        self.output._write = lambda chunk: None\n"),
+    saboteur=(
+        "        self.shell.clear_scratch(bool(self.left))\n",
+        "        self.shell.clear_scratch(bool(self.left))\n        self.output._write = lambda chunk: None\n",
+    ),
 )
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
@@ -4110,7 +4226,11 @@ def test_req_bash_011_3_goes_on_reading():
 
 
 @clause(
-    "011.4", saboteur=("        while not self.stops and not self.is_over():\n            quiet_s", "        while False:\n            quiet_s")
+    "011.4",
+    saboteur=(
+        "        while not self.stops and not self.is_over():\n            quiet_s",
+        "        while False:\n            quiet_s",
+    ),
 )
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
@@ -4157,7 +4277,10 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause("012.2", saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""))
+@clause(
+    "012.2",
+    saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""),
+)
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -4180,10 +4303,47 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     result.text.encode("utf-8")
 
 
+@needs_proc
+@pytest.mark.parametrize("face", ["server", "command line", "library"])
+@clause(
+    "012.4",
+    saboteur=(
+        "    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
+        "    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
+    ),
+)
+def test_req_bash_012_4_names_of_its_own(face):
+    folder = Path(tempfile.mkdtemp()) / "python-server"
+    folder.mkdir()
+    command = lasting("echo $$ > %s/shell; sleep 600" % folder)
+    words = [sys.executable, compiled_script(), "--cwd", str(folder)]
+    with contextlib.ExitStack() as stack:
+        own = []
+        if face == "server":
+            client = stack.enter_context(Client(command=[*words, "--mcp"], timeouts={"grace_s": 0.5}))
+            client.begin(command)
+            own.append(client.process.pid)
+        elif face == "command line":
+            program = stack.enter_context(subprocess.Popen([*words, command], stdout=subprocess.DEVNULL))
+            stack.callback(program.terminate)
+            own.append(program.pid)
+        else:
+            tool = stack.enter_context(BashTool(folder))
+            threading.Thread(target=tool.run, args=(command,), daemon=True).start()
+        supervisor = parent_of(number_in(folder / "shell"))
+        own += [supervisor, parent_of(supervisor)]
+        assert all(os.getpgid(pid) != os.getpgid(0) or pid == own[0] for pid in own)
+        for pid in own:
+            shown = Path("/proc/%d/comm" % pid).read_bytes(), command_line(pid).rstrip(b"\0")
+            assert shown == (b"btool\n", b"btool"), (pid, shown)
+
+
 # ---- 013 The working directory is gone -------------------------------------------------------------------------
 
 
-@clause("013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)"))
+@clause(
+    "013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)")
+)
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -4709,8 +4869,7 @@ def all_cancelled(commands, profile):
 
 
 @clause(
-    "015.1",
-    saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)"),
+    "015.1", saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)")
 )
 @given(st.booleans())
 @settings(max_examples=4)
@@ -4729,7 +4888,13 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n", "                while False:\n"))
+@clause(
+    "015.2",
+    saboteur=(
+        "                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n",
+        "                while False:\n",
+    ),
+)
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -4843,7 +5008,10 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     at_whatever_moment()
 
 
-@fault("an_exception_at", saboteur=("            if line is not None:\n                if self._is_sent:\n", "            if line is not None and not self._is_sent:\n                if self._is_sent:\n"))
+@fault(
+    "an_exception_at",
+    saboteur=("        if has_left:\n            self.output.discard()", "        if False:\n            self.output.discard()"),
+)
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -4890,7 +5058,13 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
 
 
-@fault("an_exception_behind", saboteur=("            exchange.leave()\n            raise\n        finally:\n            if plan", "            raise\n        finally:\n            if plan"))
+@fault(
+    "an_exception_behind",
+    saboteur=(
+        "            exchange.leave()\n            raise\n        finally:\n            if plan",
+        "            raise\n        finally:\n            if plan",
+    ),
+)
 @pytest.mark.parametrize("profile", ["modes", "jobs"])
 def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
     """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
@@ -4912,7 +5086,10 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 
 @fault(
     "a_kept_job_without_a_thread",
-    saboteur=("        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n", ""),
+    saboteur=(
+        "        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n",
+        "",
+    ),
 )
 def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
     """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
@@ -5040,7 +5217,9 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
-@clause("016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n"))
+@clause(
+    "016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n")
+)
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -5336,7 +5515,10 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause(
     "019.1",
-    saboteur=("        for python in filter(None, (self.python, self.python)):\n", "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n"),
+    saboteur=(
+        "        for python in filter(None, (self.python, self.python)):\n",
+        "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n",
+    ),
 )
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
@@ -5370,7 +5552,10 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 @clause(
     "019.2",
-    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
+    saboteur=(
+        "        for token in self._tokens:\n            token._exchanges.append(self)\n",
+        "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n",
+    ),
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -5425,10 +5610,7 @@ DYING_HOST = lasting("""
 """)
 
 
-@clause(
-    "020.1",
-    saboteur=("for pid in pids:\n            _signal(pid, signal.SIGKILL)", "for _ in pids:\n            return"),
-)
+@clause("020.1", saboteur=("            self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)\n", "            pass\n"))
 @needs_proc
 @fewest
 @given(st.lists(endless(), min_size=5, max_size=5), st.permutations(["KILL", "TERM", "exit", "segfault", "forked"]))
@@ -5455,7 +5637,10 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 
 @clause(
     "020.2",
-    saboteur=("        if not self.is_over():\n            self.attached = False\n", "        if not self.is_over():\n            pass\n"),
+    saboteur=(
+        "        if not self.is_over():\n            self.attached = False\n",
+        "        if not self.is_over():\n            pass\n",
+    ),
 )
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
@@ -5474,7 +5659,13 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause("020.3", saboteur=("            first.kill()  # the fork server is its child, or there is none\n", "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n"))
+@clause(
+    "020.3",
+    saboteur=(
+        "            first.kill()  # the fork server is its child, or there is none\n",
+        "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n",
+    ),
+)
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
@@ -5877,7 +6068,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @clause(
     "021.8",
-    saboteur=("return self._final.outcome._replace(streams=streams, pid", "return self._final.outcome._replace(streams=(), pid"),
+    saboteur=("return self._final.outcome._replace(streams=streams, command", "return self._final.outcome._replace(streams=(), command"),
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
@@ -6743,7 +6934,7 @@ def test_req_bash_025_8_a_withdrawn_call():
 
 
 @clause("025.9", saboteur=("            if self._signals > obeyed:\n", "            if False:\n"))
-@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "INT"])
+@pytest.mark.parametrize("goodbye", ["EOF", "close", "TERM", "HUP"])
 def test_req_bash_025_9_goodbye(goodbye):
     with Client(timeouts={"grace_s": 60}) as client:
         jobs = [client.start(lasting("sleep 600"))]
@@ -6764,6 +6955,63 @@ def test_req_bash_025_9_goodbye(goodbye):
         assert client.process.wait(timeout=20) == 0 and not alive(deaf) and all(map(alive, jobs))
         for job in jobs:
             os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.22", saboteur=("if number == signal.SIGINT and not os.isatty(self._source):", "if False:"))
+def test_req_bash_025_22_an_interrupt_cancels():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
+    with Client(timeouts={"grace_s": 60}) as client:
+        job = client.start(lasting("sleep 600"))
+        for count in (1, 3, 0):
+            calls = {
+                client.begin(lasting("echo begun; echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600") % n): n
+                for n in range(count)
+            }
+            pids = [number_in(Path("c%d" % n)) for n in range(count)]
+            client.process.send_signal(signal.SIGINT)
+            for _ in calls:
+                answer = client.receive()
+                assert answer["id"] in calls and answer["result"]["isError"] is True
+                assert answer["result"]["content"][0]["text"].startswith("[command cancelled]\nbegun\n")
+            if not calls:
+                time.sleep(0.2)  # the kernel may hand a signal to a thread that gets to run after the next message
+            assert not any(map(alive, pids)) and client.call("echo on")["content"][0]["text"] == "on\n"
+            for n in range(count):
+                os.unlink("c%d" % n)
+        number = client.begin("echo $$ > deaf; trap 'echo > heard' TERM; while :; do sleep 0.1; done")
+        deaf = number_in(Path("deaf"))
+        client.process.send_signal(signal.SIGINT)
+        assert eventually(Path("heard").exists) and alive(deaf)
+        client.process.send_signal(signal.SIGINT)  # the grace would be a minute
+        assert client.receive()["id"] == number and not alive(deaf)
+        withdrawn = client.begin("echo $$ > gone; trap '' TERM; while :; do sleep 0.1; done")
+        gone = number_in(Path("gone"))
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.ask("ping")
+        client.process.send_signal(signal.SIGINT)
+        assert eventually(lambda: not alive(gone)) and client.ask("ping") is not None  # and no word of it
+        assert alive(job) and client.end() == 0 and alive(job)
+        os.killpg(job, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_server_was_started_to_ignore(number):
+    """Stays ignored; where stdin is a terminal, INT ends the server as TERM does (025.22)."""
+    with Client(
+        command=[sys.executable, compiled_script(), "--mcp"], preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)
+    ) as client:
+        client.ask("ping")
+        client.begin("sleep 0.5; echo not cancelled")
+        client.process.send_signal(number)
+        assert client.receive()["result"]["content"][0]["text"] == "not cancelled\n"
+    ours, theirs = pty.openpty()
+    words = [sys.executable, compiled_script(), "--mcp"]
+    with os.fdopen(ours, "wb", 0) as keyboard, subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE) as server:
+        os.close(theirs)
+        keyboard.write(json.dumps(request("ping")).encode() + b"\n")
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(number)
+        assert server.wait(timeout=20) == 0
 
 
 @fault("a_server_without_a_reader", saboteur=("while self._has_reader and time", "while time"))
@@ -6980,25 +7228,52 @@ def test_req_bash_025_13_batches(messages):
         assert client.receive()["error"]["code"] == -32600
 
 
-@clause("025.14", saboteur=("self._line += first[: MAX_MESSAGE_BYTES + 1 - len(self._line)]", "self._line += first"))
+@clause("025.14", saboteur=("        del self._line[MAX_MESSAGE_BYTES + 1 : -MESSAGE_END_BYTES]\n", ""))
 @needs_proc
 def test_req_bash_025_14_endless_lines():
-    assert bash_tool.MAX_MESSAGE_BYTES == 4 * 1024 * 1024
+    most = bash_tool.MAX_MESSAGE_BYTES
+    assert most == 16 * 1024 * 1024 and bash_tool.MESSAGE_END_BYTES == 4096
     with Client() as client:
-        room = bash_tool.MAX_MESSAGE_BYTES - len(
-            json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1))
-        )
+        room = most - len(json.dumps(request("tools/call", name="bash", arguments={"command": "true "}, id_=1)))
         client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * room}))  # just fits
-        assert client.receive()["result"]["isError"] is False
+        assert client.receive(60)["result"]["isError"] is False
         before = peak_bytes(client.process.pid)
-        client.send(request("tools/call", 1, name="bash", arguments={"command": "true " + "x" * (room + 1)}))
-        answer = client.receive()
-        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and "4MB" in answer["error"]["message"]
-        for _ in range(32):
+        client.send(request("tools/call", "id", name="bash", arguments={"command": "true " + "x" * (room - 2)}))
+        answer = client.receive(60)
+        assert (answer["id"], answer["error"]["code"]) == ("id", -32600) and "16MB" in answer["error"]["message"]
+        for _ in range(48):
             client.process.stdin.write(b"x" * 2**20)
         client.send(b"")
-        assert client.receive()["error"]["code"] == -32600 and client.ask("ping")
+        answer = client.receive(60)
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600) and client.ask("ping")
         assert peak_bytes(client.process.pid) - before < 8 * 2**20
+
+
+@given(
+    st.integers() | st.text() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.permutations(["id", "jsonrpc", "method", "params"]),
+    st.sampled_from([None, (",", ":")]),
+    st.booleans(),
+    st.sampled_from(["{", "\"id\":7", "{\"id\":7}", "\\\"id\": 7", ",\"id\":7}", "é"]),
+)
+@example("a", ["params", "id", "jsonrpc", "method"], None, True, "\\\"id\": 7")
+def test_the_id_of_a_long_message(id_, order, separators, plain, filler):
+    """Found behind plain members from the beginning, or before plain members to the end; what stands inside another member
+    is never taken for it."""
+    inner = {"id": 8, "name": "bash", "arguments": {"command": filler * 3000, "id": 9}}
+    members = {"jsonrpc": "2.0", "method": "tools/call", "params": inner, "id": id_}
+    line = json.dumps({key: members[key] for key in order}, separators=separators, ensure_ascii=plain)
+    is_one = isinstance(id_, (str, int)) and not isinstance(id_, bool)
+    line = line.encode("utf-8", "surrogatepass")
+    found = bash_tool._id_of_long(line)
+    is_near = is_one and len(json.dumps(id_)) < 1000
+    try:
+        known = bash_tool.load_json(line)["id"]
+    except ValueError:  # a lone surrogate is no UTF-8
+        known = None
+    assert found == (known if is_near else None) or not is_near and found == id_
+    batch = bash_tool._id_of_long(b"[" + line + b"]")
+    assert batch is None
 
 
 @clause("025.15", saboteur=("OUTBOX_MESSAGES = 32 ", "OUTBOX_MESSAGES = 10 ** 9 "))
@@ -7360,7 +7635,9 @@ def test_the_clock_of_a_run_starts_with_its_shell():
 @pytest.mark.parametrize("call", ["subprocess.Popen", "os.waitpid"], ids=["before the spawn", "behind it"])
 def test_a_bug_is_told_as_one(call):
     """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
-    module = with_supervisors_that("def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call)
+    module = with_supervisors_that(
+        "def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call
+    )
     result = module.BashTool().run(lasting("echo $$ > me; sleep 600"))
     assert result.status == "failed" and "ZeroDivisionError" in result.text, result
     assert WITHOUT in ("proc", "subreaper") or eventually(lambda: not lives_in("me"))
@@ -7418,7 +7695,7 @@ def test_a_cancel_among_many_calls():
 
 
 @pytest.mark.parametrize(
-    "numbers", [("INT",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
+    "numbers", [("TERM",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
 )
 def test_signals_of_a_busy_server(numbers):
     """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
@@ -7511,7 +7788,11 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
-    calls += [(name, BashTool, {name: value}) for name in ("keep_env", "drop_env", "deny", "shell") for value in (5, "", ["a", 5])]
+    calls += [
+        (name, BashTool, {name: value})
+        for name in ("keep_env", "drop_env", "deny", "shell")
+        for value in (5, "", ["a", 5])
+    ]
     calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
     calls += [
         ("shell", BashTool, {"shell": ()}),
@@ -7630,7 +7911,13 @@ def test_input_that_is_no_text_costs_no_descriptor():
         assert descriptors() == before
 
 
-@clause("026.5", saboteur=("            if self._source >= 0:\n                with open", "            if False:\n                with open"))
+@clause(
+    "026.5",
+    saboteur=(
+        "            if self._source >= 0:\n                with open",
+        "            if False:\n                with open",
+    ),
+)
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -7757,7 +8044,13 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("        if told is not None:\n            self._untold.pop", "        if False:\n            self._untold.pop"))
+@clause(
+    "027.2",
+    saboteur=(
+        "        if told is not None:\n            self._untold.pop",
+        "        if False:\n            self._untold.pop",
+    ),
+)
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -7947,7 +8240,9 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause("027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\""))
+@clause(
+    "027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\"")
+)
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
@@ -8030,21 +8325,29 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
 
 @needs_proc
 def test_a_withdrawn_call_leaves_no_job():
-    """The answer waits behind a text that the client does not read; then it is withdrawn (4.13)."""
+    """A job that no answer names: ended where the call is withdrawn before the text of its answer is made, else it goes on
+    and is listed, though the answer waits behind a text that the client does not read (4.13)."""
+    slow = variant_module(("LOOK_S = 0.3 ", "LOOK_S = 1.5 "))
+    with Client("--state-dir", "jobs", module=slow, timeouts={"grace_s": 0.5}) as client:
 
-    def withdraw(client, number):
+        def listed():
+            return [job.pid for job in BashTool(state_dir="jobs").jobs() if job.status == "running"]
+
+        number = client.begin(lasting("echo $$ > early; sleep 600"), mode="background")
+        pid = number_in("early")  # within the look
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-
-    with Client(timeouts={"grace_s": 0.5}) as client:
+        assert eventually(lambda: not alive(pid)) and not listed()
         long = client.begin("seq 20000")  # more than a pipe holds
         assert select.select([client.process.stdout], [], [], 20)[0]
-        number = client.begin(lasting("echo $$ > background; sleep 600"), mode="background")
-        pid = number_in("background")
-        time.sleep(2 * bash_tool.LOOK_S)  # the answer is ready; if it is not, the withdrawal comes within the look
-        withdraw(client, number)
+        number = client.begin(lasting("echo $$ > late; sleep 600"), mode="background")
+        pid = number_in("late")
+        assert eventually(lambda: listed() == [pid])
+        time.sleep(2 * slow.LOOK_S)  # now the text of the answer is made
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert client.receive()["id"] == long
-        assert eventually(lambda: not alive(pid))
-        assert client.call("true")["content"][0]["text"] == "[no output]"  # no end of a job that no answer has named
+        assert client.call("true")["content"][0]["text"] == "[no output]"  # no answer of a call that was withdrawn
+        assert alive(pid) and listed() == [pid]
+        os.killpg(pid, signal.SIGKILL)
 
 
 SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
@@ -8326,16 +8629,12 @@ def test_state_behind_a_prefix_that_drops_descriptors():
     with BashTool("/", shell=(sys.executable, "-c", closing, "bash"), carry=True) as tool:
         assert tool.run("cd /usr; export T_A_=1; echo hi").text == "hi\n"
         assert tool.run("echo $PWD $T_A_; cat; cd /etc", stdin="data").text == "/usr 1\ndata"
-        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"  # of a command with an input nothing is carried over (028.2)
+        assert (
+            tool.run("echo $PWD $T_A_").text == "/usr 1\n"
+        )  # of a command with an input nothing is carried over (028.2)
 
 
-@clause(
-    "028.3",
-    saboteur=(
-        "for line in exported if line[1] not in NOT_CARRIED}",
-        "for line in exported}",
-    ),
-)
+@clause("028.3", saboteur=("for line in exported if line[1] not in NOT_CARRIED}", "for line in exported}"))
 def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise\n")
     (tmp_path / "usr").mkdir()
@@ -8530,7 +8829,8 @@ def test_req_bash_028_11_the_directory_is_gone():
 
 
 @fault(
-    "a_command_of_a_tool_that_carries", saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #")
+    "a_command_of_a_tool_that_carries",
+    saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #"),
 )
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
@@ -9146,19 +9446,35 @@ TOUR = [  # once everything, so that no luck is needed
 @fault("jobs_machine-3", saboteur=("return text, max(0, offset) + len(data)", "return text, len(data)"))
 @fault(
     "jobs_machine-1",
-    saboteur=("            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n", "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n"),
+    saboteur=(
+        "            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n",
+        "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n",
+    ),
 )
 @fault(
     "jobs_machine-10",
-    saboteur=("        while self._supervised():\n", "        while self.status == \"running\" and self._supervised():\n"),
+    saboteur=(
+        "        while self._supervised():\n",
+        "        while self.status == \"running\" and self._supervised():\n",
+    ),
 )
 @fault(
     "jobs_machine-9",
-    saboteur=("        if self.plan.background:\n            self.attached = False\n", "        if self.plan.background:\n            pass\n"),
+    saboteur=(
+        "        if self.plan.background:\n            self.attached = False\n",
+        "        if self.plan.background:\n            pass\n",
+    ),
 )
-@fault("jobs_machine-7", saboteur=("job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)", "job._shown_bytes = 0 * held"))
-@fault("jobs_machine-6", saboteur=("count = len(live) + self._starts.index(start)", "count = self._starts.index(start)"))
-@fault("jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for"))
+@fault(
+    "jobs_machine-7",
+    saboteur=("job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)", "job._shown_bytes = 0 * held"),
+)
+@fault(
+    "jobs_machine-6", saboteur=("count = len(live) + self._starts.index(start)", "count = self._starts.index(start)")
+)
+@fault(
+    "jobs_machine-4", saboteur=("                self._closing.cancel()\n                for", "                for")
+)
 @needs_proc
 def test_jobs_machine_agrees_with_its_model():
     """Whatever happens to jobs, in whatever order: each is listed as what it is, has one note of its end, tells all that it said
@@ -9220,7 +9536,10 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"))
+@fault(
+    "the_seconds_of_a_job-1",
+    saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"),
+)
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -9253,26 +9572,27 @@ def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
     """A child that the host forks while a thread reads the record holds no lock by which the job would seem supervised."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         job = background(tool, lasting("sleep 600"))
-        supervisor, stop, children_ = supervisor_of(job), threading.Event(), []
+        os.kill(supervisor_of(job), signal.SIGKILL)
+        assert eventually(lambda: job.status == "lost")
+        stop, forks, seen = threading.Event(), [], set()
 
         def read():
             while not stop.is_set():
-                assert job.status == "running"
+                seen.add(bash_tool.Job(job.output_file).status)
 
         reader = threading.Thread(target=read)
         reader.start()
         try:
             for _ in range(40):
-                children_.append(os.fork() or (time.sleep(60), os._exit(0)))
-            stop.set()
-            reader.join()
-            os.kill(supervisor, signal.SIGKILL)
-            assert eventually(lambda: bash_tool.Job(job.output_file).status == "lost")
+                forks.append(os.fork() or (time.sleep(60), os._exit(0)))
         finally:
             stop.set()
-            for child in children_:
+            reader.join()
+            seen.add(bash_tool.Job(job.output_file).status)
+            for child in forks:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
+        assert seen == {"lost"}
 
 
 @needs_proc
@@ -9468,6 +9788,8 @@ SPY = """
         if not hasattr(getattr(os, name), "spies"):
             setattr(os, name, spy)
 """
+
+
 def spying_module(path="signals"):
     """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status)
     each."""
@@ -9480,10 +9802,7 @@ def spying_module(path="signals"):
     return module, signals
 
 
-@fault(
-    "t01",
-    saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""),
-)
+@fault("t01", saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""))
 @needs_proc
 def test_t01_nothing_is_signalled_after_the_reap():
     """After the reap of a process its number is never used, neither for it nor for its group."""
@@ -9578,7 +9897,13 @@ def module_that_spares():
     return with_supervisors_that(spare, UNKILLABLE_S="0.3")
 
 
-@fault("t06", saboteur=("            self.turn(time.monotonic() + KILL_EVERY_S)\n", "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n"))
+@fault(
+    "t06",
+    saboteur=(
+        "            self.turn(time.monotonic() + KILL_EVERY_S)\n",
+        "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n",
+    ),
+)
 @needs_proc
 def test_t06_what_survives_kill_is_named():
     """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
@@ -9669,7 +9994,10 @@ def test_t10_interrupted_system_calls():
 
 @fault(
     "t13",
-    saboteur=("        processes = descendants()\n", "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n"),
+    saboteur=(
+        "        processes = descendants()\n",
+        "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n",
+    ),
 )
 @needs_proc
 def test_t13_strangers_are_spared():
@@ -9884,7 +10212,13 @@ def test_t36_order_of_signals():
 
 @fault(
     "t37",
-    saboteur=(("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"), ("        while not self.alone and time.monotonic() < kill_until:", "        while time.monotonic() < kill_until:")),
+    saboteur=(
+        ("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"),
+        (
+            "        while not self.alone and time.monotonic() < kill_until:",
+            "        while time.monotonic() < kill_until:",
+        ),
+    ),
 )
 @needs_proc
 def test_t37_the_grace_is_an_upper_bound():
@@ -9904,10 +10238,7 @@ def test_t37_the_grace_is_an_upper_bound():
         )
 
 
-@fault(
-    "t43",
-    saboteur=("            until = quiet_s + LEAVING_S\n", "            until = quiet_s + 1\n"),
-)
+@fault("t43", saboteur=("            until = quiet_s + LEAVING_S\n", "            until = quiet_s + 1\n"))
 def test_t43_a_quiet_daemon_costs_nothing():
     """A daemon that holds no pipe is named, and delays the answer by next to nothing."""
     with BashTool() as tool:
@@ -9921,7 +10252,11 @@ def test_t43_a_quiet_daemon_costs_nothing():
 
 
 @fault(
-    "t44", saboteur=("                line.socket.close()\n", "                sys.modules.setdefault(\"leaked\", []).append(line)\n")
+    "t44",
+    saboteur=(
+        "                line.socket.close()\n",
+        "                sys.modules.setdefault(\"leaked\", []).append(line)\n",
+    ),
 )
 @needs_proc  # what has left its process group is found
 def test_t44_a_storm_of_interrupts(nothing_is_left):
@@ -9989,7 +10324,10 @@ def test_t44_a_storm_of_interrupts(nothing_is_left):
 
 @fault(
     "t46",
-    saboteur=("        if self.attached and line.closed:\n", "        if self.attached and line.closed and os.getpid() % 2:\n"),
+    saboteur=(
+        "        if self.attached and line.closed:\n",
+        "        if self.attached and line.closed and os.getpid() % 2:\n",
+    ),
 )
 def test_t46_a_host_that_dies_among_many_calls():
     """However many calls are under way when the host dies, and have come and gone before: each gets its TERM, none
@@ -10016,7 +10354,10 @@ def test_t46_a_host_that_dies_among_many_calls():
 
 @fault(
     "t47",
-    saboteur=("            if self._control is None or _has_ended(self._control):\n", "            if self._control is None:\n"),
+    saboteur=(
+        "            if self._control is None or _has_ended(self._control):\n",
+        "            if self._control is None:\n",
+    ),
 )
 @needs_proc
 def test_t47_the_fork_server_is_replaced():
@@ -10053,7 +10394,10 @@ def test_t47_the_fork_server_is_replaced():
 
 @fault(
     "t48",
-    saboteur=("        for token in self._tokens:\n            token._exchanges.append(self)\n", "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n"),
+    saboteur=(
+        "        for token in self._tokens:\n            token._exchanges.append(self)\n",
+        "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n",
+    ),
 )
 def test_t48_threads():
     """Fifty at once, a thread that ends right after its call, and one that is not the main one, all get their
@@ -10129,7 +10473,10 @@ def test_t50_few_and_many_descriptors():
 
 @fault(
     "t52",
-    saboteur=("            is_due = time.monotonic() >= until\n", "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n"),
+    saboteur=(
+        "            is_due = time.monotonic() >= until\n",
+        "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n",
+    ),
 )
 def test_t52_a_flood_at_its_timeout():
     """A flood that runs into its timeout is answered at once, its end kept."""
@@ -10281,8 +10628,8 @@ def test_the_proc_of_another_namespace():
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
 def test_other_ways_for_the_text(lacking):
     """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
-    folders = 'bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")'
-    places = [(folders, 'bases = ("/nonexistent",)')] if lacking == "memfd and files" else []
+    create = "        fd = _create(path, os.O_RDWR)\n"
+    places = [(create, "        raise OSError\n")] if lacking == "memfd and files" else []
     if WITHOUT != "memfd":
         places += ABSENT_FEATURES["memfd"]
     module = variant_module(*places)
@@ -10575,23 +10922,6 @@ def test_the_command_line_hides_its_environment():
     )
     shown = json.loads(cli("--json", command + "; true", started=True).stdout)
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
-
-
-@fault("variables_of_c", saboteur=("            ctypes.CDLL(None).clearenv()", "            pass"))
-@needs_proc
-def test_variables_of_c_code_are_not_passed_on():
-    """A supervisor that is a fork of the host has no variable that C code has set there, of which os.environ does not
-    know."""
-    printed = in_host(
-        """
-        import ctypes
-        import bash_tool
-        ctypes.CDLL(None).setenv(b"SET_BY_C", b"hunter2", 1)
-        bash_tool._engine = bash_tool.Engine(None)  # no interpreter is started
-        print(bash_tool.BashTool().run("env | grep -c hunter2; true").stdout, end="")
-        """
-    )
-    assert printed == "0\n"
 
 
 @needs_proc  # what has left its process group is found
@@ -11614,12 +11944,7 @@ def test_environments_to_the_letter():
             for name in ("BASH_ENV", "BASH_FUNC_get_token%%", "BASH_FUNC_api-key%%", "BASH_FUNC_TOKEN()")
         ),
         ({"LANG": "C", "BASH_FUNC_TOKEN": "() { :; }"}, (), {"LANG": "C"}, ("BASH_FUNC_TOKEN",)),
-        (
-            {"LANG": "C", "BASH_FUNC_curl%%": "() { curl https://me:pw@h/; }"},
-            (),
-            {"LANG": "C"},
-            ("BASH_FUNC_curl%%",),
-        ),
+        ({"LANG": "C", "BASH_FUNC_curl%%": "() { curl https://me:pw@h/; }"}, (), {"LANG": "C"}, ("BASH_FUNC_curl%%",)),
         (
             {"LANG": "C", "BASH_FUNC": "1", "MY_BASH_ENV": "2"},
             (),
@@ -11852,10 +12177,10 @@ NOT_DRAWN = {
     "025.1 025.9 025.19 026.1 026.2 028.3 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
-    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 014.2 014.7 019.1 020.2 020.3 "
+    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 020.2 020.3 "
     "025.16",
     "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
-    "027.1 027.2 027.3 027.6 028.11",
+    "025.22 027.1 027.2 027.3 027.6 028.11",
 }
 
 
@@ -18205,6 +18530,24 @@ def the_text_is_in_no_arguments(q):
     q.says("pkill -f surely-%s[x]; echo \"$? surely-%sx\"" % (word, word), "1 surely-%sx\n" % word)
 
 
+@asks("012.4")
+def names_of_its_own(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    judges, pid = {1}, os.getpid()  # a process that supervises and a wrapper of the judge are not the server's
+    while pid > 1:
+        judges.add(pid)
+        pid = parent_of(pid)
+    own, pid = [q.wire.pid], parent_of(q.number("shell"))
+    while pid not in judges:
+        own.append(pid)
+        pid = parent_of(pid)
+    for pid in own:
+        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
+        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
+        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
+    q.wire.cancel(number)
+
+
 @asks("012.2")
 def any_length(q):
     for length in (131072, 200000, 1500000):
@@ -18922,7 +19265,7 @@ def withdrawn_calls_end(q):
 @asks("025.9")
 def the_server_ends(q):
     jobs = "jobs" in q.judge.levels
-    for end in ("input", "SIGINT", "SIGTERM", "SIGHUP"):
+    for end in ("input", "SIGTERM", "SIGHUP"):
         wire = q.server()
         if jobs:
             wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
@@ -18950,6 +19293,28 @@ def the_server_ends(q):
     wire.signal(signal.SIGTERM)
     q.equal(wire.ended(), 0, "exit code after a second signal:")
     q.dead("deaf")
+
+
+@asks("025.22")
+def an_interrupt_cancels(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
+    for n in range(2):
+        q.number("shell-%d" % n)
+    wire.signal(signal.SIGINT)
+    for n, number in enumerate(numbers):
+        q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
+        q.dead("shell-%d" % n)
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
+    deaf = wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGINT)
+    q.there("heard")
+    q.alive("deaf")
+    wire.signal(signal.SIGINT)
+    q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
+    q.dead("deaf")
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
 
 
 @asks("025.10")
@@ -19043,29 +19408,21 @@ def batches(q):
 @asks("025.14")
 def long_lines(q):
     wire = q.wire
-    most = 4194304
-    frame = len(b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ""}}')
+    most = 16777216
+    start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
+    fits = b"x" * (most - len(start + end))
+    list(answers_to(q, wire, (start + fits + end, 0, 1)))
+    begin = b'{"method":"ping","params":{"id":5,"x":"'
     list(
         answers_to(
             q,
             wire,
-            (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}', 0, 1),
-        )
-    )
-    list(
-        answers_to(
-            q,
-            wire,
-            (
-                b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame + 1) + b'"}}',
-                -32600,
-                None,
-            ),
-            (
-                b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "' + b"x" * (most - frame) + b'"}}\r',
-                -32600,
-                None,
-            ),
+            (start + fits + b"x" + end, -32600, 1),
+            (start + fits + end + b"\r", -32600, 1),
+            (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
+            (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
+            (begin + fits + b'","id":6}}', -32600, None),
+            (b"x" + fits + start + end, -32600, None),
         )
     )
     before = peak_of(wire.pid)
@@ -19073,7 +19430,7 @@ def long_lines(q):
         answers_to(
             q,
             wire,
-            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, None),
+            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, 2),
             (requested(3, "ping"), 0, 3),
         )
     )
@@ -20292,6 +20649,19 @@ BROKEN = {
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
+    "025.14": [
+        "saboteur",
+        ("_id_of_long(message), INVALID_REQUEST", "None, INVALID_REQUEST"),
+        ("MAX_MESSAGE_BYTES = 16 * MIB", "MAX_MESSAGE_BYTES = 4 * MIB"),
+    ],
+    "025.22": [
+        "saboteur",
+        ("for underway in self._calls.values():\n", "for underway in ():\n"),
+        (
+            "                        underway.cancel.cancel()\n",
+            "                        underway.cancel._withdrawn = True\n                        underway.cancel.cancel()\n",
+        ),
+    ],
 }
 
 
@@ -20718,10 +21088,7 @@ class Worker:
         try:
             while True:
                 number = connection.recv()
-                # the fixtures of the test that `nextitem` names too would stay; any other has the module's alone
-                session.items[number].config.hook.pytest_runtest_protocol(
-                    item=session.items[number], nextitem=session.items[number - 1] if len(session.items) > 1 else None
-                )
+                session.items[number].config.hook.pytest_runtest_protocol(item=session.items[number], nextitem=None)
                 connection.send(("done", number))
         finally:
             session._setupstate.teardown_exact(None)

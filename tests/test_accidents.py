@@ -257,7 +257,7 @@ needs_killers = needs("pkill", "killall")
 
 @needs_root
 @needs_killers
-@pytest.mark.parametrize("commands", [SPARING, pytest.param(STRIKING, marks=daily_use)], ids=["sparing", "striking"])
+@pytest.mark.parametrize("commands", [SPARING, STRIKING], ids=["sparing", "striking"])
 def test_row_04_names_of_programs_spare_the_server(commands, tmp_path):
     """By its name, its arguments or its paths: the server, its jobs and the next call go on."""
     for folder in "server", "myproject":
@@ -279,7 +279,7 @@ def test_row_04_names_of_programs_spare_the_server(commands, tmp_path):
 
 @needs_root
 @needs_killers
-@pytest.mark.parametrize("commands", [SPARING, pytest.param(STRIKING, marks=daily_use)], ids=["sparing", "striking"])
+@pytest.mark.parametrize("commands", [SPARING, STRIKING], ids=["sparing", "striking"])
 def test_row_04_names_of_programs_spare_the_engine(commands):
     """The same for what a program starts for its library tool; the program itself is process 1, which nothing ends."""
     program = """
@@ -295,6 +295,28 @@ def test_row_04_names_of_programs_spare_the_engine(commands):
             assert host.hear() == ["alive\n", "running"]
 
     side_by_side(act, commands, workers=4)
+
+
+@needs_root
+@needs_killers
+def test_row_04_a_fork_server_that_is_hit_at_once():
+    """In its first milliseconds an interpreter has the name of one: the call asks again, and the host goes on to start one."""
+    program = """
+        import bash_tool
+        for n in range(12):
+            with BashTool(profile=row(default=20)) as tool:
+                bash_tool._engine.give_up()
+                bash_tool._engine._idle = []
+                hit = subprocess.Popen(["sh", "-c", "sleep %g; exec pkill -9 %s" % (n / 200, sys.argv[1])])
+                say(tool.run("echo alive").stdout, bash_tool._engine.python == sys.executable)
+                hit.wait()
+    """
+
+    def act(words):
+        with Host(program, words, wrap=unshared(*PID_NAMESPACE)) as host:
+            assert [host.hear() for _ in range(12)] == [["alive\n", True]] * 12
+
+    side_by_side(act, ["python", "-f python"], workers=2)
 
 
 # ---- 5 Nobody can press a key -------------------------------------------------------------------
@@ -1249,21 +1271,20 @@ def test_row_24_a_silent_client():
         assert client.call("echo next") == "next\n"
 
 
-@pytest.mark.parametrize("sizes", [(1, 3), pytest.param((5, 15, 17), marks=daily_use)], ids=["small", "large"])
+@pytest.mark.parametrize("sizes", [(1, 3), (5, 15, 17)], ids=["small", "large"])
 def test_row_24_a_message_of_any_size(sizes):
     """An answer under its id: the command's, or an error."""
 
     def act(mib):
         with Client(timeouts={"default": 20}) as client:
             number = client.begin("# %s\necho hi" % ("x" * (mib << 20)))
-            answer = client.answer(number, 3)
+            answer = client.answer(number)
             assert "error" in answer or answer["result"]["isError"] or client.text(number) == "hi\n"
             assert client.call("echo next") == "next\n"
 
     side_by_side(act, sizes)
 
 
-@daily_use
 def test_row_24_ctrl_c_of_a_terminal_client():
     """INT reaches the server too: what runs is cancelled and answered, and the server stays."""
     with Client(timeouts={"default": 60}) as client:
