@@ -185,11 +185,10 @@ NOTE_HANGS = (
     "the supervisor of the command (pid {pid}) does not answer: "
     "what the command started may still run"
 )
-NOTE_CWD = (
-    "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
-)
-NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
+CWD_GONE = "the working directory {cwd} is gone ({reason})"
+IN_SCRATCH = "; the command ran in an empty scratch folder"
+NOTE_SCRATCH = "files that the command left are in {path}"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
@@ -1161,7 +1160,8 @@ class Shell:
                 self.scratch = make_scratch(plan.folder)
             except OSError:
                 raise SpawnError("cwd_missing", NO_CWD.format(**why)) from None
-            self.notes.append(NOTE_CWD.format(**why))
+            is_gone = isinstance(problem, (FileNotFoundError, NotADirectoryError))
+            self.notes.append(((CWD_GONE if is_gone else NO_CWD) + IN_SCRATCH).format(**why))
             self._spawn(self.scratch, writers)
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
@@ -4027,14 +4027,24 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
-    """The directory of a tool: absolute, and not looked at, for its file system may not answer."""
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to be
+    seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
         base = os.environ.get("PWD", "")
         if not base.startswith("/") or os.path.isdir(base):
             base = "/nonexistent"
-    return base if cwd is None else _path("cwd", cwd, base)
+    if cwd is None:
+        return base
+    path = _path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
 
 
 def _path(what: str, path: str | os.PathLike[str], base: str = "") -> str:
@@ -4336,7 +4346,9 @@ class BashTool:
 
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
     and the resource limits that this process had when its first command began. Raises ValueError
-    for a mistake in these. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
+    for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError for a `cwd`
+    that is no directory: this one look may hang with its file system.
+    Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
     """
 
     def __init__(
