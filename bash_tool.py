@@ -1420,7 +1420,7 @@ class Command:
             self.output.save()
         has_left = self.supervisor.line.closed
         if self.answered:  # a caller that has not read the answer to a background command
-            has_left = self.plan.background and self.cancels > 0
+            has_left = has_left and self.plan.background and self.cancels > 0
         if has_left:
             self.output.discard()  # no answer will name the file
         elif self.is_job:
