@@ -1730,10 +1730,6 @@ def serve_forks(control: int) -> NoReturn:
         take_own_name()
         os.environ.clear()
         _overwrite_own(50, b"")  # a fork of the host shows the host's
-        with suppress(ImportError, AttributeError):
-            import ctypes
-
-            ctypes.CDLL(None).clearenv()  # of variables that C code has set, Python knows nothing
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
         server = ForkServer(socket.socket(fileno=control))
@@ -3840,7 +3836,8 @@ class Job:
         supervisor: the record was read after the lock was tried. The monitor thread of a job says
         that itself. Upholds REQ-BASH-003.8."""
         if self._known.status == "running" and not self._supervised():
-            if self._known.status == "running" and self._monitor_of != os.getpid():
+            is_watched = self._monitor_of == os.getpid() and self._final is None
+            if self._known.status == "running" and not is_watched:
                 self._known = _lost(self._known)
         return self._known
 

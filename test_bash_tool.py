@@ -2816,7 +2816,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
         os.kill(pid, signal.SIGKILL)
 
 
-@clause("004.8", saboteur=("withheld = secret - kept - dropped", "withheld = secret - dropped"))
+@clause("004.8", saboteur=("withheld = secret - kept - DROPPED_NAMES", "withheld = secret - DROPPED_NAMES"))
 def test_req_bash_004_8_keeps_what_the_host_names():
     secret = st.from_regex(r"[A-Z]{1,4}_(TOKEN|KEY|SECRET|PASSWORD)", fullmatch=True)
 
@@ -2852,7 +2852,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause("004.10", saboteur=("withheld = secret - kept - dropped | chosen", "withheld = secret - kept - dropped"))
+@clause("004.10", saboteur=("withheld = secret - kept - DROPPED_NAMES | chosen", "withheld = secret - kept - DROPPED_NAMES"))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -2930,7 +2930,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
 
 @needs_proc
 @fault(
-    "the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # the command", "    # the command")
+    "the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands")
 )
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
@@ -4993,10 +4993,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
 
 @fault(
     "an_exception_at",
-    saboteur=(
-        "            if line is not None:\n                if self._is_sent:\n",
-        "            if line is not None and not self._is_sent:\n                if self._is_sent:\n",
-    ),
+    saboteur=("        if has_left:\n            self.output.discard()", "        if False:\n            self.output.discard()"),
 )
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
@@ -6054,10 +6051,7 @@ def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is
 
 @clause(
     "021.8",
-    saboteur=(
-        "return self._final.outcome._replace(streams=streams, pid",
-        "return self._final.outcome._replace(streams=(), pid",
-    ),
+    saboteur=("return self._final.outcome._replace(streams=streams, command", "return self._final.outcome._replace(streams=(), command"),
 )
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
@@ -9559,26 +9553,27 @@ def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
     """A child that the host forks while a thread reads the record holds no lock by which the job would seem supervised."""
     with BashTool(profile=tiny(grace=0.3)) as tool:
         job = background(tool, lasting("sleep 600"))
-        supervisor, stop, children_ = supervisor_of(job), threading.Event(), []
+        os.kill(supervisor_of(job), signal.SIGKILL)
+        assert eventually(lambda: job.status == "lost")
+        stop, forks, seen = threading.Event(), [], set()
 
         def read():
             while not stop.is_set():
-                assert job.status == "running"
+                seen.add(bash_tool.Job(job.output_file).status)
 
         reader = threading.Thread(target=read)
         reader.start()
         try:
             for _ in range(40):
-                children_.append(os.fork() or (time.sleep(60), os._exit(0)))
-            stop.set()
-            reader.join()
-            os.kill(supervisor, signal.SIGKILL)
-            assert eventually(lambda: bash_tool.Job(job.output_file).status == "lost")
+                forks.append(os.fork() or (time.sleep(60), os._exit(0)))
         finally:
             stop.set()
-            for child in children_:
+            reader.join()
+            seen.add(bash_tool.Job(job.output_file).status)
+            for child in forks:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
+        assert seen == {"lost"}
 
 
 @needs_proc
@@ -10907,23 +10902,6 @@ def test_the_command_line_hides_its_environment():
     assert (shown["stdout"], shown["exit_code"]) == ("", 0)
 
 
-@fault("variables_of_c", saboteur=("            ctypes.CDLL(None).clearenv()", "            pass"))
-@needs_proc
-def test_variables_of_c_code_are_not_passed_on():
-    """A supervisor that is a fork of the host has no variable that C code has set there, of which os.environ does not
-    know."""
-    printed = in_host(
-        """
-        import ctypes
-        import bash_tool
-        ctypes.CDLL(None).setenv(b"SET_BY_C", b"hunter2", 1)
-        bash_tool._engine = bash_tool.Engine(None)  # no interpreter is started
-        print(bash_tool.BashTool().run("env | grep -c hunter2; true").stdout, end="")
-        """
-    )
-    assert printed == "0\n"
-
-
 @needs_proc  # what has left its process group is found
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
     """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
@@ -12177,10 +12155,10 @@ NOT_DRAWN = {
     "025.1 025.9 025.19 026.1 026.2 028.3 028.8",
     "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
     "025.15 025.18",
-    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 014.2 014.7 019.1 020.2 020.3 "
+    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 020.2 020.3 "
     "025.16",
     "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
-    "027.1 027.2 027.3 027.6 028.11",
+    "025.22 027.1 027.2 027.3 027.6 028.11",
 }
 
 
