@@ -2927,7 +2927,7 @@ def parse_command(
 
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
-    wanted = schema["type"]
+    wanted = schema.get("type", _type_name(value))
     right = _is_integer(value) if wanted == "integer" else _type_name(value) == wanted
     if not right and key != "mode":  # parse_command says more of a mode
         wanted = "an integer" if wanted == "integer" else "a " + wanted
@@ -2937,6 +2937,18 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
     bounds = "from %d to %d" % (schema["minimum"], schema["maximum"])
     return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
+
+
+def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
+    """The schemas of what a profile takes: its own arguments, and three that models know from
+    another tool, though no definition names them. Upholds REQ-BASH-006.10."""
+    longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
+    return {
+        "description": {},
+        "timeout": {"type": "integer", "minimum": 1000, "maximum": 1000 * longest_s},
+        "run_in_background": {"type": "boolean"},
+        **profile.parameters,
+    }
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
@@ -2952,18 +2964,23 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return _wrong(
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
-    unknown = [key for key in arguments if key not in profile.parameters]
+    known = _known(profile)
+    unknown = [key for key in arguments if key not in known]
     if unknown:
         return _wrong(
             "unknown key %s; allowed: %s"
             % (listed(unknown[:LEFTOVERS_NAMED]), listed(profile.parameters))
         )
     given = {key: value for key, value in arguments.items() if value is not None}
+    background = given.get("run_in_background")
+    mode = "background" if background else given.get("mode", "default")
+    if mode == "background":
+        given.pop("timeout", None)
     for key, value in given.items():
-        wrong = _wrong_argument(key, value, profile.parameters[key])
+        wrong = _wrong_argument(key, value, known[key])
         if wrong:
             return _wrong(wrong)
-    verbs = [verb for verb in VERBS if verb in profile.parameters]
+    verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
         return _wrong(
@@ -2978,8 +2995,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
+    if background and ("mode" in given or mode not in profile.timeouts_s):
+        return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
     timeout_s = given["timeout"] / 1000 if "timeout" in given else None
-    return parse_command(given["command"], given.get("mode", "default"), timeout_s, profile)
+    return parse_command(given["command"], mode, timeout_s, profile)
 
 
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"

@@ -3327,6 +3327,47 @@ def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
 
+@clause("006.10", saboteur=('"integer", "minimum": 1000,', '"integer", "minimum": 0,'))
+@given(
+    st.sampled_from(list(PROFILES.values())),
+    st.none() | json_values(),
+    st.sampled_from(
+        [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
+    ),
+    st.sampled_from([None, None, True, False, "true", 1]),
+    st.sampled_from([None, None, "slow", "background", "default"]),
+    st.booleans(),
+)
+@example(MODES, "x", 120, None, None, False)
+@example(MODES, "x", 5, True, None, False)
+@example(PROFILES["streams"], "x", None, True, None, False)
+@example(MODES, "x", 2000, False, "slow", False)
+@example(MODES, "x", 2000, True, "slow", False)
+def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, background, mode, odd):
+    arguments = {"description": description, "timeout": timeout, "run_in_background": background, "command": "ls"}
+    arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
+    said = bash_tool.parse_arguments(arguments, row)
+    least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
+    whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
+    detached = bool(background) or row is MODES and mode == "background"
+    counts = timeout is not None and not detached
+    if odd:
+        wrong = 'unknown key "workdir"'
+    elif counts and not whole:
+        wrong = '"timeout" must be an integer'
+    elif counts and not least <= timeout <= most:
+        wrong = '"timeout" must be from %d to %d milliseconds, got ' % (least, most)
+    elif background not in (None, True, False) or type(background) is int:
+        wrong = '"run_in_background" must be a boolean, got '
+    elif background and (row is not MODES or mode is not None):
+        wrong = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    else:
+        meant = "background" if background else (mode if row is MODES else None) or "default"
+        assert said == bash_tool.Request("ls", meant, timeout / 1000 if counts else None)
+        return
+    assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
+
+
 # ---- 007 Errors ------------------------------------------------------------------------------------------------
 
 
@@ -14723,7 +14764,7 @@ ODD = st.one_of(
     st.dictionaries(st.sampled_from(["command", "type"]), st.sampled_from([":", 1, None]), max_size=2),
 )
 RIGHT = {"string": STRINGS, "integer": NUMBERS | st.integers(1, 2**22)}
-NEW = st.sampled_from(["cmd", "Command", "mode", "timeout", "check_pid", "timeout_ms", "", "command "]) | st.text(
+NEW = st.sampled_from(["cmd", "Command", "mode", "workdir", "check_pid", "timeout_ms", "", "command "]) | st.text(
     max_size=3
 )
 
@@ -18078,7 +18119,7 @@ def admits_what_the_schema_admits(q):
     for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
         wire = q.server(profile=None if row == "modes" else row)
         schema = wire.definition()["inputSchema"]
-        for arguments in cases + timed:
+        for arguments in cases + timed * (row == "jobs"):  # elsewhere 006.10 understands this key
             if set(arguments) & {"command", "check_pid", "kill_pid"} or row != "jobs":
                 refused = "invalid arguments" in wire.given(arguments).text
                 q.equal(
@@ -18086,6 +18127,38 @@ def admits_what_the_schema_admits(q):
                     "admitted" if admits(schema, arguments) else "refused",
                     "%s in the profile %s:" % (json.dumps(arguments), row),
                 )
+
+
+@asks("006.10")
+def understands_other_tools(q):
+    wire = q.wire
+    q.equal(wire.given({"command": "echo hi", "description": "Greets", "run_in_background": False}).text, "hi\n")
+    reply = wire.given({"command": "echo part; sleep 600", "timeout": 1000, "description": None})
+    q.that(
+        reply.text.startswith("[command timed out after 1s]\n") and "part" in reply.text, "an end after 1 s", reply.text
+    )
+    wrong = "[system error: invalid arguments: %s]"
+    number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
+    beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    for arguments, sentence in (
+        ({"timeout": 120}, number % 120),
+        ({"timeout": 900001}, number % 900001),
+        ({"timeout": "5000"}, '"timeout" must be an integer, got string'),
+        ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
+        ({"run_in_background": True, "mode": "slow"}, beside),
+    ):
+        reply = wire.given({"command": "echo hi", **arguments})
+        q.equal((reply.text, reply.is_error), (wrong % sentence, True))
+    q.that(
+        "unknown key" in wire.given({"command": "echo hi", "workdir": "/"}).text,
+        "an unknown key is refused",
+        "it is not",
+    )
+    if "jobs" in q.judge.levels:
+        reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": True, "timeout": 1000})
+        q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
+        time.sleep(1.5)
+        q.alive("job")
 
 
 @asks("007.1", "007.3")
