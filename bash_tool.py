@@ -4196,7 +4196,8 @@ class JobTable:
         job = Job(path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
-        self._known[job.pid] = job
+        if outcome.status != "running":
+            self._known[job.pid] = job
         ended = [job for job in list(self._known.values()) if job._has_ended()]
         for old in ended[:-FOLDER_CAP_FILES]:
             self._known.pop(old.pid, None)
@@ -4204,7 +4205,7 @@ class JobTable:
 
     def watch(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self._untold[job.pid] = job
+        self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_of = os.getpid()
         try:
             threading.Thread(target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
