@@ -13,14 +13,14 @@ Every command has a supervisor, a process of its own:
 
     host (this program)        fork server                  supervisor
     BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
-         ^                     forks a supervisor when       signal, reap: one straight line;
+         ^                     forks a supervisor when       signal, reap; the process is the
          |                     no idle one can be borrowed   parent of every orphan of its command
-         +------ live, running, ended ---------------------- idle again once wait() says ECHILD
+         +------ live, running, ended ---------------------- idle again once waitpid() says ECHILD
 
 A supervisor ends its command when the limit is over, when the caller cancels, and when the host
-leaves, in whatever way the host does that. A background command goes on without the host; a command
+closes its socket or dies. A background command goes on without the host; a command
 that was kept after its limit ends with the host. A job has a record in a file beside its output:
-each program that opens the folder finds, reads and ends the job.
+each program that opens the folder can find, read and end the job.
 
 Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
 and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
@@ -3545,8 +3545,8 @@ class Exchange:
 
     def _expect_end(self) -> None:
         """Sets the moment at which the host gives the supervisor up: when the command ends at the
-        latest. A supervisor that has not answered by then hangs, below a file system say. Upholds
-        REQ-BASH-002.1."""
+        latest. A supervisor that has not answered by then hangs, in a file system that does not answer
+        say. Upholds REQ-BASH-002.1."""
         self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
@@ -3560,7 +3560,7 @@ class Exchange:
             kept = answer.outcome.kept
             return answer
         finally:
-            # After the call `close` alone may stop a kept command, and nothing a background one.
+            # After the call `close` alone may stop a kept command, and nothing a background command.
             self.obey(self._tokens[:1] if kept else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
@@ -4349,16 +4349,13 @@ class BashTool:
     cwd         the directory of every command (default: the current one, now)
     profile     how it speaks to the model: a row of PROFILES, the name of one, or a variant
     timeout_s   the limit of the default mode in seconds, in the place of the profile's
-    env         None: this process's environment, scrubbed of secrets. A mapping is passed as it
-                is, with the non-interactive defaults that it lacks
-    keep_env    names, or globs of names, of this process's environment that pass although they
-                look secret
-    drop_env    names, or globs of names, of those that do not pass, whatever they look like and
-                whatever `keep_env` says
+    env         None: this process's environment, now, scrubbed of secrets. A mapping is passed as
+                it is, with the non-interactive defaults that it lacks
+    keep_env    names, or globs of names, that pass although they look secret
+    drop_env    names, or globs of names, that do not pass, whatever `keep_env` says
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
-    confirm     asked with each command; anything but a true answer refuses it, an exception
-                included
+    confirm     asked with each command; a false answer and an exception refuse the command
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
     state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
                 which only the tool's own jobs are listed)
@@ -4370,8 +4367,7 @@ class BashTool:
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
     and the resource limits that this process had when its first command began. Raises ValueError
     for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError for a `cwd`
-    that is no directory: this one look may hang with its file system.
-    Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
+    that is no directory: this one look may hang. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
     """
 
     def __init__(
@@ -4476,7 +4472,7 @@ class BashTool:
         env        variables for this command, beside the tool's and before them; none is withheld
         stdin      what the command reads on its standard input, instead of an empty one
 
-        Raises ValueError for what cannot be meant. Upholds REQ-BASH-026.3 to 026.5.
+        Raises ValueError for invalid arguments. Upholds REQ-BASH-026.3 to 026.5.
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
@@ -4514,7 +4510,7 @@ class BashTool:
     ) -> list[Job]:
         """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
-        tool. The model is told all the same. Upholds REQ-BASH-027.4."""
+        tool. The next answer to the model reports the ends all the same. Upholds REQ-BASH-027.4."""
         waited = self._jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
@@ -4580,8 +4576,8 @@ class BashTool:
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
-        """The answer to a command. What an exception leaves without an answer is ended. Upholds
-        REQ-BASH-015.2."""
+        """The answer to a command. Where an exception prevents the answer the command is ended.
+        Upholds REQ-BASH-015.2."""
         starts = self._starts
         plan = self._setup.plan(request, on_live is not None, starts[0])
         exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
