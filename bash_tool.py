@@ -13,7 +13,7 @@ Every command has a supervisor, a process of its own:
 
     host (this program)        fork server                  supervisor
     BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
-         ^                     forks a supervisor when       signal, reap; the process is the
+         ^                     forks a supervisor when       signal, reap: one command at a time;
          |                     no idle one can be borrowed   parent of every orphan of its command
          +------ live, running, ended ---------------------- idle again once waitpid() says ECHILD
 
