@@ -1979,12 +1979,12 @@ def decode(data: bytes) -> str:
 # Patterns are strings, which `re` compiles and keeps at the first use: compiled here they would
 # take a fifth of the time that the import of this file takes.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-_MOVES_NOTHING = (
-    r"\x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:"
-    r"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, modes, places
-    r"|[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)"  # OSC, DCS ...: titles, links
-    r"|[ -/]*[0-~]?)"  # escapes of two bytes, a lone ESC
-)
+_MOVES_NOTHING = r"""(?x)
+    \x1b(?!\[[0-?]*[ -/]*[A-GJK])(?:
+    \[[0-?]*[ -/]*[@-~]?  # CSI: colours, modes, places
+    |[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)  # OSC, DCS ...: titles, links
+    |[ -/]*[0-~]?)  # escapes of two bytes, a lone ESC
+"""
 _SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
 # All branches begin with one set of characters, so that `re` passes over plain text five times as
 # fast.
@@ -2077,23 +2077,6 @@ def render(text: str) -> str:
     '100%\\nred'
     """
     return text if re.search(_CONTROL, text) is None else _draw(_only_moves(text))
-
-
-_BLANK_LINE = r" {79,}"  # on a screen of 80 columns, behind the ~ of vi
-_BLANK_END = r" {20,}(?=\n|\Z)"
-_BLANK_SCREEN = r"\n(?:~?\n){3,}(?:~\Z)?"  # what vi shows of an empty file
-
-
-def without_blank_screens(text: str) -> str:
-    r"""The text of a command that was ended while it drew on the screen, without what was blank:
-    79 blanks end a line; 20 blanks at the end of a line and three empty lines say nothing.
-    Upholds REQ-BASH-008.7.
-
-    >>> without_blank_screens("a" + " " * 2000 + "b\n~\n~\n~\n~\nc")
-    'a\nb\n\nc'
-    """
-    text = re.sub(_BLANK_END, "", re.sub(_BLANK_LINE, "\n", text))
-    return re.sub(_BLANK_SCREEN, "\n\n", text)
 
 
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI, OSC
@@ -2308,10 +2291,9 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         text = with_newline(text) + outcome.stderr.text
     status = status_line(outcome)
     lines = [status] if status else []
-    if outcome.status == "timed_out":
-        text = without_blank_screens(text)
-        if outcome.mode == "default" and {"slow", "background"} <= profile.timeouts_s.keys():
-            lines.append(LONGER_MODES)
+    has_longer = {"slow", "background"} <= profile.timeouts_s.keys()
+    if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
+        lines.append(LONGER_MODES)
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
@@ -3005,36 +2987,36 @@ _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
 # Each alternative takes a time that grows in proportion to the value: what repeats without a bound
 # stops at the text that could begin the same alternative again, or stands behind a lookbehind.
-_SECRET_VALUE = (
-    r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
-    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
-    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
-    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
-    r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
-    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
-    r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
-    r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
-    r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
-    r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
-    r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
-    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
-    r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
-    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
-    r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
-    r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
-    r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
-    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
-    r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
-    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
-    r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
-    r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
-    r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
-    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-    r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
-    r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
-    r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})"
-)
+_SECRET_VALUE = r"""(?ax)
+    ://[^\s/?#@:\[]*:  # a URL with a password;
+    (?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@  # host:80/a@b has none
+    |https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
+    |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY
+    |(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=  # $NAME is none
+    (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})
+    |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
+    (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
+    |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
+    |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})
+    |(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})
+    |(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
+    |(?i:\b_(?:authToken|auth|password)=[^\s$]{8})  # of npm
+    |^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\(  # of Go
+    |(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}  # signed URLs
+    |hooks\.slack\.com/(?:services|workflows|triggers)/T
+    |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]
+    |office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]
+    |(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}  # known tokens
+    |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
+    |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
+    |xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}
+    |SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}
+    |dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}
+    |ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}
+    |(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}
+    |(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}
+    |(?:bot)?[0-9]{8,10}:AA[\w-]{33})
+"""
 _SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
 
 

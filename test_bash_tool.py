@@ -1204,7 +1204,7 @@ def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
         assert (result.exit_code, result.signal, result.is_error) == (None, None, True)
 
 
-@clause("002.7", saboteur=('if outcome.mode == "default" and', "if"))
+@clause("002.7", saboteur=('if has_longer and outcome.mode == "default" and', "if has_longer and"))
 def test_req_bash_002_7_longer_modes_are_named(tmp_path):
     both = '[for longer commands use mode="slow", for servers mode="background"]\n'
     short = {"default": 0.2, "slow": 0.2, "background": 0.2}
@@ -3760,8 +3760,6 @@ def test_req_bash_008_5_linear_time():
         )  # for eight times the text; quadratic is sixty-four
         for text in ("y" * length + small, large, "y" * length + large):
             assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
-    for worst in (" ", "\n", "~\n", " " * 19 + "x", " " * 78 + "x", "~", "x" + " " * 9999, "\n\n~\n~", " \n"):
-        assert busy(lambda: bash_tool.without_blank_screens(worst * (320000 // len(worst)))) < 1, repr(worst)
     for shape in (
         "a",
         "://",
@@ -3839,37 +3837,13 @@ def test_req_bash_008_6_lines_that_are_drawn_again(text):
     assert bash_tool.render("log\n\n\n" + frames + "end\n") == "log\njob 1: 99%\njob 2: 99%\nend\n"
 
 
-@clause("008.7", saboteur=('_BLANK_END = r" {20,}', '_BLANK_END = r" {400,}'))
-@given(
-    st.lists(
-        st.sampled_from(
-            ["x", " ", " " * 19, " " * 20, " " * 78, " " * 79, " " * 300, "~", "\n", "~\n", "\n" * 9, "\t"]
-        ),
-        max_size=12,
-    ).map("".join)
-)
-@draws(150)
-def test_req_bash_008_7_blank_screens(text):
-    """WHERE text is rendered, WHEN a command exceeds its timeout, THE SYSTEM SHALL leave the blank parts of a screen
-    out of the text."""
-    out = bash_tool.without_blank_screens(text)
-    assert not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", out)
-    assert out.replace(" ", "").replace("\n", "").replace("~", "") == re.sub("[ \n~]", "", text)
-    if not re.search(r" {79}| {20}(?=\n|\Z)|\n(~?\n){3}", text):
-        assert out == text
-    outcome = bash_tool.Outcome("timed_out", limit_s=1.0, streams=(bash_tool.Fitted(text, 0, False),))
-    said = bash_tool.present(outcome, MODES)
-    assert (said.text, said.stdout) == ("[command timed out after 1s]\n" + out, text)
-    assert bash_tool.present(outcome._replace(status="cancelled"), MODES).text == "[command cancelled]\n" + text
-
-
 def test_programs_that_want_a_screen():
     """What vim, watch and top leave until the timeout, or say at once, is short."""
     with BashTool(profile=tiny(default=3.0)) as tool:
         for command in ("vim x", "watch date", "top"):
             if shutil.which(command.split()[0]):
                 result = tool.run(command)
-                assert result.is_error and len(result.text) < 1000, result.text
+                assert result.is_error and len(result.text) < 3000, result.text
 
 
 def timed(act):
@@ -18322,17 +18296,6 @@ RENDERED = {
 def renders_as_the_page_says(q):
     for data, text in RENDERED[q.clause]:
         q.equal(q.run(printf(data)).text, text, "what is shown of %r:" % data)
-
-
-@asks("008.7")
-def blank_screens_are_left_out(q):
-    wire = q.server(timeouts={"default": 1})
-    for data, text in (
-        (b"a" + b" " * 2000 + b"b\n~\n~\n~\n~\n\nc" + b" " * 30 + b"\n", "a\nb\n\nc\n"),
-        (b"a" + b" " * 70 + b"b\n~\n~\nc" + b" " * 10 + b"x\n", "a" + " " * 70 + "b\n~\n~\nc" + " " * 10 + "x\n"),
-    ):
-        q.says(printf(data) + "; sleep 600", timed_out(q, "1s") + text, True, wire=wire)
-        q.equal(q.run(printf(data)).text, data.decode(), "what is shown of a command that ended by itself:")
 
 
 @asks("008.4")
