@@ -1205,7 +1205,7 @@ class Shell:
         the position in the file (open(2), open file descriptions)."""
         if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
             return ""
-        code, name = status_of(self.popen.returncode or 0)
+        code, name = status_of(self.popen.returncode)
         shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
@@ -1263,9 +1263,8 @@ def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
     path = ""
     if output.pipes:
         output.save()
-        path = printable(output.path)
-        if output.problem:
-            path = NOWHERE.format(reason=output.problem)
+        problem = output.problem
+        path = NOWHERE.format(reason=problem) if problem else printable(output.path)
     if not left:
         return [NOTE_HELD.format(path=path)] if path else []
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
@@ -1647,20 +1646,20 @@ class ForkServer(Loop):
         super().__init__()
         self._control = control  # closed when the host has left
         self._supervisors: set[int] = set()
-        self._has_strays = False  # children that are no supervisors
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request."""
-        while self._control.fileno() >= 0 or self._supervisors or self._has_strays:
-            if self._has_strays:
+        has_strays = False  # children that are no supervisors
+        while self._control.fileno() >= 0 or self._supervisors or has_strays:
+            if has_strays:
                 _kill_below(self._supervisors)
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
-            self.wait(LOOK_AROUND_S if self._has_strays else None)
+            self.wait(LOOK_AROUND_S if has_strays else None)
             ended, _ = _reap()
             self._supervisors.difference_update(ended)
-            if SEES_TREE and (self._has_strays or any(ended.values())):
-                self._has_strays = not self._supervisors.issuperset(_children(os.getpid()))
+            if SEES_TREE and (has_strays or any(ended.values())):
+                has_strays = not self._supervisors.issuperset(_children(os.getpid()))
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
