@@ -1205,7 +1205,7 @@ class Shell:
         the position in the file (open(2), open file descriptions)."""
         if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
             return ""
-        code, name = status_of(self.popen.returncode or 0)
+        code, name = status_of(self.popen.returncode)
         shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
@@ -1263,9 +1263,8 @@ def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
     path = ""
     if output.pipes:
         output.save()
-        path = printable(output.path)
-        if output.problem:
-            path = NOWHERE.format(reason=output.problem)
+        problem = output.problem
+        path = NOWHERE.format(reason=problem) if problem else printable(output.path)
     if not left:
         return [NOTE_HELD.format(path=path)] if path else []
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
@@ -1467,11 +1466,13 @@ class Command:
         }
         if self.is_job:
             text = plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
-            facts["pid"] = self.shell.popen.pid
-            facts["command"] = text[:COMMAND_RECORDED]
-            facts["created"] = self.created
-            facts["supervisor"] = self.supervisor.identity
-            facts["at"] = self.note_at
+            facts.update(
+                pid=self.shell.popen.pid,
+                command=text[:COMMAND_RECORDED],
+                created=self.created,
+                supervisor=self.supervisor.identity,
+                at=self.note_at,
+            )
         return facts
 
     def write_record(self) -> None:
@@ -1585,8 +1586,8 @@ def _handle_signals() -> None:
     """Makes every signal that can be caught wake this process and do nothing else. Handlers,
     because what is ignored or blocked would be so in commands too, while execve(2) resets what is
     handled. Upholds REQ-BASH-003.4."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with suppress(OSError, ValueError):
+    for number in signal.valid_signals():
+        with suppress(OSError):  # KILL and STOP cannot be caught
             signal.signal(number, _do_nothing)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -1610,18 +1611,14 @@ class Supervisor(Loop):
                 self.turn(idle_s + IDLE_S)
             plan, self.line.request = self.line.request, None
             if plan is not None:
-                self.run(plan)
+                self.kills = 0
+                source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
+                if plan.env is not None:  # and kept for the next request
+                    os.environb.clear()
+                    os.environb.update(plan.env)
+                Command(self, plan, source).run()
             if plan is not None or self.line.unsent:  # the host has not read the last answer
                 idle_s = time.monotonic()
-
-    def run(self, plan: Plan) -> None:
-        """Runs a command."""
-        self.kills = 0
-        source = self.line.fds.pop(0) if self.line.fds else subprocess.DEVNULL
-        if plan.env is not None:  # and kept for the next request
-            os.environb.clear()
-            os.environb.update(plan.env)
-        Command(self, plan, source).run()
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
@@ -1631,7 +1628,7 @@ class Supervisor(Loop):
         if not self.line.closed:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
-        self.wait(None if until == math.inf else min(max(0.0, until - now), 3600.0))
+        self.wait(min(max(0.0, until - now), 3600.0))  # poll(2) takes 24 days at most
 
     def _hear(self, _: int) -> None:
         self.line.take()
@@ -1649,20 +1646,20 @@ class ForkServer(Loop):
         super().__init__()
         self._control = control  # closed when the host has left
         self._supervisors: set[int] = set()
-        self._has_strays = False  # children that are no supervisors
         self.selector.register(control, selectors.EVENT_READ, self._hear)
 
     def serve(self) -> None:
         """Forks supervisors on request."""
-        while self._control.fileno() >= 0 or self._supervisors or self._has_strays:
-            if self._has_strays:
+        has_strays = False  # children that are no supervisors
+        while self._control.fileno() >= 0 or self._supervisors or has_strays:
+            if has_strays:
                 _kill_below(self._supervisors)
             # Each end of a child is a signal that ends the wait (wait(2), SIGCHLD).
-            self.wait(LOOK_AROUND_S if self._has_strays else None)
+            self.wait(LOOK_AROUND_S if has_strays else None)
             ended, _ = _reap()
             self._supervisors.difference_update(ended)
-            if SEES_TREE and (self._has_strays or any(ended.values())):
-                self._has_strays = not self._supervisors.issuperset(_children(os.getpid()))
+            if SEES_TREE and (has_strays or any(ended.values())):
+                has_strays = not self._supervisors.issuperset(_children(os.getpid()))
 
     def _hear(self, _: int) -> None:
         """A request from the host for a supervisor: one byte and a socket."""
@@ -4715,9 +4712,8 @@ def _handle_request(
 ) -> dict[str, Any] | Call:
     """What a request asks for. Raises ProtocolError where it cannot be answered."""
     meta = _object(params.get("_meta"), "_meta")
-    version = meta.get(META + "protocolVersion")
-    if method == "initialize":  # belongs to the older era, whatever its `_meta` says
-        version = None
+    # `initialize` belongs to the older era, whatever its `_meta` says.
+    version = None if method == "initialize" else meta.get(META + "protocolVersion")
     if version is not None and not isinstance(version, str):
         wanted = "the protocol version must be a string"
         raise ProtocolError(INVALID_PARAMS, "%s, got %s" % (wanted, _type_name(version)))
@@ -4853,14 +4849,13 @@ class Server:
         self._written_s = 0.0  # when the client had last made room for something
         self._signals = 0  # how many have come that end the server
         self._wake, self.interrupts = os.pipe()  # takes the numbers of signals, and zeros
-        os.set_blocking(self._wake, False)
         os.set_blocking(self.interrupts, False)
 
     def serve(self) -> None:
         """Returns when the client has left or a signal came. By then every foreground command is
         gone; a signal while they are ended skips the grace. Jobs go on. Upholds REQ-BASH-025.9."""
         while not self._at_end and not self._signals:
-            self._turn(HEARTBEAT_S / 10 if self._calls else None)
+            self._turn(100 * HEARTBEAT_S if self._calls else None)
         obeyed = min(1, self._signals)  # the first signal has ended the loop
         closer = threading.Thread(target=self._tool.close, daemon=True)
         closer.start()
@@ -4868,14 +4863,14 @@ class Server:
             if self._signals > obeyed:
                 obeyed = self._signals
                 self._tool._closing.cancel()
-            self._turn(0.02)
+            self._turn(20)
         self._written_s = time.monotonic()
         while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
             if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
                 break
-            self._turn(0.02)
+            self._turn(20)
 
-    def _turn(self, wait_s: float | None) -> None:
+    def _turn(self, wait_ms: float | None) -> None:
         """Waits until a descriptor is ready, reads and writes once, and handles what has come, as
         far as there is room for answers."""
         has_room = len(self._outbox) < OUTBOX_MESSAGES
@@ -4892,7 +4887,7 @@ class Server:
             poller.register(self._source, select.POLLIN if has_room else closed)
         if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
             poller.register(self._sink, select.POLLOUT if self._unsent else 0)
-        events = dict(poller.poll(None if wait_s is None else 1000 * wait_s))
+        events = dict(poller.poll(wait_ms))
         if self._wake in events:
             for number in os.read(self._wake, READ_BYTES):
                 if number == signal.SIGINT and not os.isatty(self._source):
@@ -4975,9 +4970,10 @@ class Server:
         if isinstance(asked, Call):
             self._begin(asked)
         elif isinstance(asked, Withdrawal):
-            if asked.id in self._calls:
-                self._calls[asked.id].cancel._withdrawn = True
-                self._calls[asked.id].cancel.cancel()
+            underway = self._calls.get(asked.id)
+            if underway is not None:
+                underway.cancel._withdrawn = True
+                underway.cancel.cancel()
         elif asked is not None:
             self._answer(asked)
 
@@ -5038,10 +5034,10 @@ class Server:
 
 
 def _own_sha256() -> str:
-    """Of this file, as it is now. Raises OSError where there is none."""
+    """Of this file, as it is now. Raises OSError where it is gone."""
     import hashlib  # 2 ms, for --version alone
 
-    return hashlib.sha256(_read_file(os.path.abspath(globals().get("__file__", "")))).hexdigest()
+    return hashlib.sha256(_read_file(__file__)).hexdigest()
 
 
 def _write(fd: int, text: str) -> None:
@@ -5168,21 +5164,16 @@ def _stop_signals() -> list[int]:
     ]
 
 
-def _serve(tool: BashTool, structured: bool) -> int:
+def _serve(tool: BashTool, structured: bool) -> None:
     """Serves until the client leaves or a signal comes. The interpreter writes the number of a
     signal to a descriptor of the loop, and the handler does nothing: an exception out of a handler
     could leave the loop at any place; and the kernel may deliver a signal to another thread, while
     Python runs handlers in the main thread alone."""
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
-    numbers = _stop_signals()
-    for number in numbers:
-        signal.signal(number, lambda *_: None)
+    for number in _stop_signals():
+        signal.signal(number, _do_nothing)
     server.serve()
-    for number in numbers:  # else Python restores the default action while it ends
-        signal.signal(number, signal.SIG_IGN)
-    signal.set_wakeup_fd(-1)
-    return 0
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
@@ -5218,7 +5209,7 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
 
 def _how(job: Job) -> str:
     """In words how a job ended, or that it runs."""
-    if job.status != "exited" or job.exit_code is None:
+    if job.status != "exited":
         return job.status.replace("_", " ")
     return "failed: exit code " + code_text(job.exit_code) if job.exit_code else "completed"
 
@@ -5262,15 +5253,15 @@ def _use(tool: BashTool, options: Any) -> int:
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
         structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
-        return _serve(tool, structured)
-    if options.schema:
+        _serve(tool, structured)
+    elif options.schema:
         definition = tool.definition(options.schema)
         _write(1, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
-        return 0
-    if options.jobs:
+    elif options.jobs:
         _print_jobs(tool.jobs(), options.json)
-        return 0
-    return _run_and_print(tool, options)
+    else:
+        return _run_and_print(tool, options)
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

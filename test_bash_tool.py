@@ -6914,7 +6914,7 @@ def test_req_bash_025_7_calls_run_concurrently():
         whatever_runs()
 
 
-@clause("025.8", saboteur=("self._calls[asked.id].cancel.cancel()", "pass"))
+@clause("025.8", saboteur=("_withdrawn = True\n                underway.cancel.cancel()\n", "_withdrawn = True\n"))
 def test_req_bash_025_8_a_withdrawn_call():
     def until(id_):
         messages = []
