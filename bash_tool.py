@@ -185,11 +185,10 @@ NOTE_HANGS = (
     "the supervisor of the command (pid {pid}) does not answer: "
     "what the command started may still run"
 )
-NOTE_CWD = (
-    "the working directory {cwd} is gone ({reason}); the command ran in an empty scratch folder"
-)
-NOTE_SCRATCH = "files that the command left are in {path}"
 NO_CWD = "the working directory {cwd} cannot be entered ({reason})"
+CWD_GONE = "the working directory {cwd} is gone ({reason})"
+IN_SCRATCH = "; the command ran in an empty scratch folder"
+NOTE_SCRATCH = "files that the command left are in {path}"
 JOB_LOST = "the supervisor of the job was killed: its exit status is unknown"
 SUPERVISOR_KILLED = "the supervisor of the command was killed: how the command ended is unknown"
 NOTE_WITHHELD = "not passed to commands{why}: {names}"
@@ -1161,7 +1160,8 @@ class Shell:
                 self.scratch = make_scratch(plan.folder)
             except OSError:
                 raise SpawnError("cwd_missing", NO_CWD.format(**why)) from None
-            self.notes.append(NOTE_CWD.format(**why))
+            is_gone = isinstance(problem, (FileNotFoundError, NotADirectoryError))
+            self.notes.append(((CWD_GONE if is_gone else NO_CWD) + IN_SCRATCH).format(**why))
             self._spawn(self.scratch, writers)
 
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
@@ -2927,7 +2927,7 @@ def parse_command(
 
 def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     """Why the value does not fit the schema; empty if it does."""
-    wanted = schema["type"]
+    wanted = schema.get("type", _type_name(value))
     right = _is_integer(value) if wanted == "integer" else _type_name(value) == wanted
     if not right and key != "mode":  # parse_command says more of a mode
         wanted = "an integer" if wanted == "integer" else "a " + wanted
@@ -2937,6 +2937,18 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     got = "%d" % value if abs(value) < 1e15 else "a number of another size"
     bounds = "from %d to %d" % (schema["minimum"], schema["maximum"])
     return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
+
+
+def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
+    """The schemas of what a profile takes: its own arguments, and three that models know from
+    another tool, though no definition names them. Upholds REQ-BASH-006.10."""
+    longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
+    return {
+        "description": {},
+        "timeout": {"type": "integer", "minimum": 1000, "maximum": 1000 * longest_s},
+        "run_in_background": {"type": "boolean"},
+        **profile.parameters,
+    }
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
@@ -2952,18 +2964,23 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return _wrong(
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
-    unknown = [key for key in arguments if key not in profile.parameters]
+    known = _known(profile)
+    unknown = [key for key in arguments if key not in known]
     if unknown:
         return _wrong(
             "unknown key %s; allowed: %s"
             % (listed(unknown[:LEFTOVERS_NAMED]), listed(profile.parameters))
         )
     given = {key: value for key, value in arguments.items() if value is not None}
+    background = given.get("run_in_background")
+    mode = "background" if background else given.get("mode", "default")
+    if mode == "background":
+        given.pop("timeout", None)
     for key, value in given.items():
-        wrong = _wrong_argument(key, value, profile.parameters[key])
+        wrong = _wrong_argument(key, value, known[key])
         if wrong:
             return _wrong(wrong)
-    verbs = [verb for verb in VERBS if verb in profile.parameters]
+    verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
         return _wrong(
@@ -2978,8 +2995,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         if not -(2**31) < given[verb] < 2**31:
             return _wrong('"%s" must be a process ID, got a number of another size' % verb)
         return Inquiry(int(given[verb]), verb == "kill_pid")
+    if background and ("mode" in given or mode not in profile.timeouts_s):
+        return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
     timeout_s = given["timeout"] / 1000 if "timeout" in given else None
-    return parse_command(given["command"], given.get("mode", "default"), timeout_s, profile)
+    return parse_command(given["command"], mode, timeout_s, profile)
 
 
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
@@ -4027,14 +4046,24 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
-    """The directory of a tool: absolute, and not looked at, for its file system may not answer."""
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to be
+    seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
         base = os.environ.get("PWD", "")
         if not base.startswith("/") or os.path.isdir(base):
             base = "/nonexistent"
-    return base if cwd is None else _path("cwd", cwd, base)
+    if cwd is None:
+        return base
+    path = _path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
 
 
 def _path(what: str, path: str | os.PathLike[str], base: str = "") -> str:
@@ -4336,7 +4365,9 @@ class BashTool:
 
     `withheld` holds the names that were kept out of the environment. Commands start with the umask
     and the resource limits that this process had when its first command began. Raises ValueError
-    for a mistake in these. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
+    for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError for a `cwd`
+    that is no directory: this one look may hang with its file system.
+    Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
     """
 
     def __init__(

@@ -3327,6 +3327,47 @@ def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
 
+@clause("006.10", saboteur=('"integer", "minimum": 1000,', '"integer", "minimum": 0,'))
+@given(
+    st.sampled_from(list(PROFILES.values())),
+    st.none() | json_values(),
+    st.sampled_from(
+        [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
+    ),
+    st.sampled_from([None, None, True, False, "true", 1]),
+    st.sampled_from([None, None, "slow", "background", "default"]),
+    st.booleans(),
+)
+@example(MODES, "x", 120, None, None, False)
+@example(MODES, "x", 5, True, None, False)
+@example(PROFILES["streams"], "x", None, True, None, False)
+@example(MODES, "x", 2000, False, "slow", False)
+@example(MODES, "x", 2000, True, "slow", False)
+def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, background, mode, odd):
+    arguments = {"description": description, "timeout": timeout, "run_in_background": background, "command": "ls"}
+    arguments.update({"mode": mode} if row is MODES else {}, **({"workdir": "/"} if odd else {}))
+    said = bash_tool.parse_arguments(arguments, row)
+    least, most = (1, 86400000) if row is bash_tool.JOBS else (1000, 900000 if row is MODES else 120000)
+    whole = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and float(timeout).is_integer()
+    detached = bool(background) or row is MODES and mode == "background"
+    counts = timeout is not None and not detached
+    if odd:
+        wrong = 'unknown key "workdir"'
+    elif counts and not whole:
+        wrong = '"timeout" must be an integer'
+    elif counts and not least <= timeout <= most:
+        wrong = '"timeout" must be from %d to %d milliseconds, got ' % (least, most)
+    elif background not in (None, True, False) or type(background) is int:
+        wrong = '"run_in_background" must be a boolean, got '
+    elif background and (row is not MODES or mode is not None):
+        wrong = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    else:
+        meant = "background" if background else (mode if row is MODES else None) or "default"
+        assert said == bash_tool.Request("ls", meant, timeout / 1000 if counts else None)
+        return
+    assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
+
+
 # ---- 007 Errors ------------------------------------------------------------------------------------------------
 
 
@@ -4027,8 +4068,9 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     with (
         BashTool(profile=tiny(default=20, grace=0.2)) as tool,
-        BashTool("/nonexistent-directory", state_dir="s") as gone,
+        BashTool(tempfile.mkdtemp(), state_dir="s") as gone,
     ):
+        os.rmdir(gone.cwd)
         at_once(
             lambda run: run(),
             [
@@ -4370,6 +4412,32 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
+@fault("a_directory_that_is_shut", saboteur=("(CWD_GONE if is_gone else NO_CWD)", "CWD_GONE"))
+def test_a_directory_that_is_shut_is_not_gone():
+    """It is there and cannot be entered, by a user who is not root."""
+    said = in_host(
+        """
+        import os, sys, tempfile
+        from bash_tool import BashTool
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setresgid(*3 * [int(sys.argv[1])])
+            os.setresuid(*3 * [int(sys.argv[1])])
+        os.chdir("/")
+        os.environ["TMPDIR"] = tempfile.mkdtemp(dir="/tmp")
+        shut = tempfile.mkdtemp(dir="/tmp")
+        os.chmod(shut, 0)
+        print(BashTool(shut).run("echo ran").text.replace(shut, "SHUT"), end="")
+        os.rmdir(shut)
+        """,
+        NOBODY,
+    )
+    assert said == (
+        "[the working directory SHUT cannot be entered (Permission denied); the command ran in an empty scratch folder]\n"
+        "ran\n"
+    )
+
+
 @clause("013.2", saboteur=("            self.notes.append(NOTE_SCRATCH.format(path=path))\n", "            pass\n"))
 @few
 @given(
@@ -4385,7 +4453,9 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
 @example(["> made"], Known(":"), True)
 def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
     lines = ["pwd", *sorted(set(makes)), NAP + " >/dev/null & echo $!" if busy else "", known.text]
-    with BashTool(tmp_path / "gone", state_dir="s") as tool:
+    Path("gone").mkdir()
+    with BashTool("gone", state_dir="s") as tool:
+        os.rmdir("gone")
         result = tool.run("\n".join(lines))
         folder, *numbers = result.stdout.splitlines()[: 2 if busy else 1]
         for number in numbers:
@@ -4396,6 +4466,35 @@ def test_req_bash_013_2_keeps_what_was_left_there(tmp_path, makes, known, busy):
         assert set(os.listdir(folder)) == made
     else:
         assert busy or not os.path.exists(folder)
+
+
+@clause("013.3", saboteur=("        os.stat(path + \"/\")", "        os.stat(\"/\")"))
+@given(folders, st.sampled_from(["missing", "file", "below a file", "shut off", "~"]), st.booleans())
+@few
+def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
+    name = "~" + name if kind == "~" else "x" + name
+    folder = Path(tempfile.mkdtemp())
+    if "file" in kind:
+        (folder / name).write_text("")
+    cwd, errors = name + "/below" * (kind == "below a file"), (NotADirectoryError if "file" in kind else FileNotFoundError)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        if kind == "shut off":
+            patch.setattr(os, "stat", lambda path: (_ for _ in ()).throw(PermissionError(13, "Permission denied", path)))
+            errors = PermissionError
+        path = os.path.join(folder, cwd)
+        with pytest.raises(errors) as raised:
+            BashTool(path if absolute else cwd)
+    assert raised.value.filename == path and repr(path) in str(raised.value)
+    assert "cwd takes an existing directory" in str(raised.value)
+    assert ("~ is not expanded" in str(raised.value)) == (kind == "~" and not absolute)
+    assert not list(folder.glob("*/*"))
+    shown = " ".join(str(raised.value).split())
+    if not absolute and kind != "shut off":
+        for words in (["--mcp"], ["touch ran"], ["--schema"], ["--jobs"]):
+            done = cli("--cwd", path, *words, cwd=folder)
+            assert (done.returncode, done.stdout) == (125, b"") and done.stderr.count(b"\n") == 1, shown
+            assert b"cwd takes an existing directory" in done.stderr and not (folder / "ran").exists()
 
 
 # ---- 014 The environment ---------------------------------------------------------------------------------------
@@ -8762,7 +8861,9 @@ def test_req_bash_028_11_the_directory_is_gone():
         assert tool.run("echo $PWD $T_A_").text == folder + " 2\n"
         assert tool.run("cd %s; mkdir a; cd a" % shlex.quote(os.getcwd())).exit_code == 0
         assert tool.run("echo $PWD $T_A_").text == gone + " 2\n"
+    os.mkdir("b")
     with BashTool("b", carry=True) as tool:  # one that comes back
+        os.rmdir("b")
         assert "is gone" in tool.run("true").text
         os.mkdir("b")
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
@@ -10604,12 +10705,15 @@ def test_a_host_without_a_directory():
         os.mkdir("gone")
         os.chdir("gone")
         os.rmdir("../gone")
-        for tool in (BashTool(), BashTool("sub")):
-            result = tool.run("ls -A; pwd")
-            print(result.error, "scratch-" in result.stdout)
+        result = BashTool().run("ls -A; pwd")
+        print(result.error, "scratch-" in result.stdout)
+        try:
+            BashTool("sub")
+        except FileNotFoundError as problem:
+            print("no sub" if "/sub'" in str(problem) else problem)
         print(BashTool("/").run("pwd").text, end="")
     """)
-        == "cwd_missing True\ncwd_missing True\n/\n"
+        == "cwd_missing True\nno sub\n/\n"
     )
 
 
@@ -12116,8 +12220,8 @@ NOT_DRAWN = {
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 020.2 020.3 "
     "025.16",
-    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.22 025.11 "
-    "027.1 027.2 027.3 027.6 028.11",
+    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
+    "025.22 027.1 027.2 027.3 027.6 028.11",
 }
 
 
@@ -14660,7 +14764,7 @@ ODD = st.one_of(
     st.dictionaries(st.sampled_from(["command", "type"]), st.sampled_from([":", 1, None]), max_size=2),
 )
 RIGHT = {"string": STRINGS, "integer": NUMBERS | st.integers(1, 2**22)}
-NEW = st.sampled_from(["cmd", "Command", "mode", "timeout", "check_pid", "timeout_ms", "", "command "]) | st.text(
+NEW = st.sampled_from(["cmd", "Command", "mode", "workdir", "check_pid", "timeout_ms", "", "command "]) | st.text(
     max_size=3
 )
 
@@ -15188,25 +15292,22 @@ while True:
 
 
 @contextlib.contextmanager
-def hanging(how):
-    """A directory that hangs. Nothing waits any more at its end: the server's death ends all that it was asked."""
+def hanging(how, path):
+    """The directory hangs within the block. Nothing waits any more at its end: the server's death ends all that it was asked."""
     if not ROOT or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("takes root and /dev/fuse")
-    path = tempfile.mkdtemp(prefix="bash-tool-hangs-", dir="/tmp")
     server = subprocess.Popen(
         [PLAIN_PYTHON, "-I", "-S", "-c", FUSE, path, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         if server.stdout.readline() != b"up\n":
             pytest.skip("nothing can be mounted here")
-        yield path
+        yield
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
         LIBC.umount2(path.encode(), 1 | 2)  # MNT_FORCE | MNT_DETACH
-        with contextlib.suppress(OSError):
-            os.rmdir(path)
 
 
 @needs_root
@@ -15214,10 +15315,10 @@ def hanging(how):
     "where, how", [("cwd", "deaf"), ("cwd", "init"), ("cwd", "reads"), ("state", "reads"), ("path", "reads")]
 )
 def test_row_2_a_directory_that_hangs(where, how, place):
-    """A call whose directory, state folder or PATH hangs is answered by timeout + grace + 5 s, names what lives, and
-    harms no other."""
+    """A call whose directory, state folder or PATH hangs, since the tool was made, is answered by timeout + grace + 5 s,
+    names what lives, and harms no other."""
+    hangs = tempfile.mkdtemp(prefix="bash-tool-hangs-", dir="/tmp")
     with (
-        hanging(how) as hangs,
         Host(
             """
         where, hangs, place = sys.argv[1], sys.argv[2], os.environ["PLACE"]
@@ -15226,6 +15327,8 @@ def test_row_2_a_directory_that_hangs(where, how, place):
             os.environ["PATH"] = hangs + ":" + os.environ["PATH"]
         tool = BashTool(hangs if where == "cwd" else place, state_dir=hangs if where == "state" else None,
                         profile=row(0.7, 0.2))
+        say("made")
+        sys.stdin.readline()
         begun = time.monotonic()
         result = tool.run({"cwd": "echo hi", "state": "seq 100000", "path": "ls-is-not-here; true"}[where])
         took = time.monotonic() - begun
@@ -15237,7 +15340,9 @@ def test_row_2_a_directory_that_hangs(where, how, place):
             where,
             hangs,
         ) as host,
+        hanging(how, host.hear() and hangs),
     ):
+        host.tell()
         took, status, text = host.hear(0.7 + 0.2 + 5 + 3 * SLACK_S)
         assert took < 0.7 + 0.2 + 5 + SLACK_S
         if where == "cwd":
@@ -15248,16 +15353,18 @@ def test_row_2_a_directory_that_hangs(where, how, place):
             )
         assert host.hear(5) == "hi\n"
         host.process.wait(timeout=5)
+    os.rmdir(hangs)
 
 
 @needs_root
 @pytest.mark.parametrize("end", ["answered", "in the middle"])
 def test_row_2_a_server_in_a_directory_that_hangs(end, place, monkeypatch):
-    """A server of MCP whose directory hangs answers and ends at EOF."""
-    with hanging("reads") as hangs:
-        client = Client("--cwd", hangs, timeouts={"default": 0.7, "grace_s": 0.2}, cwd="/")
+    """A server of MCP whose directory hangs, since it was started, answers and ends at EOF."""
+    hangs = tempfile.mkdtemp(prefix="bash-tool-hangs-", dir="/tmp")
+    client = Client("--cwd", hangs, timeouts={"default": 0.7, "grace_s": 0.2}, cwd="/")
+    client.ask("ping")
+    with hanging("reads", hangs):
         try:
-            client.ask("ping")
             client.begin("echo hi")
             if end == "answered":
                 assert "hi" not in client.receive(0.7 + 0.2 + 5 + SLACK_S)["result"]["content"][0]["text"].split("\n")
@@ -15268,6 +15375,7 @@ def test_row_2_a_server_in_a_directory_that_hangs(end, place, monkeypatch):
             client.process.kill()
             client.process.stdin.close()
             client.process.stdout.close()
+    os.rmdir(hangs)
 
 
 LIMITED = """
@@ -18011,7 +18119,7 @@ def admits_what_the_schema_admits(q):
     for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
         wire = q.server(profile=None if row == "modes" else row)
         schema = wire.definition()["inputSchema"]
-        for arguments in cases + timed:
+        for arguments in cases + timed * (row == "jobs"):  # elsewhere 006.10 understands this key
             if set(arguments) & {"command", "check_pid", "kill_pid"} or row != "jobs":
                 refused = "invalid arguments" in wire.given(arguments).text
                 q.equal(
@@ -18019,6 +18127,38 @@ def admits_what_the_schema_admits(q):
                     "admitted" if admits(schema, arguments) else "refused",
                     "%s in the profile %s:" % (json.dumps(arguments), row),
                 )
+
+
+@asks("006.10")
+def understands_other_tools(q):
+    wire = q.wire
+    q.equal(wire.given({"command": "echo hi", "description": "Greets", "run_in_background": False}).text, "hi\n")
+    reply = wire.given({"command": "echo part; sleep 600", "timeout": 1000, "description": None})
+    q.that(
+        reply.text.startswith("[command timed out after 1s]\n") and "part" in reply.text, "an end after 1 s", reply.text
+    )
+    wrong = "[system error: invalid arguments: %s]"
+    number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
+    beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    for arguments, sentence in (
+        ({"timeout": 120}, number % 120),
+        ({"timeout": 900001}, number % 900001),
+        ({"timeout": "5000"}, '"timeout" must be an integer, got string'),
+        ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
+        ({"run_in_background": True, "mode": "slow"}, beside),
+    ):
+        reply = wire.given({"command": "echo hi", **arguments})
+        q.equal((reply.text, reply.is_error), (wrong % sentence, True))
+    q.that(
+        "unknown key" in wire.given({"command": "echo hi", "workdir": "/"}).text,
+        "an unknown key is refused",
+        "it is not",
+    )
+    if "jobs" in q.judge.levels:
+        reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": True, "timeout": 1000})
+        q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
+        time.sleep(1.5)
+        q.alive("job")
 
 
 @asks("007.1", "007.3")
@@ -18530,6 +18670,15 @@ def the_directory_is_gone(q):
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
     shutil.rmtree(kept, ignore_errors=True)
+
+
+@asks("013.3")
+def a_missing_directory_is_refused(q):
+    (q.folder / "file").write_text("")
+    for name in ("missing", "file", "file/below", "~"):
+        wire = q.server("--cwd", str(q.folder / name))
+        q.equal(wire.receive(), None, "what a server with --cwd %s says:" % name)
+        q.equal(wire.ended(), 125, "exit code of a server with --cwd %s:" % name)
 
 
 @asks("014.1")
