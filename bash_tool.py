@@ -2733,7 +2733,7 @@ JOBS = Profile(
         name="tail",
         fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        kept=lambda row: (0, row.rolling_bytes),
+        kept=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
     ),
     saving=Saving.OVER_LIMIT,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
@@ -3115,7 +3115,8 @@ def check_env(environ: Mapping[str, str]) -> None:
     """Raises ValueError for what no environment can hold. No value is shown: it may be secret."""
     for name, value in environ.items():
         require(re.fullmatch("[^=\0]+", name), "env", "names without '=' and NUL", name)
-        require("\0" not in value, "env[%r]" % name, "a string without NUL", type(value))
+        right = isinstance(value, str) and "\0" not in value
+        require(right, "env[%r]" % name, "a string without NUL", type(value))
 
 
 # A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
@@ -3549,9 +3550,8 @@ class Exchange:
         self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
-        """How the command ended, or that it goes on. Where an exception is raised in the caller's
-        thread, the command is ended, and the exception is raised on when nothing of the command is
-        left; a second one is raised on at once. Upholds REQ-BASH-015.2."""
+        """How the command ended, or that it goes on. Where this raises an exception, the command is
+        to be left: see `leave`."""
         for token in self._tokens:
             token._exchanges.append(self)
         kept = False
@@ -3559,11 +3559,8 @@ class Exchange:
             answer = self._run(on_live, stdin)
             kept = answer.outcome.kept
             return answer
-        except BaseException:
-            self.leave()
-            raise
         finally:
-            # The caller's token was for the call, and a background command is detached.
+            # After the call `close` alone may stop a kept command, and nothing a background one.
             self.obey(self._tokens[:1] if kept else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
@@ -3709,8 +3706,8 @@ class Exchange:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller: asks for a stop, by a negative count, which says that
-        the caller leaves, and shuts the line for writing, which says the same where the request was
+        """After an exception in the caller, once: a second exception on the way is raised at once.
+        Asks for a stop, by a negative count, which says that the caller leaves, and shuts the line for writing, which says the same where the request was
         sent in part. Waits until the supervisor closes the line, when nothing of the command is
         left. What the supervisor says is not read: bytes that were received when the exception
         struck may be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7."""
