@@ -4149,6 +4149,12 @@ def user_folder() -> str:
     return os.path.join("/tmp", name)
 
 
+def default_folder(profile: Profile) -> str:
+    """Where a tool that was given no folder puts its files."""
+    folder = user_folder()
+    return folder if profile.own_folder else os.path.dirname(folder)
+
+
 class JobTable:
     """The jobs of one tool: how many live, which a model may ask about, and whose end the model has
     yet to be told. No lock, which a fork of the host or a signal handler could meet held: each
@@ -4196,7 +4202,8 @@ class JobTable:
         job = Job(path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
-        self._known[job.pid] = job
+        if outcome.status != "running":
+            self._known[job.pid] = job
         ended = [job for job in list(self._known.values()) if job._has_ended()]
         for old in ended[:-FOLDER_CAP_FILES]:
             self._known.pop(old.pid, None)
@@ -4204,7 +4211,7 @@ class JobTable:
 
     def watch(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
-        self._untold[job.pid] = job
+        self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_of = os.getpid()
         try:
             threading.Thread(target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
@@ -4396,9 +4403,7 @@ class BashTool:
         check_function("on_job_end", on_job_end)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
-        folder = given or user_folder()
-        if given is None and not row.own_folder:
-            folder = next(filter(usable, temporary_folders()), "/tmp")
+        folder = given or default_folder(row)
         self._setup = Setup(row, first, words, folder, carry)
         # One Start. `restart` replaces the list: a call from before it changes the old one.
         self._starts = [first]
@@ -5308,7 +5313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             deny=options.deny,
             keep_env=options.keep_env,
             drop_env=options.drop_env,
-            state_dir=options.state_dir or user_folder(),
+            state_dir=options.state_dir or default_folder(profile),
         ) as tool:
             return _use(tool, options)
     except KeyboardInterrupt:  # while the command was read
