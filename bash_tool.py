@@ -156,10 +156,14 @@ FLUSH_S = 2.0               # without a read: a client that has closed its end i
 SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
 SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
 # Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
-EXIT_CODES = MappingProxyType({"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125})
+EXIT_CODES = MappingProxyType(
+    {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
+)
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
-COMMAND_KILLED = "[command failed: exit code {code}; not sent by this tool; possibly out of memory]"
+COMMAND_KILLED = (
+    "[command failed: exit code {code}; not sent by this tool; possibly out of memory]"
+)
 COMMAND_STOPPED = "[command {how}]"
 TIMED_OUT = "timed out after {limit}"
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
@@ -176,11 +180,11 @@ NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read bu
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
 NOTE_LEFTOVER = "still running: {named}; to stop: kill -9 {targets}{more}"
 NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
-NOTE_HELD = "something started by the command still holds its output open; output goes on to {path}"
-NOTE_SURVIVED = "could not be killed: {named}"
-NOTE_BLIND = (
-    "what the command started outside its process group may still run: it could not be looked for"
+NOTE_HELD = (
+    "something started by the command still holds its output open; output goes on to {path}"
 )
+NOTE_SURVIVED = "could not be killed: {named}"
+NOTE_BLIND = "what the command started outside its process group may still run: it could not be looked for"
 NOTE_HANGS = (
     "the supervisor of the command (pid {pid}) does not answer: "
     "what the command started may still run"
@@ -221,7 +225,9 @@ HEAD_CHARS_CUT = "\n[truncated]"
 HEAD_BYTES_CUT = "\n... (output truncated)"
 
 HEARTBEAT = "[still running after {seconds}]"
-TOO_MANY_CALLS = "too many calls are under way ({most}); wait for the answer of one, or cancel one"
+TOO_MANY_CALLS = (
+    "too many calls are under way ({most}); wait for the answer of one, or cancel one"
+)
 
 DENIED = "Command blocked by safety policy: contains '{pattern}'"
 NOT_CONFIRMED = "Command was not confirmed by the user."
@@ -443,7 +449,9 @@ _WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal to
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
 OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
-STOP_SIGNAL = signal.SIGURG  # asks a supervisor to end its job; ignored by default, see signal(7)
+STOP_SIGNAL = (
+    signal.SIGURG
+)  # asks a supervisor to end its job; ignored by default, see signal(7)
 
 
 def _own_proc() -> str | None:
@@ -681,7 +689,9 @@ def _children(pid: int) -> list[int]:
     with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
             with suppress(OSError):  # only this thread has
-                found += map(int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split())
+                found += map(
+                    int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split()
+                )
     return found
 
 
@@ -939,7 +949,9 @@ class Output:
             OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
-        self._pending: bytearray | None = bytearray()  # None: there is a file, or none is needed
+        self._pending: bytearray | None = (
+            bytearray()
+        )  # None: there is a file, or none is needed
 
     def open_pipes(self, writers: list[int]) -> None:
         """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
@@ -1433,8 +1445,7 @@ class Command:
         return self.alone and not self.output.pipes
 
     def note_end(self) -> None:
-        """Appends the completion note of a job, and writes its record. Upholds REQ-BASH-003.5 to
-        003.7, 003.9, 003.10 and 003.20."""
+        """Appends the completion note of a job. Upholds REQ-BASH-003.5 to 003.10 and 003.20."""
         facts = self.facts()
         how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
@@ -1758,7 +1769,17 @@ import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import CodeType
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn, Sequence, Union, overload
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Mapping,
+    NamedTuple,
+    NoReturn,
+    Sequence,
+    Union,
+    overload,
+)
 
 
 class OnTimeout(Enum):
@@ -2205,7 +2226,9 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     return Fitted(text, stream.total_bytes, record.truncated, record)
 
 
-def keep_head(stream: Captured, profile: Profile, head: Callable[[str], str], mark: str) -> Fitted:
+def keep_head(
+    stream: Captured, profile: Profile, head: Callable[[str], str], mark: str
+) -> Fitted:
     """What `head` leaves of the stream's text, with `mark` behind it if that is not all. Upholds
     REQ-BASH-022.2 and REQ-BASH-023.2."""
     text, _ = two_ends(stream, profile)
@@ -2483,7 +2506,9 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     )
 
 
-OnLive = Callable[[int, str], object]  # takes the number of skipped bytes, and the text after them
+OnLive = Callable[
+    [int, str], object
+]  # takes the number of skipped bytes, and the text after them
 
 
 class LiveText:
@@ -2494,7 +2519,9 @@ class LiveText:
         self._tell = tell
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
-    def take(self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False) -> None:
+    def take(
+        self, skipped: int, chunks: Sequence[tuple[int, bytes]], final: bool = False
+    ) -> None:
         """Hands on what has come; with `final` also the half of a character."""
         text = "".join(self._decoders[stream].decode(chunk) for stream, chunk in chunks)
         if final:
@@ -2637,7 +2664,8 @@ class Profile:
             self._check_limit(name)
         can_keep = self.format.tells_kept and self.saving is not Saving.NEVER
         require(
-            self.on_timeout is OnTimeout.KILL or (self.on_timeout is OnTimeout.KEEP and can_keep),
+            self.on_timeout is OnTimeout.KILL
+            or (self.on_timeout is OnTimeout.KEEP and can_keep),
             "on_timeout",
             "OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER",
             self.on_timeout,
@@ -2674,7 +2702,11 @@ MODES = Profile(
           "description": "Execution mode: {modes}"}}"""),
     required=("command",),
     timeouts_s=MappingProxyType(
-        {"default": DEFAULT_TIMEOUT_S, "slow": SLOW_TIMEOUT_S, "background": BACKGROUND_TIMEOUT_S}
+        {
+            "default": DEFAULT_TIMEOUT_S,
+            "slow": SLOW_TIMEOUT_S,
+            "background": BACKGROUND_TIMEOUT_S,
+        }
     ),
     streams=Streams.MERGED,
     cleaning=render,
@@ -2808,7 +2840,9 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
     for name, schema in profile.parameters.items():
-        text = schema["description"].replace("{modes}", modes).replace("{default_ms}", default_ms)
+        text = (
+            schema["description"].replace("{modes}", modes).replace("{default_ms}", default_ms)
+        )
         properties[name] = dict(schema, description=text)
     if "mode" in properties:
         properties["mode"]["enum"] = list(profile.timeouts_s)
@@ -3014,7 +3048,9 @@ _SECRET_VALUE = r"""(?ax)
     |(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}
     |(?:bot)?[0-9]{8,10}:AA[\w-]{33})
 """
-_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
+_SECRET_PAIR = (
+    r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
+)
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -3859,7 +3895,9 @@ class Job:
         """Waits for the end of the job."""
 
     @overload
-    def wait(self, timeout_s: float | None = None, *, until: str | re.Pattern[str]) -> str | None:
+    def wait(
+        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
+    ) -> str | None:
         """Waits for a line of the output."""
 
     def wait(
@@ -3876,7 +3914,9 @@ class Job:
         if until is None:
             return bool(_await_ends([self], 1, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
-        require(isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until)
+        require(
+            isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until
+        )
         begun = time.monotonic()
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
@@ -3895,7 +3935,9 @@ class Job:
             left_s = deadline - time.monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
-            if not data:  # the output file alone says when there is more, also to another process
+            if (
+                not data
+            ):  # the output file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
@@ -3935,7 +3977,9 @@ class Job:
             passed_s = time.monotonic() - begun
             if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):  # this one may be shorter
+            if asked < 1 + max(
+                cancel.count, passed_s >= self._grace_s
+            ):  # this one may be shorter
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
@@ -3950,7 +3994,9 @@ class Job:
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
         buffer, data = OutputBuffer(0, most, True), b"x"
-        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:  # a command can lengthen the file
+        while (
+            data and buffer.total_bytes < 2 * FILE_CAP_BYTES
+        ):  # a command can lengthen the file
             data = self._output_from(offset + buffer.total_bytes)
             buffer.add(data)
         stream = Captured(*buffer.captured())
@@ -4065,7 +4111,10 @@ def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profil
 
 
 def _environment(
-    env: Mapping[str, str] | None, keep: tuple[str, ...], drop: tuple[str, ...], has_prefix: bool
+    env: Mapping[str, str] | None,
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
+    has_prefix: bool,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The environment of a tool's commands, and the names that are withheld, each with why. Behind
     a prefix the text of a command comes on stdin, which the file of BASH_ENV could read."""
@@ -4140,7 +4189,11 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(
-        self, setup: Setup, lists_folder: bool, most: int, on_end: Callable[[Job], object] | None
+        self,
+        setup: Setup,
+        lists_folder: bool,
+        most: int,
+        on_end: Callable[[Job], object] | None,
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
         self._profile, self._folder, self._most = setup.profile, setup.folder, most
@@ -4180,7 +4233,8 @@ class JobTable:
         path = outcome.saved.path if outcome.saved is not None else None
         job = Job(path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
-        job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)  # the file has no more
+        # The file has no more.
+        job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)
         if outcome.status != "running":
             self._known[job.pid] = job
         ended = [job for job in list(self._known.values()) if job._has_ended()]
@@ -4193,7 +4247,9 @@ class JobTable:
         self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_of = os.getpid()
         try:
-            threading.Thread(target=job._monitor, args=(exchange, self.on_end), daemon=True).start()
+            threading.Thread(
+                target=job._monitor, args=(exchange, self.on_end), daemon=True
+            ).start()
         except RuntimeError:  # no thread can be started: the job goes on all the same
             job._monitor_of, exchange.waiter = 0, None
 
@@ -4227,7 +4283,9 @@ class JobTable:
                     known = self._known[pid] = job
         return known
 
-    def inquire(self, inquiry: Inquiry, cancel: Cancel | None) -> tuple[Outcome, Job | None, bool]:
+    def inquire(
+        self, inquiry: Inquiry, cancel: Cancel | None
+    ) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one; and
         whether all was done that was asked for. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
         known = self.find(inquiry.pid)
@@ -4658,7 +4716,11 @@ def error_message(id_: object, code: int, reason: str, data: object = None) -> d
 def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> dict[str, Any]:
     """The answer to a request, in the form of its era."""
     if stateless:
-        result = {"resultType": "complete", **result, "_meta": {META + "serverInfo": SERVER_INFO}}
+        result = {
+            "resultType": "complete",
+            **result,
+            "_meta": {META + "serverInfo": SERVER_INFO},
+        }
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
@@ -4683,7 +4745,12 @@ def _id(value: Any) -> Id | None:
 # The id in the two ends of a message, NUL between them: before it, or behind it, plain members alone.
 _MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
 _ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
-_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (_MEMBER, _ID, _ID, _MEMBER)
+_LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
+    _MEMBER,
+    _ID,
+    _ID,
+    _MEMBER,
+)
 
 
 def _id_of_long(line: bytes) -> Id | None:
@@ -4727,7 +4794,10 @@ def _handle_request(
     result: dict[str, Any] = {}
     if method == "tools/call":
         if params.get("name") != tool["name"]:
-            reason = 'unknown tool: "%s"; there is "%s"' % (shown(params.get("name")), tool["name"])
+            reason = 'unknown tool: "%s"; there is "%s"' % (
+                shown(params.get("name")),
+                tool["name"],
+            )
             raise ProtocolError(INVALID_PARAMS, reason)
         arguments = _object(params.get("arguments"), "arguments")
         token = meta.get("progressToken")
@@ -4753,7 +4823,9 @@ def _handle_request(
     return result_message(id_, result, stateless)
 
 
-def handle(message: object, tool: Mapping[str, Any]) -> dict[str, Any] | Call | Withdrawal | None:
+def handle(
+    message: object, tool: Mapping[str, Any]
+) -> dict[str, Any] | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
     `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1
     to REQ-BASH-025.5 and REQ-BASH-025.12."""
@@ -4823,7 +4895,11 @@ class CallUnderway:
         return {
             "jsonrpc": "2.0",
             "method": "notifications/progress",
-            "params": {"progressToken": self.call.token, "progress": self._told, "message": text},
+            "params": {
+                "progressToken": self.call.token,
+                "progress": self._told,
+                "message": text,
+            },
         }
 
 
@@ -4958,7 +5034,9 @@ class Server:
                 return
             if len(message) > MAX_MESSAGE_BYTES:
                 reason = "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
-                return self._answer(error_message(_id_of_long(message), INVALID_REQUEST, reason))
+                return self._answer(
+                    error_message(_id_of_long(message), INVALID_REQUEST, reason)
+                )
             try:
                 message = load_json(message)
             except ValueError as problem:
@@ -5084,7 +5162,11 @@ def _parser() -> Any:
     add("--mode", default="default", help="default (30s), slow (15min) or background")
     add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")
     add("--cwd", metavar="DIR", help="where the command runs")
-    add("--state-dir", metavar="DIR", help="where output files go (default: one folder per user)")
+    add(
+        "--state-dir",
+        metavar="DIR",
+        help="where output files go (default: one folder per user)",
+    )
     for name, value, text in (
         ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
         ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
