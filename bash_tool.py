@@ -184,7 +184,10 @@ NOTE_HELD = (
     "something started by the command still holds its output open; output goes on to {path}"
 )
 NOTE_SURVIVED = "could not be killed: {named}"
-NOTE_BLIND = "what the command started outside its process group may still run: it could not be looked for"
+NOTE_BLIND = (
+    "what the command started outside its process group may still run: "
+    "it could not be looked for"
+)
 NOTE_HANGS = (
     "the supervisor of the command (pid {pid}) does not answer: "
     "what the command started may still run"
@@ -715,9 +718,9 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _kill_below(spared: Container[int] = ()) -> None:
-    """One pass of KILL over the processes below this one. Passes follow until ECHILD: a process that
-    forks and exits all the time is met by a later one. STOP before KILL was measured to take 10 to
-    500 times as long: each pass lists the stopped processes again."""
+    """One pass of KILL over the processes below this one. Passes follow until ECHILD: a later pass
+    kills what a process that forks and exits all the time has left. STOP before KILL was
+    measured to take 10 to 500 times as long: each pass lists the stopped processes again."""
     for pid in descendants(spared):
         _signal(pid, signal.SIGKILL)
 
@@ -3560,8 +3563,8 @@ class Exchange:
 
     def _expect_end(self) -> None:
         """Sets the moment at which the host gives the supervisor up: when the command ends at the
-        latest. A supervisor that has not answered by then hangs, in a file system that does not answer
-        say. Upholds REQ-BASH-002.1."""
+        latest. A supervisor that has not answered by then hangs, say in a system call on a file
+        system that does not answer. Upholds REQ-BASH-002.1."""
         self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
@@ -3575,7 +3578,7 @@ class Exchange:
             kept = answer.outcome.kept
             return answer
         finally:
-            # After the call `close` alone may stop a kept command, and nothing a background command.
+            # After the call `close` alone may stop a kept command; nothing stops a background command.
             self.obey(self._tokens[:1] if kept else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
@@ -3722,10 +3725,11 @@ class Exchange:
 
     def leave(self) -> None:
         """After an exception in the caller, once: a second exception on the way is raised at once.
-        Asks for a stop, by a negative count, which says that the caller leaves, and shuts the line for writing, which says the same where the request was
-        sent in part. Waits until the supervisor closes the line, when nothing of the command is
-        left. What the supervisor says is not read: bytes that were received when the exception
-        struck may be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7."""
+        Asks for a stop, by a negative count, which says that the caller leaves, and shuts the line
+        for writing, which says the same where the request was sent in part. Waits until the
+        supervisor closes the line, when nothing of the command is left. What the supervisor says
+        is not read: bytes that were received when the exception struck may be lost. Removes the
+        file that no answer will name. Upholds REQ-BASH-009.7 and REQ-BASH-015.2."""
         line, until = self._line, time.monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
@@ -4742,7 +4746,8 @@ def _id(value: Any) -> Id | None:
     return value if isinstance(value, str) or _is_integer(value) else None
 
 
-# The id in the two ends of a message, NUL between them: before it, or behind it, plain members alone.
+# The id in the first and the last bytes of a message that is too long, with a NUL between: only
+# members whose values are plain stand before the id at the beginning, or behind it at the end.
 _MEMBER = rb'"(?:[^"\\\0]|\\.)*"\s*:\s*(?:"(?:[^"\\\0]|\\.)*"|[^\s",{}[\]\0]+)\s*'
 _ID = rb'"id"\s*:\s*("(?:[^"\\\0]|\\.)*"|-?[0-9]+)\s*'
 _LONG = rb"\A\s*\{\s*(?:%b,\s*)*?%b[,}]|[{,]\s*%b(?:,\s*%b)*\}\s*\Z" % (
