@@ -28,7 +28,7 @@ exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` l
 
 .PHONY: accidents
 accidents: $(VENV)/ready    ## what models type, hosts do and machines lack: one row for each of the 26 of the acceptance list
-	$(IN_VENV) test_bash_tool.py suite tests/test_accidents.py $(ARGS)
+	BASH_TOOL_WORKERS=$${BASH_TOOL_WORKERS:-4} $(IN_VENV) test_bash_tool.py suite tests/test_accidents.py $(ARGS)
 
 .PHONY: thorough
 thorough: $(VENV)/ready ## the suite and these, with hundreds of examples for each property, larger sizes and longer soaks

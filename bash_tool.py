@@ -3578,7 +3578,7 @@ class Exchange:
             kept = answer.outcome.kept
             return answer
         finally:
-            # After the call `close` alone may stop a kept command; nothing stops a background command.
+            # After the call `close` may stop a kept command, and nothing a background command.
             self.obey(self._tokens[:1] if kept else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
