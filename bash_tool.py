@@ -3021,36 +3021,36 @@ _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
 # Each alternative takes a time that grows in proportion to the value: what repeats without a bound
 # stops at the text that could begin the same alternative again, or stands behind a lookbehind.
-_SECRET_VALUE = r"""(?ax)
-    ://[^\s/?#@:\[]*:  # a URL with a password;
-    (?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@  # host:80/a@b has none
-    |https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@  # a token as the user
-    |-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY
-    |(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)=  # $NAME is none
-    (?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})
-    |(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)=  # of a JVM
-    (?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)
-    |(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})
-    |(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})
-    |(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})
-    |(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})  # in JSON
-    |(?i:\b_(?:authToken|auth|password)=[^\s$]{8})  # of npm
-    |^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\(  # of Go
-    |(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}  # signed URLs
-    |hooks\.slack\.com/(?:services|workflows|triggers)/T
-    |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]
-    |office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]
-    |(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}  # known tokens
-    |gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}
-    |hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}
-    |xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}
-    |SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}
-    |dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}
-    |ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}
-    |(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}
-    |(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}
-    |(?:bot)?[0-9]{8,10}:AA[\w-]{33})
-"""
+_SECRET_VALUE = (
+    r"(?a)://[^\s/?#@:\[]*:"  # a URL with a password;
+    r'(?:[^\s/?#@]+|(?![0-9]{1,5}[/?#,])(?:(?!://)[^\s@"<>])+)@'  # host:80/a@b has none
+    r"|https?://(?=[^\s/?#@:]*[0-9])[\w-]{20,}:?@"  # a token as the user
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY"
+    r"|(?i:\b(?:AccountKey|SharedAccessKey|Password|Pwd)="  # $NAME is none
+    r"(?!(?-i:\$(?:[{(]|[A-Z_]{2})))[^\s;]{4})"
+    r"|(?i:-[DP][\w.]*(?:password|passwd|passphrase|secret|token)="  # of a JVM
+    r"(?!(?:true|false|[0-9]+)(?:\s|$)|(?-i:\$(?:[{(]|[A-Z_]{2})))\S)"
+    r"|(?i:\bAuthorization[^\w\s]?\s?[:=]\s?[^\w\s]?(?:Basic|Bearer|Token)(?:\s|%20)[^\s$]{4})"
+    r"|(?i:\b(?:(?:Private|Job|Deploy|X-Auth|X-Vault)-Token|X-Api-Key)\s?[:=]\s?[^\s$]{4})"
+    r"|(?i:[?&](?:access_?token|api_?key|client_secret|token)=[^\s&$]{8})"
+    r'|(?i:"\w*(?:password|secret|token|auth|access_?key)"\s?:\s?"[^"$]{8})'  # in JSON
+    r"|(?i:\b_(?:authToken|auth|password)=[^\s$]{8})"  # of npm
+    r"|^[^\s:/@]+:[^\s@]+@(?:tcp|unix)\("  # of Go
+    r"|(?:^|[?&])sig=[\w%+/-]{20}|X-(?:Amz|Goog)-Signature=[0-9a-f]{32}"  # signed URLs
+    r"|hooks\.slack\.com/(?:services|workflows|triggers)/T"
+    r"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]"
+    r"|office(?:365)?\.com/webhook(?:b2)?/[0-9a-f]"
+    r"|(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}"  # known tokens
+    r"|gl(?:pat|rt|dt|ft|ptt|cbt|agent|soat|oas)-[\w-]{20}|npm_[A-Za-z0-9]{36}"
+    r"|hf_[A-Za-z0-9]{30}|AIza[\w-]{35}|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10}"
+    r"|xapp-[\w-]{10}|(?:sk|rk)_(?:live|test)_\w{10}|sk-[\w-]{20}|gsk_[A-Za-z0-9]{40}"
+    r"|SG\.[\w-]{16,}\.[\w-]{16}|pypi-[\w-]{16}|dop_v1_[0-9a-f]{32}|hv[brs]\.[\w-]{20}"
+    r"|dckr_[po]at_[\w-]{20}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32}|GOCSPX-[\w-]{20}"
+    r"|ya29\.[\w-]{20}|AGE-SECRET-KEY-[A-Z0-9-]{20}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
+    r"|(?:tskey-|nvapi-|figd_|sq0[a-z]{3}-)[\w-]{20}|(?:lsv2_[ps][tk]_|xkeysib-|dapi)[0-9a-f]{32}"
+    r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
+    r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})"
+)
 _SECRET_PAIR = (
     r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
 )
@@ -3791,6 +3791,7 @@ class Job:
     OSError where no sound record stands beside `output_file`.
     """
 
+    _exchange: Exchange | None = None  # by which the end of a job of this process comes
     _monitor_of = 0  # the process in which a thread waits for the end
     _final: Answer | None = None  # what that thread received
     _note = ""  # what the next answer of the tool says of it
@@ -4249,6 +4250,7 @@ class JobTable:
     def watch(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
         self._known[job.pid] = self._untold[job.pid] = job
+        job._exchange = exchange
         job._monitor_of = os.getpid()
         try:
             threading.Thread(
@@ -4256,6 +4258,13 @@ class JobTable:
             ).start()
         except RuntimeError:  # no thread can be started: the job goes on all the same
             job._monitor_of, exchange.waiter = 0, None
+
+    def drop(self, exchange: Exchange) -> None:
+        """Forgets the job of a command that an exception has ended."""
+        for pid, job in list(self._known.items()):
+            if job._exchange is exchange:
+                self._known.pop(pid, None)
+                self._untold.pop(pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
@@ -4639,6 +4648,7 @@ class BashTool:
             return result
         except BaseException:
             exchange.leave()
+            self._jobs.drop(exchange)
             raise
         finally:
             if plan.background:
