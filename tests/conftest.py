@@ -23,11 +23,3 @@ def own_place(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path
     support.end_all(mark, tmp_path)
-
-
-def pytest_collection_modifyitems(items):
-    """Marks what the engine that a module names NEW_ENGINE will hold."""
-    for item in items:
-        names = getattr(item.module, "NEW_ENGINE", ())
-        if item.name in names or getattr(item, "originalname", "") in names:
-            item.add_marker(pytest.mark.xfail(reason="the engine that comes", strict=False))
