@@ -32,7 +32,6 @@ from support import parent, refusing, resident, running, side_by_side, started, 
 from support import with_each_face
 
 
-
 # ---- 1 Over the limit ---------------------------------------------------------------------------
 
 
