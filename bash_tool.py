@@ -3431,6 +3431,7 @@ class Engine:
             if self._control is None or _has_ended(self._control):
                 self.give_up()
                 self._control = self._start_server()
+                self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
             ours, theirs = self._socketpair()
             with theirs:  # what comes from the supervisor is the fork server's reply
                 try:
@@ -3779,7 +3780,7 @@ def read_record(output: str) -> tuple[Outcome | None, bool]:
 
 def _lost(outcome: Outcome) -> Outcome:
     """What is known of a job after its supervisor was killed."""
-    return outcome._replace(status="lost", error="lost", reason=JOB_LOST)
+    return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False)
 
 
 class Job:
