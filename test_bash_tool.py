@@ -18721,8 +18721,9 @@ def the_locale(q):
     q.match(r"(?i).*\.UTF-?8", effective)
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
         env, _ = environment_of(q, q.server(env={"LANG": None, name: "C"}))
-        if name != "LC_CTYPE" and re.match(r"(?i).*UTF-?8$", env.get("LC_CTYPE", "")):
-            del env["LC_CTYPE"]  # PEP 538: Python sets LC_CTYPE where the locale is C
+        if name != "LC_ALL" and re.match(r"(?i).*UTF-?8$", env.get("LC_CTYPE", "")):
+            # SPEC 4.8: an interpreter sets LC_CTYPE for itself where the locale is C (PEP 538)
+            env["LC_CTYPE"] = "C" if name == "LC_CTYPE" else ""
         q.equal(
             {other: env.get(other) for other in ("LANG", "LC_ALL", "LC_CTYPE") if env.get(other)},
             {name: "C"},
