@@ -19712,10 +19712,11 @@ def the_supervisor_is_in_no_ones_way(q):
     supervisor, job = q.number("supervisor"), q.number("job")
     fields = Path("/proc/%d/stat" % supervisor).read_text().rpartition(") ")[2].split()
     q.that(int(fields[1]) != q.wire.pid, "a supervisor that is no child of the server", "its parent is the server")
+    job_of(q, "echo $PPID > another; sleep 600")
     q.that(
-        os.getsid(supervisor) not in (os.getsid(q.wire.pid), job),
+        os.getsid(supervisor) not in (os.getsid(q.wire.pid), job, os.getsid(q.number("another"))),
         "a supervisor in a session of its own",
-        "that of the server or of the job",
+        "that of the server, of the job or of another job's supervisor",
     )
     q.that(word not in words_of(supervisor), "a supervisor that shows nothing of the command", words_of(supervisor))
 
@@ -20695,10 +20696,12 @@ BROKEN = {
         "saboteur",
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
     ],
+    "014.3": [('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:")],
     "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
     "017.7": ["saboteur", {"without": ["--deny"]}],
     "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
     "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
+    "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
