@@ -1493,7 +1493,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
 @clause(
     "003.8",
     saboteur=(
-        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST)",
+        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST, kept=False)",
         "    return outcome._replace(status=\"exited\", exit_code=0)",
     ),
 )
