@@ -20741,9 +20741,10 @@ def broken_servers(number, folder):
             continue
         if isinstance(way, str):
             way = SABOTEURS[number] if way == "saboteur" else (SABOTEURS[number][0].strip(), way)
+        places = [way] if isinstance(way[0], str) else way
         yield (
-            "%s with %r" % (number, way[1][:60]),
-            [sys.executable, str(written(changed(SOURCE, way), "broken-", folder)), "--mcp"],
+            "%s with %r" % (number, places[0][1][:60]),
+            [sys.executable, str(written(changed(SOURCE, *places), "broken-", folder)), "--mcp"],
         )
 
 
