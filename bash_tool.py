@@ -452,9 +452,8 @@ _WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal to
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
 OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
-STOP_SIGNAL = (
-    signal.SIGURG
-)  # asks a supervisor to end its job; ignored by default, see signal(7)
+# Asks a supervisor to end its job; ignored by default, see signal(7).
+STOP_SIGNAL = signal.SIGURG
 
 
 def _own_proc() -> str | None:
@@ -952,9 +951,8 @@ class Output:
             OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
             for _ in range(plan.streams)
         ]
-        self._pending: bytearray | None = (
-            bytearray()
-        )  # None: there is a file, or none is needed
+        # None: there is a file, or none is needed.
+        self._pending: bytearray | None = bytearray()
 
     def open_pipes(self, writers: list[int]) -> None:
         """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
@@ -2509,9 +2507,8 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     )
 
 
-OnLive = Callable[
-    [int, str], object
-]  # takes the number of skipped bytes, and the text after them
+# Takes the number of skipped bytes, and the text after them.
+OnLive = Callable[[int, str], object]
 
 
 class LiveText:
@@ -3051,9 +3048,8 @@ _SECRET_VALUE = (
     r"|(?:pplx-|xai-|sbp_|ntn_|r8_|PMAK-|NRAK-|ATATT3|sntry[su]_)[A-Za-z0-9]{20}"
     r"|(?:bot)?[0-9]{8,10}:AA[\w-]{33})"
 )
-_SECRET_PAIR = (
-    r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"  # Bundler: a host's user:password
-)
+# Bundler: a host's user:password.
+_SECRET_PAIR = r"(?a)BUNDLE_(?=\w*__)\w+=(?!-)[^\s:/]+:[^\s:/]+"
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -3941,9 +3937,7 @@ class Job:
             left_s = deadline - time.monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
-            if (
-                not data
-            ):  # the output file alone says when there is more, also to another process
+            if not data:  # the file alone says when there is more, also to another process
                 time.sleep(min(_pause_s(begun), left_s))
 
     def _output_from(self, offset: int) -> bytes:
@@ -3983,9 +3977,8 @@ class Job:
             passed_s = time.monotonic() - begun
             if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
-            if asked < 1 + max(
-                cancel.count, passed_s >= self._grace_s
-            ):  # this one may be shorter
+            # The grace of this tool may be shorter than that of the job.
+            if asked < 1 + max(cancel.count, passed_s >= self._grace_s):
                 asked += 1
                 if self._supervisor_lives():
                     _signal(self._known.supervisor[0], STOP_SIGNAL)
@@ -4000,9 +3993,8 @@ class Job:
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
         buffer, data = OutputBuffer(0, most, True), b"x"
-        while (
-            data and buffer.total_bytes < 2 * FILE_CAP_BYTES
-        ):  # a command can lengthen the file
+        # A command can lengthen the file.
+        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:
             data = self._output_from(offset + buffer.total_bytes)
             buffer.add(data)
         stream = Captured(*buffer.captured())
