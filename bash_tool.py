@@ -980,8 +980,6 @@ class Output:
                 return self._close_pipe(reader)
             most -= len(chunk)
             self._keep(chunk, stream)
-            if len(chunk) < READ_BYTES:  # a second read would most likely find nothing
-                return
 
     def _keep(self, chunk: bytes, stream: int) -> None:
         buffer = self.buffers[stream]
