@@ -22,15 +22,15 @@ $(VENV)/ready: pyproject.toml
 
 .PHONY: test
 test: $(VENV)/ready     ## all tests, side by side in WORKERS processes: most of them wait; make test ARGS='-k 003_9'
-	$(PYTEST) -n $(WORKERS) $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 .PHONY: exhaustive
 exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` leaves out
-	$(PYTEST) -n $(WORKERS) -m exhaustive $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m exhaustive $(ARGS)
 
 .PHONY: thorough
 thorough: $(VENV)/ready ## both, with hundreds of examples for each property and larger sizes
-	BASH_TOOL_THOROUGH=1 $(PYTEST) -n $(WORKERS) -m 'not (interop or packages or hosts or ray)' $(ARGS)
+	BASH_TOOL_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m 'not (interop or packages or hosts or ray)' $(ARGS)
 
 .PHONY: types
 types: $(VENV)/ready    ## mypy --strict

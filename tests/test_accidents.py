@@ -185,7 +185,10 @@ def test_row_03_dies_later(tmp_path):
     ends = {"exit 3": "failed: exit status", "kill -9 $$": "failed: signal", "exit 0": "completed"}
 
     def act(ask):
-        jobs = {end: started(ask("sleep 1.2; echo last words; " + end, mode="background")) for end in ends}
+        go = Path("go-" + unique())
+        late = "until [ -e %s ]; do sleep 0.02; done; echo last words; " % go
+        jobs = {end: started(ask(late + end, mode="background")) for end in ends}
+        go.touch()
         for end, (_, path) in jobs.items():
             assert eventually(lambda: "[background process " in path.read_text())
             assert path.read_text().startswith("last words\n\n\n[background process %s" % ends[end])
