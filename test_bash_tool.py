@@ -38,14 +38,14 @@ from hypothesis import example, given, settings, strategies as st
 from tests.commands import Known, NAP, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless, endless_in_each_way, failures
 from tests.commands import filler, folders, known_commands, leaving, names, sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
-from tests.processes import parent_of
+from tests.processes import of_proc, parent_of
 from tests.spec import fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, SHOWN_ANYWAY, STREAMS
 from tests.support import THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after, cancelled_when
-from tests.support import children, clause, cli, command_line, compiled_script, default_signals, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_host, in_profile
-from tests.support import keeping, lasting, needs_proc, no_leak, notes_in, nothing_is_left, record_beside, request  # noqa: F401
-from tests.support import sections, stop_named, supervisor_of, tasks, tiny, told_in, variant_module
+from tests.support import children, clause, cli, compiled_script, default_signals, descriptors, draws, dying_host, few
+from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_host, in_profile, keeping
+from tests.support import lasting, needs_proc, no_leak, notes_in, nothing_is_left, record_beside, request, sections  # noqa: F401
+from tests.support import stop_named, supervisor_of, tasks, tiny, told_in, variant_module
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------------
@@ -563,7 +563,7 @@ def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
         supervisor = supervisor_of(job)
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
-        shown = command_line(supervisor) + Path("/proc/%d/comm" % supervisor).read_bytes()
+        shown = of_proc(supervisor, "cmdline") + Path("/proc/%d/comm" % supervisor).read_bytes()
         with contextlib.suppress(PermissionError):  # it is not dumpable: only root may look
             shown += Path("/proc/%d/environ" % supervisor).read_bytes()
             assert {os.readlink("/proc/%d/fd/%d" % (supervisor, fd)) for fd in range(3)} == {"/dev/null"}
@@ -1379,7 +1379,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if seconds.encode() in command_line(pid) and alive(pid)
+        if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)
     ]
 
 
@@ -2855,7 +2855,7 @@ def test_req_bash_012_4_names_of_its_own(face):
         own += [supervisor, parent_of(supervisor)]
         assert all(os.getpgid(pid) != os.getpgid(0) or pid == own[0] for pid in own)
         for pid in own:
-            shown = Path("/proc/%d/comm" % pid).read_bytes(), command_line(pid).rstrip(b"\0")
+            shown = Path("/proc/%d/comm" % pid).read_bytes(), of_proc(pid, "cmdline").rstrip(b"\0")
             assert shown == (b"btool\n", b"btool"), (pid, shown)
 
 
@@ -5188,7 +5188,7 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
                 holders += [
                     pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire
                 ]
-        assert len(wire) == 2 and not holders, [command_line(pid) for pid in holders]
+        assert len(wire) == 2 and not holders, [of_proc(pid, "cmdline") for pid in holders]
         client.process.stdin.close()
         while client.receive():
             pass  # ends although the job lives on

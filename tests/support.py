@@ -34,14 +34,14 @@ from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, even
 from tests.spec import CLAUSES, HERE
 
 
+# ---- Saboteurs -------------------------------------------------------------------------------------------------------
+
 SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
 SABOTEURS = {}  # of clauses
-SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults T01 to T52, and the machine of jobs
+SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults T01 to T52
 
 # Those that make their property wait for hours; 024.3 computes for hours.
-HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t04", "t06", "t35", "t37", "t44", "t52"}
-
-
+HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t06", "t52"}
 TESTS = {}  # of each of them the module and the name of its test
 
 
@@ -101,6 +101,9 @@ def written(source, prefix, folder=None):
     return path
 
 
+# ---- The module under test -------------------------------------------------------------------------------------------
+
+
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
@@ -110,8 +113,6 @@ ABSENT_FEATURES = {
 }
 TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))  # a changed one: a saboteur's, a mutant
 WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
-
-
 if WITHOUT:
     TOOL = written(changed(TOOL.read_text(encoding="utf-8"), *ABSENT_FEATURES[WITHOUT]), "without-")
 
@@ -126,11 +127,40 @@ def load_tool(path=TOOL, name="bash_tool"):
 
 
 bash_tool = load_tool()
-
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:  # by `make test &` or nohup; the tests send these signals
         signal.signal(number, signal.SIG_DFL)
 BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
+
+
+def variant_module(*places, **constants):
+    """A copy of the module with other constants, `FILE_CAP_BYTES="200 * KIB"`, and other lines, (old, new): in this
+    process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
+    source = changed(TOOL.read_text(encoding="utf-8"), *places)
+    for name, value in constants.items():
+        source, count = re.subn(
+            r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source
+        )
+        assert count == 1, (name, count)
+    return load_tool(written(source, "variant-"), "bash_tool_variant_%d" % next(variants))
+
+
+variants = itertools.count(1)
+
+# Where a supervisor begins; the fork server that forks it has not been here.
+IN_A_SUPERVISOR = '        self.line.tell("hello", *self.identity)\n'
+
+
+def with_supervisors_that(act, **constants):
+    """A copy of the module, in whose supervisors these lines are executed before anything else."""
+    return variant_module((IN_A_SUPERVISOR, textwrap.indent(act, " " * 8) + IN_A_SUPERVISOR), **constants)
+
+
+JOBS, STREAMS, GUARDED = (getattr(bash_tool, name) for name in ("JOBS", "STREAMS", "GUARDED"))
+
+
+# ---- How much is drawn, and what a test needs ------------------------------------------------------------------------
+
 ROOT = os.getuid() == 0
 PLAIN_PYTHON = next(  # an interpreter that any user may start
     (path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), sys.executable
@@ -140,7 +170,6 @@ needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
 needs_proc = pytest.mark.skipif(
     WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
 )
-TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
 THOROUGH = "BASH_TOOL_THOROUGH" in os.environ  # make thorough: more examples, larger sizes, longer soaks
 settings.register_profile(
     "suite",
@@ -150,11 +179,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
 settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
-
-
 settings.load_profile("sabotage" if CHANGED else "suite")
 exhaustive = pytest.mark.exhaustive  # not in `make test`, but in `make exhaustive`, which CI runs, and `make thorough`
 
@@ -174,6 +199,11 @@ fewer = settings(max_examples=25 if THOROUGH else 5 if CHANGED else 3)  # ... th
 fewest = settings(  # ... where several commands run side by side, and to shrink a failure would take minutes
     max_examples=25 if THOROUGH else 4 if CHANGED else 2, phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
+
+
+# ---- Places and names of a test --------------------------------------------------------------------------------------
+
+TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
 
 
 @pytest.fixture(autouse=True)
@@ -204,8 +234,6 @@ def end_all(mark, folder):
 
 
 RUN = "%05d" % (os.getpid() % 100000)
-
-
 _numbers = itertools.count(1)
 
 
@@ -220,29 +248,14 @@ def lasting(text):
     return re.sub(r"sleep 60(?=\d|%d)", "sleep 60" + RUN, text)
 
 
-def lives_in(path):
-    """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
-    written = Path(path).read_text() if Path(path).exists() else ""
-    return written.endswith("\n") and alive(int(written))
+def _kept_folder(prefix):
+    """A new folder that is removed when this process, and no fork of it, ends."""
+    folder, owner = tempfile.mkdtemp(prefix=prefix, dir=TEMPORARY), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
-def stop_named(text):
-    """Sends KILL to the process groups that the note on what a command left names."""
-    for target in re.search(r"to stop: kill -9 ([-\d ]+)", text)[1].split():
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(-int(target), signal.SIGKILL)
-
-
-def tiny(default=1.0, grace=0.4, profile=None, module=bash_tool, **changes):
-    """A profile, MODES if none is given, with tiny limits; a second, so that a command gets to its first words on a busy
-    machine."""
-    row = profile or module.MODES
-    return dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=default), grace_s=grace, **changes)
-
-
-def made(cwd=None, default=1.0, grace=0.4, profile=None, **options):
-    """A tool with tiny limits."""
-    return BashTool(cwd, profile=tiny(default, grace, profile), **options)
+# ---- This process ----------------------------------------------------------------------------------------------------
 
 
 def descriptors():
@@ -262,6 +275,102 @@ def children():
         with contextlib.suppress(FileNotFoundError):  # a thread that ends just now
             found.update(map(int, Path("/proc/self/task", task, "children").read_text().split()))
     return found
+
+
+def default_signals():
+    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &`
+    ignores."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def warm_up(module=bash_tool):
+    """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
+    after some calls is a matter of luck, but never more than now."""
+    tool = module.BashTool()
+    with ThreadPoolExecutor(module.IDLE_MOST) as pool:
+        list(pool.map(tool.run, ["sleep 0.3"] * module.IDLE_MOST))
+
+
+def no_leak(calls, rounds=3):
+    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first
+    round."""
+    assert eventually(lambda: tasks() == OWN_THREADS)  # what an earlier test left running has ended
+    calls()
+    warm_up()
+    assert eventually(lambda: tasks() == OWN_THREADS)
+    before = descriptors()
+    for _ in range(rounds):
+        calls()
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == OWN_THREADS), (
+        before,
+        descriptors(),
+        tasks(),
+    )
+    assert not children()
+
+
+def side_by_side(act, cases, workers=8):
+    """Does this with each of the cases, in threads, and says for which of them it failed."""
+
+    def tried(case):
+        try:
+            act(case)
+        except Exception as problem:
+            return "%s: %s: %s" % (case, type(problem).__name__, problem)
+
+    with ThreadPoolExecutor(workers) as pool:
+        failed = list(filter(None, pool.map(tried, cases)))
+    assert not failed, "\n".join(failed)
+
+
+# ---- Tools with tiny limits, and tokens ------------------------------------------------------------------------------
+
+
+def tiny(default=1.0, grace=0.4, profile=None, module=bash_tool, **changes):
+    """A profile, MODES if none is given, with tiny limits; a second, so that a command gets to its first words on a busy
+    machine."""
+    row = profile or module.MODES
+    return dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=default), grace_s=grace, **changes)
+
+
+def made(cwd=None, default=1.0, grace=0.4, profile=None, **options):
+    """A tool with tiny limits."""
+    return BashTool(cwd, profile=tiny(default, grace, profile), **options)
+
+
+def cancelled_after(seconds):
+    """A token that is cancelled after so many seconds."""
+    cancel = Cancel()
+    threading.Timer(seconds, cancel.cancel).start()
+    return cancel
+
+
+def cancelled_when(path, times=1, written=False):
+    """A token that is cancelled as soon as a file is there, or has a whole line."""
+    cancel = Cancel()
+
+    def watch():
+        if eventually(lambda: Path(path).exists() and (not written or Path(path).read_text().endswith("\n"))):
+            for _ in range(times):
+                cancel.cancel()
+                time.sleep(0.3)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return cancel
+
+
+def keeping(timeout_s=1.0, **changes):
+    return dataclasses.replace(JOBS, timeouts_s={"default": timeout_s}, grace_s=0.5, **changes)
+
+
+def in_profile(name, **changes):
+    """A row with tiny limits that can have jobs of its own: JOBS keeps them, MODES starts them in the background."""
+    row = dataclasses.replace(PROFILES[name], grace_s=0.5, drain_idle_s=0.1, **changes)
+    return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
+
+
+# ---- Hosts, the command line, clients --------------------------------------------------------------------------------
 
 
 def _importable():
@@ -297,13 +406,6 @@ def compiled_script():
     for each in folder, path, folder / "code":
         each.chmod(0o755)
     return str(path)
-
-
-def _kept_folder(prefix):
-    """A new folder that is removed when this process, and no fork of it, ends."""
-    folder, owner = tempfile.mkdtemp(prefix=prefix, dir=TEMPORARY), os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
-    return folder
 
 
 def forked(act, env=None, **options):
@@ -597,99 +699,6 @@ class Client(Process):
         return self.text(self.begin(command, **arguments), within_s)
 
 
-def default_signals():
-    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &`
-    ignores."""
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
-
-
-def warm_up(module=bash_tool):
-    """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
-    after some calls is a matter of luck, but never more than now."""
-    tool = module.BashTool()
-    with ThreadPoolExecutor(module.IDLE_MOST) as pool:
-        list(pool.map(tool.run, ["sleep 0.3"] * module.IDLE_MOST))
-
-
-def no_leak(calls, rounds=3):
-    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first
-    round."""
-    assert eventually(lambda: tasks() == OWN_THREADS)  # what an earlier test left running has ended
-    calls()
-    warm_up()
-    assert eventually(lambda: tasks() == OWN_THREADS)
-    before = descriptors()
-    for _ in range(rounds):
-        calls()
-    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == OWN_THREADS), (
-        before,
-        descriptors(),
-        tasks(),
-    )
-    assert not children()
-
-
-def variant_module(*places, **constants):
-    """A copy of the module with other constants, `FILE_CAP_BYTES="200 * KIB"`, and other lines, (old, new): in this
-    process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
-    source = changed(TOOL.read_text(encoding="utf-8"), *places)
-    for name, value in constants.items():
-        source, count = re.subn(
-            r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source
-        )
-        assert count == 1, (name, count)
-    return load_tool(written(source, "variant-"), "bash_tool_variant_%d" % next(variants))
-
-
-variants = itertools.count(1)
-
-# Where a supervisor begins; the fork server that forks it has not been here.
-IN_A_SUPERVISOR = '        self.line.tell("hello", *self.identity)\n'
-
-
-def with_supervisors_that(act, **constants):
-    """A copy of the module, in whose supervisors these lines are executed before anything else."""
-    return variant_module((IN_A_SUPERVISOR, textwrap.indent(act, " " * 8) + IN_A_SUPERVISOR), **constants)
-
-
-NOTE = re.compile(r"\n\n\[background process [^\n]*\]\n")
-
-
-def notes_in(path):
-    return NOTE.findall(Path(path).read_text())
-
-
-def news_in(result):
-    """The notes of a result that tell of jobs that have ended."""
-    return [note for note in result.notes if re.match(r"background process \d+ (completed|failed|error)", note)]
-
-
-def without_news(result):
-    """The result as it would be if no job had ended before."""
-    text = result.text
-    for note in news_in(result):
-        line = "[%s]\n" % note
-        text = text.replace(line, "", 1) if line in text else text.replace("\n[%s]" % note, "", 1)
-    return dataclasses.replace(result, text=text, notes=tuple(n for n in result.notes if n not in news_in(result)))
-
-
-def background(tool, command, **options):
-    """The job of a command that is still running when it is answered."""
-    result = without_news(tool.run(command, mode="background", **options))
-    assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
-    assert result.text == (
-        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>"
-        % (result.pid, result.output_file, result.pid)
-    )
-    return tool.job(result.pid)
-
-
-def supervisor_of(job):
-    """The number of the process that runs a job which is the child of it."""
-    return parent_of(job.pid)
-
-
 def dying_host(program, *arguments, module=None):
     """Runs a program that is killed before its end, in a fork with this variant of the module; returns what it
     printed."""
@@ -700,138 +709,25 @@ def dying_host(program, *arguments, module=None):
     return out.decode()
 
 
-def command_line(pid):
-    with contextlib.suppress(OSError):
-        return Path("/proc/%d/cmdline" % pid).read_bytes()
-    return b""
-
-
-SHOWN_ANYWAY = {
-    "NO_COLOR": "",
-    "FORCE_COLOR": "3",
-    "CLICOLOR": "1",
-    "CLICOLOR_FORCE": "1",
-    "GCC_COLORS": "error=01",
-    "PY_COLORS": "1",
-    "LS_COLORS": "di=01;34",
-    "CARGO_TERM_COLOR": "always",
-    "TQDM_DISABLE": "",
-    "PIP_PROGRESS_BAR": "on",
-    "NO_UPDATE_NOTIFIER": "",
-    "npm_config_progress": "true",
-    "BUILDKIT_PROGRESS": "tty",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "0",
-    "COLUMNS": "80",
-    "CI": "x",
-}
-
-
-def cancelled_after(seconds):
-    """A token that is cancelled after so many seconds."""
-    cancel = Cancel()
-    threading.Timer(seconds, cancel.cancel).start()
-    return cancel
-
-
-def cancelled_when(path, times=1, written=False):
-    """A token that is cancelled as soon as a file is there, or has a whole line."""
-    cancel = Cancel()
-
-    def watch():
-        if eventually(lambda: Path(path).exists() and (not written or Path(path).read_text().endswith("\n"))):
-            for _ in range(times):
-                cancel.cancel()
-                time.sleep(0.3)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return cancel
-
-
-JOBS, STREAMS, GUARDED = (getattr(bash_tool, name) for name in ("JOBS", "STREAMS", "GUARDED"))
-
-
-def sections(stdout, stderr, code):
-    return "stdout:\n%s\n\nstderr:\n%s\n\nexit code: %s" % (stdout, stderr, code)
-
-
-def keeping(timeout_s=1.0, **changes):
-    return dataclasses.replace(JOBS, timeouts_s={"default": timeout_s}, grace_s=0.5, **changes)
-
-
 def request(method, id_=1, **params):
     return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
 
 
-NEWS = re.compile(
-    r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
-    r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]"
-)
+def with_each_face(act, place):
+    """Does this with a library tool and with a server: each a function of a command that gives the text."""
+
+    def with_this(face):
+        if face == "library":
+            with made(state_dir=place / face) as tool:
+                act(lambda command, **mode: tool.call(dict(mode, command=command)).text)
+        else:
+            with Client("--state-dir", place / face, started=True) as client:
+                act(client.shown)
+
+    side_by_side(with_this, ["library", "server"])
 
 
-def told_in(text):
-    """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
-    return [
-        (int(pid), how, json.loads(command), json.loads(last or "null"))
-        for pid, how, command, last, _ in NEWS.findall(text)
-    ]
-
-
-def in_profile(name, **changes):
-    """A row with tiny limits that can have jobs of its own: JOBS keeps them, MODES starts them in the background."""
-    row = dataclasses.replace(PROFILES[name], grace_s=0.5, drain_idle_s=0.1, **changes)
-    return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
-
-
-def in_bytes(data):
-    """A word of bash that stands for these bytes, in ASCII."""
-    return "$'%s'" % "".join("\\x%02x" % byte for byte in data)
-
-
-def birth(pid):
-    """The start of a live process, in the kernel's ticks; None of one that is dead. With it a number means one
-    process."""
-    try:
-        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
-        return None if fields[0] in (b"Z", b"X") else int(fields[19])
-    except OSError:
-        return None
-
-
-def record_beside(output):
-    """The path of the record of the job with this output file."""
-    return output[: -len(".log")] + ".job"
-
-
-def recipes(heading):
-    """The shell recipes of a section of README.md."""
-    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
-    return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-
-
-def content(path, within_s=PATIENCE_S):
-    """The text of a file, once it is there and ends with a newline."""
-
-    def text():
-        with contextlib.suppress(OSError):
-            return (Path(path).read_bytes().decode(errors="replace") or "-").rpartition("\n")[0]
-
-    return eventually(text, within_s)
-
-
-def side_by_side(act, cases, workers=8):
-    """Does this with each of the cases, in threads, and says for which of them it failed."""
-
-    def tried(case):
-        try:
-            act(case)
-        except Exception as problem:
-            return "%s: %s: %s" % (case, type(problem).__name__, problem)
-
-    with ThreadPoolExecutor(workers) as pool:
-        failed = list(filter(None, pool.map(tried, cases)))
-    assert not failed, "\n".join(failed)
+# ---- Machines that lack something ------------------------------------------------------------------------------------
 
 
 def needs(*programs):
@@ -955,25 +851,140 @@ def hanging(path):
         subprocess.run(["umount", "-l", str(path)], capture_output=True)
 
 
+# ---- Answers, jobs and what is left ----------------------------------------------------------------------------------
+
+
+def lives_in(path):
+    """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
+    written = Path(path).read_text() if Path(path).exists() else ""
+    return written.endswith("\n") and alive(int(written))
+
+
+def stop_named(text):
+    """Sends KILL to the process groups that the note on what a command left names."""
+    for target in re.search(r"to stop: kill -9 ([-\d ]+)", text)[1].split():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(-int(target), signal.SIGKILL)
+
+
+NOTE = re.compile(r"\n\n\[background process [^\n]*\]\n")
+
+
+def notes_in(path):
+    return NOTE.findall(Path(path).read_text())
+
+
+def news_in(result):
+    """The notes of a result that tell of jobs that have ended."""
+    return [note for note in result.notes if re.match(r"background process \d+ (completed|failed|error)", note)]
+
+
+def without_news(result):
+    """The result as it would be if no job had ended before."""
+    text = result.text
+    for note in news_in(result):
+        line = "[%s]\n" % note
+        text = text.replace(line, "", 1) if line in text else text.replace("\n[%s]" % note, "", 1)
+    return dataclasses.replace(result, text=text, notes=tuple(n for n in result.notes if n not in news_in(result)))
+
+
+def background(tool, command, **options):
+    """The job of a command that is still running when it is answered."""
+    result = without_news(tool.run(command, mode="background", **options))
+    assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
+    assert result.text == (
+        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>"
+        % (result.pid, result.output_file, result.pid)
+    )
+    return tool.job(result.pid)
+
+
+def supervisor_of(job):
+    """The number of the process that runs a job which is the child of it."""
+    return parent_of(job.pid)
+
+
+SHOWN_ANYWAY = {
+    "NO_COLOR": "",
+    "FORCE_COLOR": "3",
+    "CLICOLOR": "1",
+    "CLICOLOR_FORCE": "1",
+    "GCC_COLORS": "error=01",
+    "PY_COLORS": "1",
+    "LS_COLORS": "di=01;34",
+    "CARGO_TERM_COLOR": "always",
+    "TQDM_DISABLE": "",
+    "PIP_PROGRESS_BAR": "on",
+    "NO_UPDATE_NOTIFIER": "",
+    "npm_config_progress": "true",
+    "BUILDKIT_PROGRESS": "tty",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "0",
+    "COLUMNS": "80",
+    "CI": "x",
+}
+
+
+def sections(stdout, stderr, code):
+    return "stdout:\n%s\n\nstderr:\n%s\n\nexit code: %s" % (stdout, stderr, code)
+
+
+NEWS = re.compile(
+    r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
+    r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]"
+)
+
+
+def told_in(text):
+    """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
+    return [
+        (int(pid), how, json.loads(command), json.loads(last or "null"))
+        for pid, how, command, last, _ in NEWS.findall(text)
+    ]
+
+
+def in_bytes(data):
+    """A word of bash that stands for these bytes, in ASCII."""
+    return "$'%s'" % "".join("\\x%02x" % byte for byte in data)
+
+
+def birth(pid):
+    """The start of a live process, in the kernel's ticks; None of one that is dead. With it a number means one
+    process."""
+    try:
+        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except OSError:
+        return None
+
+
+def record_beside(output):
+    """The path of the record of the job with this output file."""
+    return output[: -len(".log")] + ".job"
+
+
+def recipes(heading):
+    """The shell recipes of a section of README.md."""
+    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
+    return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+def content(path, within_s=PATIENCE_S):
+    """The text of a file, once it is there and ends with a newline."""
+
+    def text():
+        with contextlib.suppress(OSError):
+            return (Path(path).read_bytes().decode(errors="replace") or "-").rpartition("\n")[0]
+
+    return eventually(text, within_s)
+
+
 def stop_in(text):
     """The command by which a note says that a leftover is ended."""
     found = re.search(r"; to stop: (kill -9( -?\d+)+)", text)
     assert found, text
     return found.group(1)
-
-
-def with_each_face(act, place):
-    """Does this with a library tool and with a server: each a function of a command that gives the text."""
-
-    def with_this(face):
-        if face == "library":
-            with made(state_dir=place / face) as tool:
-                act(lambda command, **mode: tool.call(dict(mode, command=command)).text)
-        else:
-            with Client("--state-dir", place / face, started=True) as client:
-                act(client.shown)
-
-    side_by_side(with_this, ["library", "server"])
 
 
 def started(text):

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, carriers, eventually, number_in, parent_of
+from tests.processes import alive, carriers, eventually, number_in, of_proc, parent_of
 from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, THOROUGH, WITHOUT, background, bash_tool
-from tests.support import cli, command_line, compiled_script, descriptors, fault, in_host, keeping, lasting
-from tests.support import needs_proc, no_leak, supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
+from tests.support import cli, compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, no_leak
+from tests.support import supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
 
 
 @fault(
@@ -71,7 +71,9 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
         print("struck" if struck else "never struck")
     """
     assert in_host(program, 60 if kind == "foreground" else 20, lasting(command), kind) == "struck\n"
-    assert eventually(lambda: not [pid for pid in carriers(nothing_is_left) if command_line(pid).startswith(b"sleep")])
+    assert eventually(
+        lambda: not [pid for pid in carriers(nothing_is_left) if of_proc(pid, "cmdline").startswith(b"sleep")]
+    )
 
 
 @fault(

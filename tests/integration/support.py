@@ -5,8 +5,8 @@ import json
 import os
 import sys
 
-from tests.processes import alive
-from tests.support import MODES, TOOL, command_line
+from tests.processes import alive, of_proc
+from tests.support import MODES, TOOL
 
 
 def sleepers(seconds):
@@ -14,7 +14,7 @@ def sleepers(seconds):
     return [
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if alive(pid) and ("sleep\0%s\0" % seconds).encode() in command_line(pid)
+        if alive(pid) and ("sleep\0%s\0" % seconds).encode() in of_proc(pid, "cmdline")
     ]
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.support import SHORT, SHORT_MODES, say, sleepers
-from tests.processes import alive, eventually, number_in
-from tests.support import BashTool, Client, TOOL, bash_tool, command_line, recipes
+from tests.processes import alive, eventually, number_in, of_proc
+from tests.support import BashTool, Client, TOOL, bash_tool, recipes
 
 
 @pytest.mark.interop
@@ -307,5 +307,5 @@ def with_words(*words):
     return [
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if alive(pid) and pid != os.getpid() and all(word.encode() in command_line(pid) for word in words)
+        if alive(pid) and pid != os.getpid() and all(word.encode() in of_proc(pid, "cmdline") for word in words)
     ]
