@@ -35,8 +35,8 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from tests.commands import Known, NAP, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless, endless_in_each_way, failures
-from tests.commands import filler, folders, known_commands, leaving, names, sizes_about, words
+from tests.known_commands import Known, NAP, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless, endless_in_each_way
+from tests.known_commands import failures, filler, folders, known_commands, leaving, names, sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of
 from tests.spec import fenced, size_in_words

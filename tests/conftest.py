@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support", "tests.spec", "tests.processes", "tests.commands")
+pytest.register_assert_rewrite("tests.support", "tests.spec", "tests.processes", "tests.known_commands")
 
 from tests.support import nothing_is_left  # noqa: E402, F401
 

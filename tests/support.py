@@ -29,7 +29,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.cases import CHECK
+from tests.accident_cases import CHECK
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, of_proc, parent_of, running
 from tests.spec import CLAUSES, HERE
 

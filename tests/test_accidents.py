@@ -23,10 +23,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import CANNOT_WRITE, CLOCK, DEAF, ELSEWHERE, ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM
-from tests.cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES
-from tests.cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS, LOOPS
-from tests.cases import NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS, TOKENS, TREES
+from tests.accident_cases import CANNOT_WRITE, CLOCK, DEAF, ELSEWHERE, ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM
+from tests.accident_cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES
+from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS
+from tests.accident_cases import LOOPS, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS, TOKENS
+from tests.accident_cases import TREES
 from tests.processes import PATIENCE_S, alive, eventually, parent_of, running
 from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, Process, SLACK_S, TOOL, bash_tool, cgroup
 from tests.support import checks, cli, content, hanging, made, needs, needs_root, refusing, resident, side_by_side

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.commands import known_commands
+from tests.known_commands import known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool

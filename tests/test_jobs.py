@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import NAP
+from tests.known_commands import NAP
 from tests.processes import alive, eventually, number_in
 from tests.support import BashTool, Cancel, Client, IN_A_SUPERVISOR, TOOL, WITHOUT, background, bash_tool
 from tests.support import cancelled_when, changed, dying_host, fault, first_of, in_host, in_profile, keeping, lasting
