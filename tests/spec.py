@@ -39,9 +39,11 @@ def rows_of(heading):
 
 # A level is built upon others: to ask for it is to ask for them too. "oracle" is what explains this implementation alone.
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
-TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
+TAG = re.compile(
+    r"((?:- |\d+\. |Detail: )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2)
+)
 BLOCK = re.compile(
-    r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
+    r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\||```).+)*"
     r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$",
     re.MULTILINE,
 )
@@ -58,44 +60,61 @@ def table_for(table, held):
     column = head.index("level") if "level" in head else None
     shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
     kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
-    if head[0] == "subject":  # the index
-        ours = {number for number in CLAUSES if holds_clause(held, number)}
-        kept = [
-            [row[0], " ".join(n for n in row[1].split() if n in ours), row[2]]
-            for row in kept
-            if ours & set(row[1].split())
-        ]
+    kept = [
+        row for row in kept if len(shown) < 2 or {row[n] for n in shown[1:]} != {"–"}
+    ]  # a field that they do not use
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
     return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
 
 
 def without_references(text, known):
-    """The text without the references, in parentheses or in the index, to what is not among the known numbers."""
+    """The text without the references in parentheses to what is not among the known numbers."""
 
     def kept(match):
         numbers = [number for number in match.group(1).split(", ") if number in known]
-        return " (%s)" % ", ".join(numbers) if numbers else ""
+        return "%s(%s)" % (match.group()[0], ", ".join(numbers)) if numbers else ""
 
-    text = re.sub(
-        r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$",
-        lambda row: " | %s |" % kept(row).strip(" ()"),
-        text,
-        flags=re.MULTILINE,
-    )
     return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
+
+
+# What an example needs beyond `core`, found in its head and its body. The server's own program is `bash_tool --mcp`.
+EXAMPLE_NEEDS = {
+    "server": r"^-> |--mcp\b",
+    "jobs": r"\"mode\": \"background\"|mode=\"background\"\)|--mode background|--jobs\b",
+    "library": r"(?:from|import) bash_tool|\b(?:cancel_after|max_output_\w+)=",
+    "command line": r"^(?!.*import bash_tool|.*from bash_tool).*\bbash_tool(?:\.py| (?!--mcp))",
+}
+
+
+def offers_example(held, head, body):
+    """Whether tools of these levels offer what an example uses."""
+    return {level for level, uses in EXAMPLE_NEEDS.items() if re.search(uses, head + "\n" + body, re.MULTILINE)} <= held
 
 
 LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
 
+# What examples, tables and grammars say of background commands, and what a tool without them says in its place.
+WITHOUT_JOBS = (
+    ("| %s\n" % LONGER_MODES, ""),
+    (LONGER_MODES + "\n", ""),
+    (', "background": 86400', ""),
+    ("[job NL]? ", ""),
+    (" [NL LONGER_MODES]?", ""),
+    (", and not for a background command that runs", ""),
+)
+
 
 def without_jobs(body):
-    """An example for a tool that has no background commands: its answers do not name them."""
-    return body.replace("| %s\n" % LONGER_MODES, "").replace(LONGER_MODES + "\n", "")
+    """An example, a table or a grammar for a tool that has no background commands."""
+    for told, instead in WITHOUT_JOBS:
+        body = body.replace(told, instead)
+    return re.sub(r"^job +=.*\n", "", body, flags=re.MULTILINE)
 
 
 @functools.lru_cache(maxsize=None)
 def spec_for(*levels):
-    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains."""
+    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains. An
+    example is shown if a tool of these levels offers all that the example uses."""
     held = set(levels)
     while not held >= {below for level in held for below in UPON[level]}:
         held |= {below for level in held for below in UPON[level]}
@@ -111,17 +130,22 @@ def spec_for(*levels):
             clause = re.match(r"#### REQ-BASH-(\S+)", block)
             shown = all(shown for _, shown in scopes) and (clause is None or holds_clause(held, clause.group(1)))
             scopes.append((depth, shown))
+            last = True
         elif block.startswith("Level: "):
             scopes[-1] = (scopes[-1][0], scopes[-1][1] and bool(held & set(block[7:].rstrip(".").split(", "))))
             continue
         elif tag:
             last = bool(held & set(tag.group(3).split(", "))) != bool(tag.group(2))
             block = tag.group(1) + block[tag.end() :]
-        elif block and not block.startswith("```"):
+        elif block.startswith("```example "):
+            ((_, head, body),) = FENCE.findall(block)
+            last = offers_example(held, head.strip(), body)
+        elif block and not block.startswith(("```", "|")):
             last = True
         if all(shown for _, shown in scopes) and (depth or last or not block):
             block = table_for(block, held) if block.startswith("|") else block
-            blocks.append(without_jobs(block) if block.startswith("```") and "jobs" not in held else block)
+            fenced_or_table = block.startswith(("```", "|"))
+            blocks.append(without_jobs(block) if fenced_or_table and "jobs" not in held else block)
     for n in reversed(range(len(blocks))):  # a heading with nothing below it
         below = next((other for other in blocks[n + 1 :] if other), "#")
         if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
@@ -130,8 +154,8 @@ def spec_for(*levels):
     known = numbers | {"section " + number for number in numbers}
     blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
     blocks[0] += (
-        "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels."
-        % " and ".join(name for name in UPON if name in held)
+        "\n\nThis is its text for %s. Steps, sections and clauses whose numbers are missing belong to other levels, "
+        "and so does the example of a clause that has none here." % " and ".join(name for name in UPON if name in held)
     )
     return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
 

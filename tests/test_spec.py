@@ -21,7 +21,8 @@ import pytest
 
 import test_bash_tool
 from tests.spec import CLAUSES, Conversation, EXAMPLES, FENCE, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
-from tests.spec import dumped_examples, fenced, holds_clause, rows_of, spec_for, steps_of, without_jobs
+from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
+from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
 from tests.support import compiled_script, exhaustive, needs_proc, recipes, sabotaged, saboteurs_at_tests
 
@@ -69,7 +70,7 @@ def test_spec_ties():
     for number, (sentence, body) in CLAUSES.items():
         assert sentence.count("SHALL") == 1 and "THE SYSTEM SHALL" in sentence and sentence.endswith("."), number
         assert re.match("(WHEN|WHILE|WHERE|IF|THE SYSTEM)", sentence), number
-        assert re.match(r"Why: (?:.+\n)+\n(?:Detail: (?:.+\n)+\n)?```example", body), number
+        assert re.match(r"Why: (?:(?!```).+\n)+(?:\nDetail: (?:(?!```).+\n)+)?```example", body), number
 
 
 def test_spec_docstring_is_the_clause():
@@ -224,7 +225,7 @@ def test_spec_for_levels(levels):
     text, known = spec_for(*levels)
     held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
     assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
-    examples = [body for n, _, body in EXAMPLES if holds_clause(held, n)]
+    examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
     assert [body for _, _, body in FENCE.findall(text)] == (
         [*map(without_jobs, examples)] if "jobs" not in held else examples
     )
@@ -295,15 +296,15 @@ def test_spec_levels():
 
 def test_spec_profiles():
     """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
-    head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 5]
-    assert head[1:] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
+    head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 6]
+    assert head[1:5] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
     assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {
         "description",
         "parameters",
         "required",
     }
     for field, *cells in rows:
-        for cell, name in zip(cells, head[1:]):
+        for cell, name in zip(cells, head[1:5]):
             value = getattr(getattr(bash_tool, name), field.strip("`"))
             if field == "`truncation`":
                 value = value.name

@@ -1,8 +1,16 @@
-"""The text of SPEC.md for some levels of conformance: python -m tests.tools.spec_for core,server"""
+"""SPEC.md for others.
 
+python -m tests.tools.spec_for core,server    its text for some levels of conformance
+python -m tests.tools.spec_for --examples     its examples as JSON, for a runner in any language
+"""
+
+import json
 import sys
 
-from tests.spec import spec_for
+from tests.spec import dumped_examples, spec_for
 
 if __name__ == "__main__":
-    print(spec_for(*sys.argv[1].split(","))[0], end="")
+    if sys.argv[1:] == ["--examples"]:
+        print(json.dumps(dumped_examples(), indent=1))
+    else:
+        print(spec_for(*sys.argv[1].split(","))[0], end="")
