@@ -70,7 +70,7 @@ TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
 if TYPE_CHECKING:
     from typing import Any, Collection, Container, Mapping, NoReturn, Sequence
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BashTool",
