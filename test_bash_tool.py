@@ -95,6 +95,7 @@ import math
 import os
 import platform
 import pty
+import pydoc
 import random
 import re
 import resource
@@ -5480,6 +5481,57 @@ def test_req_bash_017_9_jobs():
         assert all(one["duration_s"] >= 0 and one["created"] <= time.time() for one in listed)
         assert jobs[pids[2]].kill()
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
+
+
+@clause("017.11", saboteur=("signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)", "pass"))
+@pytest.mark.parametrize("terminal", [True, False])
+def test_req_bash_017_11_a_person_at_a_terminal(terminal):
+    assert bash_tool.HEARTBEAT_S == 10.0
+    script = variant(("HEARTBEAT_S = 10.0 ", "HEARTBEAT_S = 0.4 ")) / "bash_tool.py"
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    text = b""
+
+    def seen(word, within_s=20.0):
+        """Whether this has come on standard error by then."""
+        nonlocal text
+        end = time.monotonic() + within_s
+        while word not in text and select.select([ours], [], [], max(0.0, end - time.monotonic()))[0]:
+            text += os.read(ours, 4096).replace(b"\r\n", b"\n")
+        return word in text
+
+    command = lasting(
+        "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; echo on; echo $$ > shell; while :; do sleep 0.05; done"
+    )
+    words = [sys.executable, str(script), "--follow", "--mode", "slow", "--timeout", "70", command]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as tool:
+        try:
+            assert seen(b"begun\n")
+            assert (
+                seen(b"begun\n\n[still running after 0s; the limit ends after 70s]\n", 8 if terminal else 1.5)
+                == terminal
+            )
+            assert not terminal or seen(b"[still running after 1s; the limit ends after 70s]\n")
+            Path("go").write_text("")
+            shell = number_in("shell")
+            assert seen(b"on\n")
+            tool.send_signal(signal.SIGINT)
+            assert seen(b"asked\n")
+            assert (
+                seen(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n", 8 if terminal else 1)
+                == terminal
+            )
+            tool.send_signal(signal.SIGINT)
+            assert (
+                seen(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n", 8 if terminal else 1)
+                == terminal
+            )
+            answer = tool.communicate(timeout=20)[0].decode()
+        finally:
+            tool.kill()
+    assert tool.returncode == 130 and not alive(shell) and answer.startswith("[command cancelled]\nbegun\n")
+    assert terminal or b"[" not in text
+    os.close(ours)
+    os.close(theirs)
 
 
 # ---- 018 Gates, 019 The host -----------------------------------------------------------------------------------
@@ -12208,7 +12260,7 @@ NOT_DRAWN = {
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 020.2 020.3 "
     "025.16",
-    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
+    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 017.11 025.8 025.11 "
     "025.22 027.1 027.2 027.3 027.6 028.11",
 }
 
@@ -12943,7 +12995,9 @@ def test_help_lists_the_environment():
         for word in ("Set", "Taken out")
     )
     assert named <= set(bash_tool.NON_INTERACTIVE) and removed <= set(bash_tool.DROPPED_NAMES)
-    told = set(re.findall(r"[^\s,]+", cli("--help").stdout.decode()))
+    lines = cli("--help").stdout.decode().split("\n")
+    assert len(lines) <= 2 * 24 and max(map(len, lines)) <= 80  # two screens
+    told = set(re.findall(r"[^\s,]+", " ".join(lines)))
     assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES, "--keep-env", "--drop-env"} <= told
 
 
@@ -13236,6 +13290,11 @@ def test_names_of_the_tests_are_defined_once():
 def test_public_docstrings_and_doctests():
     """Every public name says what it gives; the sessions in docstrings are true."""
     assert doctest.testmod(bash_tool).failed == 0
+    page = pydoc.plain(pydoc.render_doc(bash_tool))
+    public = [name for name in bash_tool.__all__ if name != "__version__"]
+    assert all(page.index(name) < page.index("supervisor") for name in public)
+    classes = set(re.findall(r"(?m)^    class (\w+)\(", page))
+    assert classes == {name for name in public if inspect.isclass(getattr(bash_tool, name))}
     for name in bash_tool.__all__:
         assert name == "__version__" or name.isupper() or getattr(bash_tool, name).__doc__
 
