@@ -124,6 +124,15 @@ packages: $(VENV)-packages/ready    ## the own tests of packages from PyPI: the 
 hosts: $(VENV)/ready    ## ten real hosts of MCP, each in an environment of its own: what they show a model; 2 GB, ten minutes at first
 	$(IN_VENV) -m pytest -m hosts -s $(ARGS)
 
+$(VENV)-ray/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[test,ray]'
+	touch $@
+
+.PHONY: ray
+ray: $(VENV)-ray/ready  ## the recipe for Ray on a cluster of two nodes on this machine, one of which is killed; 300 MB, one minute
+	$(VENV)-ray/bin/python -m pytest -m ray -s tests/integration/test_ray.py $(ARGS)
+
 SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 .PHONY: wire
 wire: $(VENV)/ready     ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs'
