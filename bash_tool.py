@@ -3976,9 +3976,9 @@ class Job:
         return data[: max(0, at - offset)] if at >= 0 else data
 
     def read(self, offset: int = 0) -> tuple[str, int]:
-        """(text, offset): the output from byte `offset` on, and the offset to go on from. No character
-        is split, and reading piece by piece yields the same text as reading at once. Raises OSError
-        if the file is gone. Upholds REQ-BASH-003.12."""
+        """(text, offset): the output from byte `offset` on, and the offset to go on from. No
+        character is split, and reading piece by piece yields the same text as reading at once.
+        Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
         with _open_own(self.output_file) as file:
             file.seek(max(0, offset))
