@@ -1,15 +1,14 @@
-"""What tests of behaviour share: the module under test, processes as /proc shows them, hosts, and a client of MCP.
-
-Nothing here looks into bash_tool: only its public names, its command line, and its server on stdin and stdout.
-"""
+"""What the tests share: the module under test and its variants, hosts, the command line, clients of the server, places."""
 
 import atexit
 import contextlib
 import dataclasses
 import functools
+import gc
 import importlib.util
 import itertools
 import json
+import marshal
 import os
 import py_compile
 import re
@@ -21,24 +20,105 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cases import CHECK
+from hypothesis import HealthCheck, Phase, settings
 
-TOOL = Path(os.environ.get("BASH_TOOL_MUTANT") or Path(__file__).parent.parent / "bash_tool.py").resolve()
-ROOT = os.getuid() == 0
-SLACK_S = 1.5  # by which a machine that is busy may be late
-PATIENCE_S = 20.0  # for what has no limit of its own
+from tests.accident_cases import CHECK
+from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, of_proc, parent_of, running
+from tests.spec import CLAUSES, HERE
+
+
+# ---- Saboteurs -------------------------------------------------------------------------------------------------------
+
+SOURCE = (HERE / "bash_tool.py").read_text(encoding="utf-8")
+SABOTEURS = {}  # of clauses
+SABOTEURS_OF_FAULTS = {}  # of what no single clause says: the injected faults T01 to T52
+
+# Those that make their property wait for hours; 024.3 computes for hours.
+HANGS = {"004.6", "011.1", "015.3", "015.5", "024.3", "t06", "t52"}
+TESTS = {}  # of each of them the module and the name of its test
+
+
+def _register(table, number, saboteur, test):
+    if saboteur is not None:
+        assert number not in table, "two saboteurs of %s" % number
+        table[number], TESTS[number] = saboteur, (test.__module__, test.__name__)
+
+
+def clause(number, saboteur=None):
+    """Decorator: the test is the property of this clause; its docstring is the clause's sentence in SPEC.md."""
+
+    def decorate(test):
+        _register(SABOTEURS, number, saboteur, test)
+        inner = getattr(getattr(test, "hypothesis", test), "inner_test", test)
+        if number in CLAUSES and inner.__doc__ is None:  # a number that SPEC.md lacks is found by test_spec_ties
+            inner.__doc__ = test.__doc__ = CLAUSES[number][0]
+        return test
+
+    return decorate
+
+
+def fault(name, saboteur=None):
+    """Decorator: the same for a test of faults, which no single clause says. `name` is t and a number, or another begin
+    of the test's name after `test_`, with `-1`, `-2`, … where there are several."""
+
+    def decorate(test):
+        _register(SABOTEURS_OF_FAULTS, name, saboteur, test)
+        return test
+
+    return decorate
+
+
+def saboteurs_at_tests():
+    """The saboteurs of all clauses and faults."""
+    return {**SABOTEURS, **SABOTEURS_OF_FAULTS}
+
+
+def sabotaged(number):
+    """The text of bash_tool.py with the wrong change, or changes, for this clause or fault."""
+    places = saboteurs_at_tests()[number]
+    return changed(SOURCE, *([places] if isinstance(places[0], str) else places))
+
+
+def changed(source, *places):
+    """The source with each `old`, which must stand there exactly once, replaced by its `new`."""
+    for old, new in places:
+        assert source.count(old) == 1, "%d times: %s" % (source.count(old), old)
+        source = source.replace(old, new)
+    return source
+
+
+def written(source, prefix, folder=None):
+    """The path of a file bash_tool.py, in a folder of its own, with this source."""
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir=folder)) / "bash_tool.py"
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+# ---- The module under test -------------------------------------------------------------------------------------------
+
+
+# What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks".
+ABSENT_FEATURES = {
+    "proc": [("PROC = _own_proc()", "PROC: str | None = None")],
+    "subreaper": [("SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES", "SEES_TREE = False")],
+    "memfd": [('fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
+    "python": [("def _python() -> str | None:\n", "def _python() -> str | None:\n    return None\n")],
+}
+TOOL = Path(os.environ.get("BASH_TOOL_MUTANT", HERE / "bash_tool.py"))  # a changed one: a saboteur's, a mutant
+WITHOUT = os.environ.get("BASH_TOOL_WITHOUT", "")
+if WITHOUT:
+    TOOL = written(changed(TOOL.read_text(encoding="utf-8"), *ABSENT_FEATURES[WITHOUT]), "without-")
 
 
 def load_tool(path=TOOL, name="bash_tool"):
     """The module that a file holds, under a name of its own in `sys.modules`."""
-    loaded = sys.modules.get(name)
-    if loaded is not None and Path(getattr(loaded, "__file__", "") or "/").resolve() == Path(path):
-        return loaded
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -47,6 +127,250 @@ def load_tool(path=TOOL, name="bash_tool"):
 
 
 bash_tool = load_tool()
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:  # by `make test &` or nohup; the tests send these signals
+        signal.signal(number, signal.SIG_DFL)
+BashTool, Cancel, MODES, PROFILES = bash_tool.BashTool, bash_tool.Cancel, bash_tool.MODES, bash_tool.PROFILES
+
+
+def variant_module(*places, **constants):
+    """A copy of the module with other constants, `FILE_CAP_BYTES="200 * KIB"`, and other lines, (old, new): in this
+    process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
+    source = changed(TOOL.read_text(encoding="utf-8"), *places)
+    for name, value in constants.items():
+        source, count = re.subn(
+            r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source
+        )
+        assert count == 1, (name, count)
+    return load_tool(written(source, "variant-"), "bash_tool_variant_%d" % next(variants))
+
+
+variants = itertools.count(1)
+
+# Where a supervisor begins; the fork server that forks it has not been here.
+IN_A_SUPERVISOR = '        self.line.tell("hello", *self.identity)\n'
+
+
+def with_supervisors_that(act, **constants):
+    """A copy of the module, in whose supervisors these lines are executed before anything else."""
+    return variant_module((IN_A_SUPERVISOR, textwrap.indent(act, " " * 8) + IN_A_SUPERVISOR), **constants)
+
+
+JOBS, STREAMS, GUARDED = (getattr(bash_tool, name) for name in ("JOBS", "STREAMS", "GUARDED"))
+
+
+# ---- How much is drawn, and what a test needs ------------------------------------------------------------------------
+
+ROOT = os.getuid() == 0
+PLAIN_PYTHON = next(  # an interpreter that any user may start
+    (path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), sys.executable
+)
+SLACK_S = 1.5  # by which a machine that is busy may be late
+needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
+needs_proc = pytest.mark.skipif(
+    WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
+)
+THOROUGH = "BASH_TOOL_THOROUGH" in os.environ  # make thorough: more examples, larger sizes, longer soaks
+settings.register_profile(
+    "suite",
+    deadline=None,
+    max_examples=500 if THOROUGH else 100 if CHANGED else 50,
+    derandomize=not THOROUGH,  # `make test` says the same each time; `make thorough` looks for what is new
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.register_profile("sabotage", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
+settings.load_profile("sabotage" if CHANGED else "suite")
+exhaustive = pytest.mark.exhaustive  # not in `make test`, but in `make exhaustive`, which CI runs, and `make thorough`
+
+
+def first_of(variants, *named):
+    """The variants of a test, of which `make test` runs these alone."""
+    return [each if each in named else pytest.param(each, marks=exhaustive) for each in variants]
+
+
+def draws(count):
+    """So many examples of a property, of which each costs milliseconds; twenty-five times as many in `make thorough`."""
+    return settings(max_examples=25 * count if THOROUGH else 2 * count if CHANGED else count)
+
+
+few = settings(max_examples=60 if THOROUGH else 12 if CHANGED else 6)  # where each example is a process
+fewer = settings(max_examples=25 if THOROUGH else 5 if CHANGED else 3)  # ... that runs into a timeout
+fewest = settings(  # ... where several commands run side by side, and to shrink a failure would take minutes
+    max_examples=25 if THOROUGH else 4 if CHANGED else 2, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
+
+
+# ---- Places and names of a test --------------------------------------------------------------------------------------
+
+TEMPORARY = tempfile.gettempdir()  # for what outlives a test, each of which has a folder of its own
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch, tmp_path):
+    """Each test runs in a folder of its own; what carries its mark or dwells there is ended with it, also when it fails."""
+    mark = "TEST_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
+    monkeypatch.setenv(mark, "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # kept from its first use on, whatever TMPDIR is
+    monkeypatch.chdir(tmp_path)
+    for name in "BASH_TOOL_PROFILE", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_STRUCTURED":
+        monkeypatch.delenv(name, raising=False)
+    yield mark
+    end_all(mark, tmp_path)
+
+
+def end_all(mark, folder):
+    """Kills what carries the mark or dwells in the folder, by number, until nothing does."""
+
+    def ended():
+        left = {*carriers(mark), *dwellers(folder)}
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        return not any(map(alive, left))
+
+    eventually(ended, 5)
+
+
+RUN = "%05d" % (os.getpid() % 100000)
+_numbers = itertools.count(1)
+
+
+def unique():
+    """A number that stands in no other run's command: six digits of this process, then a count."""
+    return "1%06d%04d" % (os.getpid() % 1000000, next(_numbers))
+
+
+def lasting(text):
+    """The text with `sleep 600` (601, 600.5, …) as a sleep of a number of seconds that is this run's alone: nobody
+    else's pkill ends it, and where one is left it is known whose."""
+    return re.sub(r"sleep 60(?=\d|%d)", "sleep 60" + RUN, text)
+
+
+def _kept_folder(prefix):
+    """A new folder that is removed when this process, and no fork of it, ends."""
+    folder, owner = tempfile.mkdtemp(prefix=prefix, dir=TEMPORARY), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
+# ---- This process ----------------------------------------------------------------------------------------------------
+
+
+def descriptors():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+
+OWN_THREADS = tasks()  # before any test: one, and in a worker of pytest-xdist the thread that listens
+
+
+def children():
+    found = set()
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(FileNotFoundError):  # a thread that ends just now
+            found.update(map(int, Path("/proc/self/task", task, "children").read_text().split()))
+    return found
+
+
+def default_signals():
+    """In a child before its exec: commands of the tool start with the default dispositions, whatever `make &`
+    ignores."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def warm_up(module=bash_tool):
+    """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
+    after some calls is a matter of luck, but never more than now."""
+    tool = module.BashTool()
+    with ThreadPoolExecutor(module.IDLE_MOST) as pool:
+        list(pool.map(tool.run, ["sleep 0.3"] * module.IDLE_MOST))
+
+
+def no_leak(calls, rounds=3):
+    """Runs `calls` and asserts that descriptors, threads and children come back to what they were after the first
+    round."""
+    assert eventually(lambda: tasks() == OWN_THREADS)  # what an earlier test left running has ended
+    calls()
+    warm_up()
+    assert eventually(lambda: tasks() == OWN_THREADS)
+    before = descriptors()
+    for _ in range(rounds):
+        calls()
+    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == OWN_THREADS), (
+        before,
+        descriptors(),
+        tasks(),
+    )
+    assert not children()
+
+
+def side_by_side(act, cases, workers=8):
+    """Does this with each of the cases, in threads, and says for which of them it failed."""
+
+    def tried(case):
+        try:
+            act(case)
+        except Exception as problem:
+            return "%s: %s: %s" % (case, type(problem).__name__, problem)
+
+    with ThreadPoolExecutor(workers) as pool:
+        failed = list(filter(None, pool.map(tried, cases)))
+    assert not failed, "\n".join(failed)
+
+
+# ---- Tools with tiny limits, and tokens ------------------------------------------------------------------------------
+
+
+def tiny(default=1.0, grace=0.4, profile=None, module=bash_tool, **changes):
+    """A profile, MODES if none is given, with tiny limits; a second, so that a command gets to its first words on a busy
+    machine."""
+    row = profile or module.MODES
+    return dataclasses.replace(row, timeouts_s=dict(row.timeouts_s, default=default), grace_s=grace, **changes)
+
+
+def made(cwd=None, default=1.0, grace=0.4, profile=None, **options):
+    """A tool with tiny limits."""
+    return BashTool(cwd, profile=tiny(default, grace, profile), **options)
+
+
+def cancelled_after(seconds):
+    """A token that is cancelled after so many seconds."""
+    cancel = Cancel()
+    threading.Timer(seconds, cancel.cancel).start()
+    return cancel
+
+
+def cancelled_when(path, times=1, written=False):
+    """A token that is cancelled as soon as a file is there, or has a whole line."""
+    cancel = Cancel()
+
+    def watch():
+        if eventually(lambda: Path(path).exists() and (not written or Path(path).read_text().endswith("\n"))):
+            for _ in range(times):
+                cancel.cancel()
+                time.sleep(0.3)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return cancel
+
+
+def keeping(timeout_s=1.0, **changes):
+    return dataclasses.replace(JOBS, timeouts_s={"default": timeout_s}, grace_s=0.5, **changes)
+
+
+def in_profile(name, **changes):
+    """A row with tiny limits that can have jobs of its own: JOBS keeps them, MODES starts them in the background."""
+    row = dataclasses.replace(PROFILES[name], grace_s=0.5, drain_idle_s=0.1, **changes)
+    return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
+
+
+# ---- Hosts, the command line, clients --------------------------------------------------------------------------------
 
 
 def _importable():
@@ -64,119 +388,120 @@ def _importable():
 IMPORTABLE = _importable()
 
 
-def row(default=1.0, grace=0.4, profile=bash_tool.MODES, **changes):
-    """A profile with tiny limits."""
-    return dataclasses.replace(profile, timeouts_s=dict(profile.timeouts_s, default=default), grace_s=grace, **changes)
+@functools.lru_cache(maxsize=None)
+def compiled_script():
+    """The path of a script that behaves as bash_tool.py does and starts in half the time: the code comes compiled. Tests
+    that start bash_tool.py itself name TOOL."""
+    folder = Path(_kept_folder("script-"))
+    path = folder / "bash_tool.py"
+    path.write_text(
+        "import sys\n"
+        "with open(%r, 'rb') as code:\n"
+        "    code = __import__('marshal').load(code)\n"
+        "__file__ = sys.argv[0] = %r\n"
+        "sys.path[0] = %r\n"
+        "exec(code)\n" % (str(folder / "code"), str(TOOL), str(TOOL.parent))
+    )
+    (folder / "code").write_bytes(marshal.dumps(bash_tool._CODE))
+    for each in folder, path, folder / "code":
+        each.chmod(0o755)
+    return str(path)
 
 
-def made(cwd=None, default=1.0, grace=0.4, profile=bash_tool.MODES, **options):
-    """A tool with tiny limits."""
-    return bash_tool.BashTool(cwd, profile=row(default, grace, profile), **options)
+def forked(act, env=None, **options):
+    """A process that does this instead of what Popen starts: a fork of this one that does not get to its exec. It costs
+    a fifth of an interpreter that starts and imports. What depends on how Python starts or ends (the locale, a closed
+    descriptor, the arguments that /proc shows) needs an interpreter."""
 
-
-# ---- Names that are this run's alone ------------------------------------------------------------
-
-_numbers = itertools.count(1)
-
-
-def unique():
-    """A number that stands in no other run's command: six digits of this process, then a count."""
-    return "1%06d%04d" % (os.getpid() % 1000000, next(_numbers))
-
-
-# ---- Processes ----------------------------------------------------------------------------------
-
-
-def processes():
-    """The numbers of all processes but this one's."""
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()]
-
-
-def of_proc(pid, name):
-    """The bytes of a file in /proc/PID; none where the process is gone, or not ours to read."""
-    try:
-        return Path("/proc/%d/%s" % (pid, name)).read_bytes()
-    except OSError:
-        return b""
-
-
-def alive(pid):
-    """Whether a process runs; a zombie does not."""
-    return of_proc(pid, "stat").rpartition(b") ")[2][:1] not in (b"", b"Z", b"X")
-
-
-def parent(pid):
-    return int(of_proc(pid, "stat").rpartition(b") ")[2].split()[1])
-
-
-def running(word, count=None):
-    """The live processes that have this word among their arguments; with a count, whether there are so many."""
-    found = [pid for pid in processes() if word.encode() in of_proc(pid, "cmdline").split(b"\0") and alive(pid)]
-    return found if count is None else len(found) == count
-
-
-def carriers(mark):
-    """The processes that have this variable in their environment."""
-    return [pid for pid in processes() if mark.encode() in of_proc(pid, "environ")]
-
-
-def dwellers(folder):
-    """The processes whose directory lies in this folder."""
-    found = []
-    for pid in processes():
-        with contextlib.suppress(OSError):
-            if os.readlink("/proc/%d/cwd" % pid).startswith(str(folder)):
-                found.append(pid)
-    return found
-
-
-def end_all(mark, folder):
-    """Kills what carries the mark or dwells in the folder, by number, until nothing does."""
-    for _ in range(500):
-        left = {*carriers(mark), *dwellers(folder)}
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        if not any(map(alive, left)):
-            return
-        time.sleep(0.01)
-
-
-def eventually(claim, within_s=PATIENCE_S):
-    """What the claim says, as soon as that is true, else at the deadline."""
-    end = time.monotonic() + within_s
-    while True:
-        said = claim()
-        if said or time.monotonic() > end:
-            return said
-        time.sleep(0.01)
-
-
-def content(path, within_s=PATIENCE_S):
-    """The text of a file, once it is there and ends with a newline."""
-
-    def text():
-        with contextlib.suppress(OSError):
-            return (Path(path).read_bytes().decode(errors="replace") or "-").rpartition("\n")[0]
-
-    return eventually(text, within_s)
-
-
-def side_by_side(act, cases, workers=8):
-    """Does this with each of the cases, in threads, and says for which of them it failed."""
-
-    def tried(case):
+    def run():
+        code = 70
         try:
-            act(case)
-        except Exception as problem:
-            return "%s: %s: %s" % (case, type(problem).__name__, problem)
+            os.closerange(3, 1024)  # with the pipe through which Popen hears of the exec
+            gc.freeze()  # finalizers of this process's files would close descriptors of the child's
+            gc.enable()
+            for number in signal.SIGPIPE, signal.SIGXFSZ:
+                signal.signal(number, signal.SIG_IGN)  # as Python starts; Popen has set SIG_DFL
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if env is not None:
+                os.environ.clear()
+                os.environ.update(env)
+            sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
+            try:
+                code = act()
+            except SystemExit as end:
+                code = end.code
+            sys.stdout.flush(), sys.stderr.flush()
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(code if isinstance(code, int) else 0 if code is None else 70)
 
-    with ThreadPoolExecutor(workers) as pool:
-        failed = list(filter(None, pool.map(tried, cases)))
-    assert not failed, "\n".join(failed)
+    return subprocess.Popen([sys.executable], preexec_fn=run, **options)
 
 
-# ---- Hosts --------------------------------------------------------------------------------------
+def forked_program(*arguments, module=None, **options):
+    """A process that does what bash_tool.py, or this variant of it, does with these arguments."""
+
+    def act():
+        sys.argv = [str(TOOL), *arguments]
+        return (module or bash_tool).main(arguments)
+
+    return forked(act, **options)
+
+
+def forked_host(program, *arguments, module=None, **options):
+    """A process that runs a program as `python3 -c` does, with the tool imported, or this variant of it as the tool."""
+
+    def act():
+        main, sys.argv = type(sys)("__main__"), ["-c", *map(str, arguments)]
+        sys.modules.update({"__main__": main, "bash_tool": module or bash_tool})
+        exec(compile(textwrap.dedent(program), "<string>", "exec"), vars(main))
+        threading._shutdown()  # waits for its threads, as an interpreter that ends
+
+    return forked(act, **options)
+
+
+def said_until_its_end(process, within_s):
+    """What a process has written to its two pipes, once it has ended; a process that has not by then is killed."""
+    with process:
+        try:
+            return process.communicate(timeout=within_s)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def cli(*arguments, started=False, wrap=(), **options):
+    """The command line as a user runs it: in a fork of this process, which costs a tenth of an interpreter that
+    starts, or with `started`, or behind the words of `wrap`, in such a one."""
+    arguments = [each if isinstance(each, bytes) else str(each) for each in arguments]
+    if started or wrap or "input" in options:
+        words = [*wrap, sys.executable, compiled_script(), *arguments]
+        if "input" not in options:
+            options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(words, **{"capture_output": True, "timeout": 60, **options})
+    for stream, default in ("stdin", subprocess.DEVNULL), ("stdout", subprocess.PIPE), ("stderr", subprocess.PIPE):
+        options.setdefault(stream, default)
+    process = forked_program(*arguments, **options)
+    out, err = said_until_its_end(process, 60)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def in_host(program, *arguments, **options):
+    """A program in a process of its own, with the tool importable; returns what it printed. It begins in a fork, with the
+    tool imported; with options for subprocess, `started=True` among them, in an interpreter that starts for it."""
+    pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if options:
+        options.pop("started", None)
+        options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+        words = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+        host = subprocess.Popen(words, **pipes, **options)
+    else:
+        host = forked_host(program, *arguments, **pipes)
+    out, err = said_until_its_end(host, 90)
+    assert host.returncode == 0, err.decode()
+    return out.decode()
+
 
 PRELUDE = """\
 import dataclasses, json, os, re, signal, subprocess, sys, threading, time
@@ -198,10 +523,10 @@ def hear():
 class Process:
     """A process with pipes, whose lines are awaited until a deadline, and which is ended with the block."""
 
-    def __init__(self, words, **options):
+    def __init__(self, words, start=subprocess.Popen, **options):
         self.errors = tempfile.TemporaryFile()
         options = dict(dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0), **options)
-        self.process = subprocess.Popen([str(word) for word in words], **options)
+        self.process = start([str(word) for word in words], **options)
         self.pid, self._buffer = self.process.pid, b""
 
     def __enter__(self):
@@ -259,41 +584,105 @@ class Host(Process):
         self.write(b"%s\n" % str(word).encode())
 
 
-def cli(*arguments, wrap=(), within_s=PATIENCE_S, **options):
-    """The command line, as a user runs it."""
-    words = [*wrap, sys.executable, str(TOOL), *map(str, arguments)]
-    options = dict(dict(stdin=subprocess.DEVNULL, capture_output=True, timeout=within_s), **options)
-    return subprocess.run(words, **options)
-
-
 class Client(Process):
-    """A client of `--mcp` on stdin and stdout; it can be slow, rude or gone."""
+    """A client of `--mcp` that says exactly what it is told to, and can be slow, rude or gone. The server is a fork of this
+    process; with `started`, `command`, `wrap` or `env` it is an interpreter that starts."""
 
-    def __init__(self, *arguments, wrap=(), tool=TOOL, timeouts=None, env=None, **options):
-        env = dict(os.environ if env is None else env, BASH_TOOL_TIMEOUTS=json.dumps(timeouts or {}))
-        super().__init__([*wrap, sys.executable, tool, "--mcp", *arguments], env=env, **options)
+    def __init__(
+        self,
+        *arguments,
+        module=None,
+        command=None,
+        wrap=(),
+        started=False,
+        env=None,
+        timeouts=None,
+        profile="modes",
+        structured=False,
+        **options,
+    ):
+        plain = not (started or command or wrap or env)
+        assert plain or module is None, "a variant runs in a fork"
+        if env is None:
+            env = dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_STRUCTURED="%d" % structured)
+        if timeouts is not None:
+            env = dict(env, BASH_TOOL_TIMEOUTS=json.dumps(timeouts))
+        if plain:
+            options["start"] = lambda words, **more: forked_program(*words, module=module, **more)
+            words = ["--mcp"]
+        else:
+            words = command or [*wrap, sys.executable, compiled_script(), "--mcp"]
+        super().__init__([*words, *arguments], env=env, **options)
         self.number, self.answers, self.told = 0, {}, []
 
-    def send(self, **message):
-        self.write(json.dumps(dict(jsonrpc="2.0", **message)).encode() + b"\n")
+    def __exit__(self, *exception):
+        try:
+            self.end(5 if CHANGED else 20)
+        finally:
+            super().__exit__(*exception)
+
+    def end(self, within_s=20):
+        """Closes the server's input and waits for its end; returns its exit code."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        return self.ended(within_s)
+
+    def send(self, *messages):
+        """Lines: bytes as they are, all else as JSON."""
+
+        def line(message):
+            try:
+                return message if isinstance(message, bytes) else json.dumps(message, ensure_ascii=False).encode()
+            except UnicodeEncodeError:  # lone surrogates
+                return json.dumps(message).encode()
+
+        self.write(b"".join(line(message) + b"\n" for message in messages))
+
+    def receive(self, within_s=20.0):
+        """The next message; None at the end."""
+        line = self.line(within_s)
+        if line is None:
+            assert not self._buffer, self._buffer[:300]
+            return None
+        assert line.isascii() and not line.endswith(b"\r")
+        return json.loads(line)
+
+    def request(self, method, **params):
+        """Sends a request; returns its id."""
+        self.number += 1
+        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        return self.number
 
     def begin(self, command, token=None, **arguments):
         """Sends a call; returns its id."""
-        self.number += 1
         meta = {} if token is None else {"_meta": {"progressToken": token}}
-        params = dict(name="bash", arguments=dict(arguments, command=command), **meta)
-        self.send(id=self.number, method="tools/call", params=params)
-        return self.number
+        return self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
 
     def cancel(self, number):
-        self.send(method="notifications/cancelled", params={"requestId": number})
+        """Withdraws a call."""
+        self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+
+    def ask(self, method, **params):
+        """Sends a request; returns the answer, which is the next message."""
+        number = self.request(method, **params)
+        answer = self.receive()
+        assert answer is not None, "the server has ended, with exit code %s" % self.ended(20)
+        assert answer["jsonrpc"] == "2.0" and answer["id"] == number, answer
+        return answer
+
+    def call(self, command, **arguments):
+        """The result of a call, whose answer is the next message."""
+        return self.ask("tools/call", name="bash", arguments=dict(arguments, command=command))["result"]
+
+    def start(self, command):
+        """The number of a job."""
+        return int(re.search(r"<pid>(\d+)</pid>", self.call(command, mode="background")["content"][0]["text"]).group(1))
 
     def answer(self, number, within_s=PATIENCE_S):
         """The answer to this id, whatever comes before it."""
         while number not in self.answers:
-            line = self.line(within_s)
-            assert line is not None, "the server has ended: " + self.complaints()
-            message = json.loads(line)
+            message = self.receive(within_s)
+            assert message is not None, "the server has ended: " + self.complaints()
             if "method" in message:
                 self.told.append(message)
             else:
@@ -302,21 +691,43 @@ class Client(Process):
         return self.answers[number]
 
     def text(self, number, within_s=PATIENCE_S):
+        """The text of the answer to this id."""
         return self.answer(number, within_s)["result"]["content"][0]["text"]
 
-    def call(self, command, within_s=PATIENCE_S, **arguments):
-        """The text of the answer to a call."""
+    def shown(self, command, within_s=PATIENCE_S, **arguments):
+        """The text of the answer to a call, whatever comes before it."""
         return self.text(self.begin(command, **arguments), within_s)
 
-    def end(self, within_s=PATIENCE_S):
-        """Closes the server's input; its exit code."""
-        self.process.stdin.close()
-        return self.ended(within_s)
+
+def dying_host(program, *arguments, module=None):
+    """Runs a program that is killed before its end, in a fork with this variant of the module; returns what it
+    printed."""
+    pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    host = forked_host(program, *arguments, module=module, **pipes)
+    out, err = said_until_its_end(host, 60)
+    assert host.returncode == -signal.SIGKILL, (host.returncode, out, err)
+    return out.decode()
 
 
-# ---- Places -------------------------------------------------------------------------------------
+def request(method, id_=1, **params):
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
 
-needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
+
+def with_each_face(act, place):
+    """Does this with a library tool and with a server: each a function of a command that gives the text."""
+
+    def with_this(face):
+        if face == "library":
+            with made(state_dir=place / face) as tool:
+                act(lambda command, **mode: tool.call(dict(mode, command=command)).text)
+        else:
+            with Client("--state-dir", place / face, started=True) as client:
+                act(client.shown)
+
+    side_by_side(with_this, ["library", "server"])
+
+
+# ---- Machines that lack something ------------------------------------------------------------------------------------
 
 
 def needs(*programs):
@@ -440,7 +851,136 @@ def hanging(path):
         subprocess.run(["umount", "-l", str(path)], capture_output=True)
 
 
-# ---- Answers ------------------------------------------------------------------------------------
+# ---- Answers, jobs and what is left ----------------------------------------------------------------------------------
+
+
+def lives_in(path):
+    """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
+    written = Path(path).read_text() if Path(path).exists() else ""
+    return written.endswith("\n") and alive(int(written))
+
+
+def stop_named(text):
+    """Sends KILL to the process groups that the note on what a command left names."""
+    for target in re.search(r"to stop: kill -9 ([-\d ]+)", text)[1].split():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(-int(target), signal.SIGKILL)
+
+
+NOTE = re.compile(r"\n\n\[background process [^\n]*\]\n")
+
+
+def notes_in(path):
+    return NOTE.findall(Path(path).read_text())
+
+
+def news_in(result):
+    """The notes of a result that tell of jobs that have ended."""
+    return [note for note in result.notes if re.match(r"background process \d+ (completed|failed|error)", note)]
+
+
+def without_news(result):
+    """The result as it would be if no job had ended before."""
+    text = result.text
+    for note in news_in(result):
+        line = "[%s]\n" % note
+        text = text.replace(line, "", 1) if line in text else text.replace("\n[%s]" % note, "", 1)
+    return dataclasses.replace(result, text=text, notes=tuple(n for n in result.notes if n not in news_in(result)))
+
+
+def background(tool, command, **options):
+    """The job of a command that is still running when it is answered."""
+    result = without_news(tool.run(command, mode="background", **options))
+    assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
+    assert result.text == (
+        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>"
+        % (result.pid, result.output_file, result.pid)
+    )
+    return tool.job(result.pid)
+
+
+def supervisor_of(job):
+    """The number of the process that runs a job which is the child of it."""
+    return parent_of(job.pid)
+
+
+SHOWN_ANYWAY = {
+    "NO_COLOR": "",
+    "FORCE_COLOR": "3",
+    "CLICOLOR": "1",
+    "CLICOLOR_FORCE": "1",
+    "GCC_COLORS": "error=01",
+    "PY_COLORS": "1",
+    "LS_COLORS": "di=01;34",
+    "CARGO_TERM_COLOR": "always",
+    "TQDM_DISABLE": "",
+    "PIP_PROGRESS_BAR": "on",
+    "NO_UPDATE_NOTIFIER": "",
+    "npm_config_progress": "true",
+    "BUILDKIT_PROGRESS": "tty",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "0",
+    "COLUMNS": "80",
+    "CI": "x",
+}
+
+
+def sections(stdout, stderr, code):
+    return "stdout:\n%s\n\nstderr:\n%s\n\nexit code: %s" % (stdout, stderr, code)
+
+
+NEWS = re.compile(
+    r"\[background process (\d+) (.*?)(?: after [0-9.]+s)?: (\"(?:[^\"\\]|\\.)*\")"
+    r"(?:; last line: (\"(?:[^\"\\]|\\.)*\"))?; output: ([^\n]*)\]"
+)
+
+
+def told_in(text):
+    """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
+    return [
+        (int(pid), how, json.loads(command), json.loads(last or "null"))
+        for pid, how, command, last, _ in NEWS.findall(text)
+    ]
+
+
+def in_bytes(data):
+    """A word of bash that stands for these bytes, in ASCII."""
+    return "$'%s'" % "".join("\\x%02x" % byte for byte in data)
+
+
+def birth(pid):
+    """The start of a live process, in the kernel's ticks; None of one that is dead. With it a number means one
+    process."""
+    try:
+        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except OSError:
+        return None
+
+
+def record_beside(output):
+    """The path of the record of the job with this output file."""
+    return output[: -len(".log")] + ".job"
+
+
+RECIPES = HERE / "docs" / "recipes.md"
+
+
+def recipes(heading, page=RECIPES):
+    """The shell recipes of a section of a page."""
+    section = page.read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
+    return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+def content(path, within_s=PATIENCE_S):
+    """The text of a file, once it is there and ends with a newline."""
+
+    def text():
+        with contextlib.suppress(OSError):
+            return (Path(path).read_bytes().decode(errors="replace") or "-").rpartition("\n")[0]
+
+    return eventually(text, within_s)
 
 
 def stop_in(text):
@@ -448,20 +988,6 @@ def stop_in(text):
     found = re.search(r"; to stop: (kill -9( -?\d+)+)", text)
     assert found, text
     return found.group(1)
-
-
-def with_each_face(act, place):
-    """Does this with a library tool and with a server: each a function of a command that gives the text."""
-
-    def with_this(face):
-        if face == "library":
-            with made(state_dir=place / face) as tool:
-                act(lambda command, **mode: tool.call(dict(mode, command=command)).text)
-        else:
-            with Client("--state-dir", place / face) as client:
-                act(client.call)
-
-    side_by_side(with_this, ["library", "server"])
 
 
 def started(text):

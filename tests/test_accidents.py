@@ -22,14 +22,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cases import CANNOT_WRITE, CLOCK, DEAF, ELSEWHERE, ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM
-from cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES, HAS_WORKERS
-from cases import HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS, LOOPS, NOTEBOOK, PACKED
-from cases import PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS, TOKENS, TREES
-from support import Client, Host, IMPORTABLE, MOUNTS, PATIENCE_S, PID_NAMESPACE, Process, SLACK_S, TOOL, alive
-from support import bash_tool, cgroup, checks, cli, content, eventually, hanging, made, needs, needs_root
-from support import parent, refusing, resident, running, side_by_side, started, stop_in, unique, unshared
-from support import with_each_face
+
+from tests.accident_cases import CANNOT_WRITE, CLOCK, DEAF, ELSEWHERE, ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM
+from tests.accident_cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES
+from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS
+from tests.accident_cases import LOOPS, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS, TOKENS
+from tests.accident_cases import TREES
+from tests.processes import PATIENCE_S, alive, eventually, parent_of, running
+from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, Process, SLACK_S, TOOL, bash_tool, cgroup
+from tests.support import checks, cli, content, hanging, made, needs, needs_root, refusing, resident, side_by_side
+from tests.support import started, stop_in, unique, unshared, with_each_face
 
 
 # ---- 1 Over the limit ---------------------------------------------------------------------------
@@ -75,7 +77,7 @@ def test_row_01_over_each_way_to_the_tool():
         assert done.returncode == 124 and done.stdout.startswith(b"[command timed out after 0.7s]\n"), done
 
     def server(command):
-        with Client(timeouts={"default": 0.7}) as client:
+        with Client(started=True, timeouts={"default": 0.7}) as client:
             number = client.begin(command)
             assert client.text(number).startswith("[command timed out after 0.7s]\n")
             assert client.answer(number)["result"]["isError"] is True
@@ -184,7 +186,10 @@ def test_row_03_dies_later(tmp_path):
     ends = {"exit 3": "failed: exit status", "kill -9 $$": "failed: signal", "exit 0": "completed"}
 
     def act(ask):
-        jobs = {end: started(ask("sleep 1.2; echo last words; " + end, mode="background")) for end in ends}
+        go = Path("go-" + unique())
+        late = "until [ -e %s ]; do sleep 0.02; done; echo last words; " % go
+        jobs = {end: started(ask(late + end, mode="background")) for end in ends}
+        go.touch()
         for end, (_, path) in jobs.items():
             assert eventually(lambda: "[background process " in path.read_text())
             assert path.read_text().startswith("last words\n\n\n[background process %s" % ends[end])
@@ -254,15 +259,15 @@ def test_row_04_names_of_programs_spare_the_server(commands, tmp_path):
         (tmp_path / folder).mkdir()
     shutil.copy(TOOL, tmp_path / "server" / "bash_tool.py")
     wrap = (*unshared(*PID_NAMESPACE), "sh", "-c", '"$@"; exit $?', "sh")
-    options = dict(wrap=wrap, tool=tmp_path / "server" / "bash_tool.py", cwd="/")
+    server = (*wrap, sys.executable, tmp_path / "server" / "bash_tool.py", "--mcp")
 
     def act(command):
-        with Client("--cwd", tmp_path / "myproject", **options) as client:
+        with Client("--cwd", tmp_path / "myproject", command=server, cwd="/") as client:
             number = unique()
-            pid, _ = started(client.call("exec sleep " + number, mode="background"))
-            client.call(command)
-            assert client.call("echo alive").endswith("alive\n")
-            assert "background process" not in client.call("kill -0 %d && echo alive" % pid) and running(number)
+            pid, _ = started(client.shown("exec sleep " + number, mode="background"))
+            client.shown(command)
+            assert client.shown("echo alive").endswith("alive\n")
+            assert "background process" not in client.shown("kill -0 %d && echo alive" % pid) and running(number)
 
     side_by_side(act, commands, workers=4)
 
@@ -463,8 +468,8 @@ def test_row_08_a_client_or_server_ends(tmp_path):
     def act(case):
         number, job, place = unique(), unique(), tmp_path / case
         grace = 30 if case == "SIGKILL" else 0.4
-        with Client("--state-dir", place, timeouts={"default": 60, "grace_s": grace}) as client:
-            pid, _ = started(client.call("exec sleep " + job, mode="background"))
+        with Client("--state-dir", place, started=True, timeouts={"default": 60, "grace_s": grace}) as client:
+            pid, _ = started(client.shown("exec sleep " + job, mode="background"))
             client.begin(STUBBORN.format(n=number))
             assert eventually(lambda: running(number, 3))
             since = time.monotonic()
@@ -514,10 +519,10 @@ def test_row_09_a_cancel_ends_its_own_command_alone():
     numbers = [unique() for _ in range(5)]
     commands = ["echo begun; until [ -e go-%s ]; do sleep 0.02; done; echo own-%s; :" % (n, n) for n in numbers]
     cancels = [bash_tool.Cancel() for _ in numbers]
-    with made(default=20, grace=5) as tool, ThreadPoolExecutor(5) as pool, Client() as client:
+    with made(default=20, grace=5) as tool, ThreadPoolExecutor(5) as pool, Client(started=True) as client:
         calls = [pool.submit(tool.run, command, cancel=cancel) for command, cancel in zip(commands, cancels)]
         ids = [client.begin(command) for command in commands]
-        client.call("true")
+        client.shown("true")
         cancels[2].cancel()
         client.cancel(ids[2])
         result = calls[2].result(PATIENCE_S)
@@ -528,7 +533,7 @@ def test_row_09_a_cancel_ends_its_own_command_alone():
         for index in 0, 1, 3, 4:
             expected = "begun\nown-%s\n" % numbers[index]
             assert calls[index].result(PATIENCE_S).text == client.text(ids[index]) == expected
-        assert client.call("echo next") == "next\n" and ids[2] not in client.answers
+        assert client.shown("echo next") == "next\n" and ids[2] not in client.answers
 
 
 def test_row_09_no_answer_is_another_ones():
@@ -538,7 +543,7 @@ def test_row_09_no_answer_is_another_ones():
         results = pool.map(lambda n: tool.run("echo %s; echo err-%s >&2; exit %d" % (n, n, int(n[-1]))), wanted)
         for number, result in zip(wanted, results):
             assert result.stdout == "%s\nerr-%s\n" % (number, number) and result.exit_code == int(number[-1])
-    with Client() as client:
+    with Client(started=True) as client:
         ids = {}
         while len(ids) < 200:
             ids.update((client.begin("echo %d" % n), n) for n in range(len(ids), len(ids) + 40))
@@ -582,15 +587,15 @@ def test_row_10_nothing_leaks_from_call_to_call():
 def test_row_10_a_directory_that_is_removed_is_told(tmp_path):
     """The command runs in an empty folder, and a note says so; it is back when the directory is."""
     (tmp_path / "there").mkdir()
-    with made(tmp_path / "there") as tool, Client("--cwd", tmp_path / "there") as client:
-        assert client.call("true") == "[no output]"
+    with made(tmp_path / "there") as tool, Client("--cwd", tmp_path / "there", started=True) as client:
+        assert client.shown("true") == "[no output]"
         assert tool.run("rm -rf $PWD; echo removed").stdout == "removed\n"
         result = tool.run("ls -A; echo $PWD")
         assert result.error == "cwd_missing" and "there" in result.text and "is gone" in result.text
         assert str(tmp_path / "there") not in result.stdout
-        assert "is gone" in client.call("echo there") and "there\n" in client.call("echo there")
+        assert "is gone" in client.shown("echo there") and "there\n" in client.shown("echo there")
         (tmp_path / "there").mkdir()
-        assert tool.run("pwd").text == client.call("pwd") == "%s\n" % (tmp_path / "there")
+        assert tool.run("pwd").text == client.shown("pwd") == "%s\n" % (tmp_path / "there")
 
 
 def test_row_10_a_mistyped_directory_is_an_error_at_the_start(tmp_path):
@@ -623,10 +628,10 @@ def test_row_11_tokens_are_not_in_the_environment(monkeypatch, tmp_path):
         os.environ, **TOKENS, MY_FLAG="yes", SSH_AUTH_SOCK="/run/agent", KEYBOARD="us", TOKENIZERS_PARALLELISM="false"
     )
     look = "env -0; tr '\\0' '\\n' </proc/$PPID/environ; seq 30000"
-    with Client("--state-dir", tmp_path / "state", env=env) as client:
-        text = client.call(look + " >&2; env")
+    with Client("--state-dir", tmp_path / "state", started=True, env=env) as client:
+        text = client.shown(look + " >&2; env")
         assert "MY_FLAG=yes" in text and "SSH_AUTH_SOCK=/run/agent" in text and "KEYBOARD=us" in text
-        client.call("env; sleep 20", mode="background")
+        client.shown("env; sleep 20", mode="background")
         saved = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
         for name, value in TOKENS.items():
             assert value not in text and name + "=" not in text and value.encode() not in saved
@@ -663,7 +668,7 @@ def test_row_11_a_host_withholds_what_it_chooses(monkeypatch):
 
 def test_row_12_commands_arrive_unchanged():
     """As bash has them from a file: to a library, over MCP, on the stdin of the command line."""
-    with Client() as client, made(default=10) as tool:
+    with Client(started=True) as client, made(default=10) as tool:
         for case, command in TEXTS.items():
             Path("script").write_bytes(command.encode())
             plain = subprocess.run(["bash", "script"], capture_output=True, stdin=subprocess.DEVNULL)
@@ -671,15 +676,15 @@ def test_row_12_commands_arrive_unchanged():
             quiet = "exec 2>/dev/null\n" + command
             result = tool.run(quiet)
             assert (result.exit_code, result.stdout) == (plain.returncode, expected), case
-            assert client.call(quiet) == result.text and result.text.endswith(expected), case
+            assert client.shown(quiet) == result.text and result.text.endswith(expected), case
             if case in ("a heredoc", "emoji", "200 KB"):
-                done = cli("-", input=quiet.encode(), stdin=None)
+                done = cli("-", input=quiet.encode())
                 assert (done.returncode, done.stdout.decode()) == (0, expected), case
 
 
 def test_row_12_bytes_come_out_as_valid_text():
     """Invalid bytes, split characters, NUL, all bytes there are; the file has them as they were."""
-    with made(default=10) as tool, Client() as client:
+    with made(default=10) as tool, Client(started=True) as client:
         for command in (
             "printf 'a\\xff\\xfeb\\xc3\\n'",
             "printf '\\xf0\\x9f'; sleep 0.05; printf '\\x99\\x82\\n'",
@@ -688,7 +693,7 @@ def test_row_12_bytes_come_out_as_valid_text():
             "for i in $(seq 0 255); do printf \"\\\\x$(printf %x $i)\"; done",
             "yes 中 | head -c 200001",
         ):
-            for text in tool.run(command).text, client.call(command):
+            for text in tool.run(command).text, client.shown(command):
                 text.encode("utf-8")
                 assert not re.search("[\0-\b\x0b-\x1f\x7f]", text), (command, text)
         assert tool.run("printf 'a\\xffb\\n'").text == "a\ufffdb\n"
@@ -696,7 +701,7 @@ def test_row_12_bytes_come_out_as_valid_text():
         result = tool.run("head -c 300000 /dev/urandom | tee raw")
         assert Path(result.output_file).read_bytes() == Path("raw").read_bytes()
         number = client.begin("echo \ud800")
-        assert client.answer(number)["result"]["isError"] and client.call("echo next") == "next\n"
+        assert client.answer(number)["result"]["isError"] and client.shown("echo next") == "next\n"
 
 
 # ---- 13 What the host holds ---------------------------------------------------------------------
@@ -763,9 +768,9 @@ def test_row_14_one_folder_of_the_user(tmp_path):
             result = tool.run(long_one)
             assert Path(result.output_file).parent == place
     pid = made().run("sleep 20", mode="background").pid
-    with Client() as client:
-        client.call(long_one)
-        started(client.call("sleep 20", mode="background"))
+    with Client(started=True) as client:
+        client.shown(long_one)
+        started(client.shown("sleep 20", mode="background"))
     cli(long_one)
     assert [path.name for path in tmp_path.iterdir()] == [place.name]
     assert not made().jobs() and str(pid).encode() in cli("--jobs").stdout
@@ -838,8 +843,8 @@ def test_row_16_files_are_made_anew(tmp_path):
                 removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
                 assert isinstance(tool.jobs(), list)
         else:
-            with Client("--state-dir", folder, "--cwd", tmp_path) as client:
-                removal(client.call, folder)
+            with Client("--state-dir", folder, "--cwd", tmp_path, started=True) as client:
+                removal(client.shown, folder)
 
     for face in "library", "server":
         with contextlib.suppress(FileNotFoundError):
@@ -1062,9 +1067,9 @@ def test_row_20_no_home_no_path_no_locale():
         assert (done.returncode, done.stdout.decode()) == (0, "é 🙂 none\n1\n"), done
 
     def server():
-        with Client(env=bare, cwd="/") as client:
-            assert client.call("echo 'é 🙂'; pwd; ls / >/dev/null && sort /etc/passwd | head -n 0") == "é 🙂\n/\n"
-            started(client.call("exec sleep 20", mode="background"))
+        with Client(started=True, env=bare, cwd="/") as client:
+            assert client.shown("echo 'é 🙂'; pwd; ls / >/dev/null && sort /etc/passwd | head -n 0") == "é 🙂\n/\n"
+            started(client.shown("exec sleep 20", mode="background"))
 
     acts = {"library": lambda: checks(env=bare), "odd": lambda: checks(env=dict(bare, **odd))}
     acts.update(command_line=command_line, server=server)
@@ -1079,8 +1084,8 @@ def test_row_20_modules_of_a_cluster(tmp_path):
     command = "module load gcc; echo $LOADED; ml load cuda; echo $LOADED"
     assert subprocess.run(["bash", "-c", command], env=env, capture_output=True).stdout == b"gcc\ncuda\n"
     assert cli(command, env=env).stdout == b"gcc\ncuda\n"
-    with Client(env=env) as client:
-        assert client.call(command) == "gcc\ncuda\n"
+    with Client(started=True, env=env) as client:
+        assert client.shown(command) == "gcc\ncuda\n"
 
 
 # ---- 21 Containers ------------------------------------------------------------------------------
@@ -1221,7 +1226,7 @@ def test_row_23_a_process_of_another_user():
 def test_row_23_a_deaf_command_while_the_client_leaves():
     """It is gone after the grace, all of it, however often it starts anew, and so is the server."""
     number = unique()
-    with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
+    with Client(started=True, timeouts={"default": 60, "grace_s": 0.5}) as client:
         client.begin("trap '' TERM HUP; while :; do sleep %s; done & (setsid sleep %s &); sleep %s" % ((number,) * 3))
         assert eventually(lambda: running(number, 3))
         client.process.stdin.close()
@@ -1235,8 +1240,8 @@ def test_row_23_a_deaf_command_while_the_client_leaves():
 
 def test_row_24_a_slow_client():
     """One that reads nothing while commands shout: no deadlock, no growth, and every call is answered."""
-    with Client(timeouts={"default": 30}) as client:
-        client.call("seq 30000")
+    with Client(started=True, timeouts={"default": 30}) as client:
+        client.shown("seq 30000")
         before = resident(client.pid)
         shouts = "yes 'a line of some length, again and again' | head -c 100000000; touch done-%s; echo the end"
         names = [unique() for _ in range(2)]
@@ -1247,13 +1252,13 @@ def test_row_24_a_slow_client():
         for number in ids:
             assert "the end\n" in client.text(number)
         assert all(client.text(number) == "[no output]" for number in other)
-        assert client.call("echo next") == "next\n"
+        assert client.shown("echo next") == "next\n"
 
 
 def test_row_24_a_silent_client():
     """One that says nothing while a job shouts; half a message, and the rest later; what is no message."""
-    with Client() as client:
-        started(client.call("head -c 30000000 /dev/zero; echo; sleep 20", mode="background"))
+    with Client(started=True) as client:
+        started(client.shown("head -c 30000000 /dev/zero; echo; sleep 20", mode="background"))
         params = dict(name="bash", arguments={"command": "echo hi"})
         message = json.dumps(dict(jsonrpc="2.0", id=900, method="tools/call", params=params)).encode()
         client.write(message[:40])
@@ -1261,7 +1266,7 @@ def test_row_24_a_silent_client():
         client.write(message[40:] + b"\n")
         assert client.text(900) == "hi\n"
         client.write(b"\nnot JSON\n")
-        assert client.call("echo next") == "next\n"
+        assert client.shown("echo next") == "next\n"
 
 
 @pytest.mark.parametrize("sizes", [(1, 3), (5, 15, 17)], ids=["small", "large"])
@@ -1269,19 +1274,19 @@ def test_row_24_a_message_of_any_size(sizes):
     """An answer under its id: the command's, or an error."""
 
     def act(mib):
-        with Client(timeouts={"default": 20}) as client:
+        with Client(started=True, timeouts={"default": 20}) as client:
             number = client.begin("# %s\necho hi" % ("x" * (mib << 20)))
             answer = client.answer(number)
             assert "error" in answer or answer["result"]["isError"] or client.text(number) == "hi\n"
-            assert client.call("echo next") == "next\n"
+            assert client.shown("echo next") == "next\n"
 
     side_by_side(act, sizes)
 
 
 def test_row_24_ctrl_c_of_a_terminal_client():
     """INT reaches the server too: what runs is cancelled and answered, and the server stays."""
-    with Client(timeouts={"default": 60}) as client:
-        client.call("true")
+    with Client(started=True, timeouts={"default": 60}) as client:
+        client.shown("true")
         for _ in range(3):
             numbers = [unique(), unique()]
             ids = [client.begin("echo begun; (setsid sleep %s &); sleep %s" % (n, n)) for n in numbers]
@@ -1289,7 +1294,7 @@ def test_row_24_ctrl_c_of_a_terminal_client():
             client.process.send_signal(signal.SIGINT)
             for number in ids:
                 assert client.text(number, 2 + SLACK_S).startswith("[command cancelled]\nbegun")
-            assert not any(running(n) for n in numbers) and client.call("echo next") == "next\n"
+            assert not any(running(n) for n in numbers) and client.shown("echo next") == "next\n"
         assert client.end() == 0
 
 
@@ -1351,8 +1356,8 @@ def test_row_25_a_clock_that_jumps(tmp_path):
         pytest.skip("gcc makes no library here")
     env = dict(os.environ, LD_PRELOAD=str(tmp_path / "clock.so"))
     checks(env=env)
-    with Client(env=env, timeouts={"default": 5}) as client:
-        assert client.call("sleep 0.5; echo slept") == "slept\n"
+    with Client(started=True, env=env, timeouts={"default": 5}) as client:
+        assert client.shown("sleep 0.5; echo slept") == "slept\n"
 
 
 # ---- 26 The supervisor is killed ----------------------------------------------------------------
@@ -1369,10 +1374,10 @@ def test_row_26_the_status_is_unknown():
                 assert result.is_error and result.duration_s < 5
                 assert eventually(lambda: not running(number), 1 + SLACK_S), running(number)
                 assert tool.run("echo next").text == "next\n"
-    with Client() as client:
+    with Client(started=True) as client:
         number = client.begin("kill -9 $PPID; sleep 9")
         assert client.answer(number)["result"]["isError"] and "unknown" in client.text(number)
-        assert client.call("echo next") == "next\n"
+        assert client.shown("echo next") == "next\n"
 
 
 def test_row_26_a_job_whose_supervisor_was_killed_is_lost(tmp_path):
@@ -1381,7 +1386,7 @@ def test_row_26_a_job_whose_supervisor_was_killed_is_lost(tmp_path):
     with made(state_dir=tmp_path / "state", grace=0.5) as tool:
         job = tool.job(tool.run("echo up; (setsid sleep %s &); sleep %s; :" % (number, number), mode="background").pid)
         assert job.wait(PATIENCE_S, until="up") and eventually(lambda: running(number, 2))
-        os.kill(parent(job.pid), signal.SIGKILL)
+        os.kill(parent_of(job.pid), signal.SIGKILL)
         assert job.wait(PATIENCE_S) and job.status == "lost" and job.exit_code is None
         assert eventually(lambda: not running(number), 1 + SLACK_S), running(number)
         assert Path(job.output_file).read_text() == "up\n" and job.kill() is False

@@ -11,7 +11,7 @@ import re
 import tokenize
 
 import pytest
-from support import TOOL
+from tests.support import TOOL
 
 FILE_TOKENS = 31100  # to become 30,500
 ENGINE_TOKENS = 17250  # sections 2, 7 and 8: supervisors, the host's side, BashTool; to become 16,200

@@ -7,19 +7,15 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from support import IMPORTABLE, alive, bash_tool, eventually, running, unique
+from tests.integration.support import say
+from tests.processes import alive, eventually, running
+from tests.support import IMPORTABLE, RECIPES, bash_tool, unique
 
 pytestmark = pytest.mark.ray
 
 AGENTS, COMMANDS = 40, 5
-RECIPES = Path(__file__).parents[2] / "docs" / "recipes.md"
-
-
-def say(*words):
-    print("  ", *words, flush=True)
 
 
 @pytest.fixture

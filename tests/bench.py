@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What bash_tool costs: figures, most of them ratios of two things that take turns in one run on one machine.
 
-    python3 bench_bash_tool.py                  # all, some eight minutes
-    python3 bench_bash_tool.py call import      # those whose name holds one of the words
-    python3 bench_bash_tool.py --json           # for a program: one object
-    python3 bench_bash_tool.py engine [[OLD.py] NEW.py] [--rows NAME,...] [--quick] [--json]
-    python3 bench_bash_tool.py compare OLD.py NEW.py [--rows NAME,...] [--quick] [--json]
+    python3 tests/bench.py                  # all, some eight minutes
+    python3 tests/bench.py call import      # those whose name holds one of the words
+    python3 tests/bench.py --json           # for a program: one object
+    python3 tests/bench.py engine [[OLD.py] NEW.py] [--rows NAME,...] [--quick] [--json]
+    python3 tests/bench.py compare OLD.py NEW.py [--rows NAME,...] [--quick] [--json]
 
 `engine` measures what the engine is judged by, within 90 s: one version, by default the bash_tool.py beside this file, or
 two, in turns with subprocess, the floor. It prints medians and quartiles of rounds; a ratio is that of two figures of one
@@ -52,7 +52,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent.parent
 FIGURES: list[Figure] = []
 
 
@@ -986,9 +986,7 @@ ENGINE = ("call", "call-apart", "threads", "first", "cli", "jobs", "drain", "tim
 def compare(view: str, arguments: Sequence[str]) -> int:
     """Measures versions, prints, and returns 1 if a row failed or a goal was missed."""
     engine = view == "engine"
-    parser = argparse.ArgumentParser(
-        prog="bench_bash_tool.py " + view, description="Versions and subprocess, in turns."
-    )
+    parser = argparse.ArgumentParser(prog="tests/bench.py " + view, description="Versions and subprocess, in turns.")
     if engine:
         parser.add_argument("old", metavar="OLD.py", nargs="?", help="a version to compare with")
         parser.add_argument("new", metavar="NEW.py", nargs="?", help="default: the bash_tool.py beside this file")
@@ -1202,7 +1200,7 @@ def _() -> Iterator[float]:
 
 LONG_RUN = """
 import json, resource
-import bench_bash_tool as bench
+import tests.bench as bench
 
 def resident_kib():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() // 1024

@@ -3,6 +3,7 @@
 import shlex
 import sys
 
+
 PYTHON = shlex.quote(sys.executable)
 
 # ---- Commands -----------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ def some(count):
 
 def at_once():
     with BashTool(profile=profile) as tool:
-        threads = [threading.Thread(target=tool.run, args=("sleep 0.1",)) for _ in range(20)]
+        threads = [threading.Thread(target=tool.run, args=("sleep 0.5",)) for _ in range(20)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
 

@@ -1,0 +1,21 @@
+"""Judges a server of the Model Context Protocol, in any language, by SPEC.md.
+
+    python -m tests.conformance 'node server.mjs'           all clauses of the levels that the server holds
+    python -m tests.conformance 'node server.mjs' '003.*'   these alone
+
+The exit code is 1 where a claimed clause failed. BASH_TOOL_CLAIMS is JSON, {"levels": ["core", "server"], "known failures":
+["003.9"]}; without levels the judge finds them by asking. BASH_TOOL_VERDICT names a file for the verdict as JSON.
+BASH_TOOL_ADAPTER describes a tool with other names; see `Adapter` in judge.py.
+"""
+
+import signal
+import sys
+
+from tests.conformance import core, jobs, server  # noqa: F401  (each registers its questions)
+from tests.conformance.judge import judge
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        sys.exit(__doc__)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves nothing behind
+    sys.exit(judge(sys.argv[1], sys.argv[2:]))

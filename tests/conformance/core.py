@@ -1,0 +1,1384 @@
+"""What the judge asks of the level core."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.conformance.judge import ROW_OF_LEVEL, asks, patience, printf, shortened, words_of
+from tests.processes import FUNCTIONS, eventually, functions_of_a_host, parent_of
+from tests.spec import fenced, size_in_words
+
+
+def timed_out(q, limit):
+    """What stands above the output of a command in the mode default that has reached its timeout."""
+    return (
+        "[command timed out after %s]\n" % limit
+        + '[for longer commands use mode="slow", for servers mode="background"]\n' * ("jobs" in q.judge.levels)
+    )
+
+
+@asks("001.1")
+def runs_what_bash_runs(q):
+    commands = [
+        r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'",
+        "cat <<'E'\n$HOME `x` \\\nE\n",
+        "f() { echo \"$# $*\"; return 3; }; f 1 '2 3'",
+        "echo a; exit 7; echo b",
+        "echo 'open",
+        "if true; then echo yes",
+        "true; # said\nfalse",
+        "set -e; echo on; false; echo never",
+        "(exit 9)",
+        "! true",
+        "trap 'echo bye' EXIT; echo hi",
+        "echo $0 $# ${1-none}",
+        "printf 'no newline at the end'",
+        "echo {1..3} ~+ [x] \\\n  next",
+        "alias ll='echo aliased'\nll 2>/dev/null || echo 'no aliases'",
+        "shopt -po noglob history; echo $-",
+        "echo 'é €' | wc -c",
+        "exec echo replaced",
+        "x=$(printf '\\n\\nq\\n\\n'); echo \"$x\" | wc -l",
+        "echo a &&\necho b ||\necho c",
+        "exec 7>seven; echo x >&7; cat seven",
+        "sleep 0.1 & wait $!; echo $?",
+        "kill -TERM $$",
+        "read -r line; echo \"got $? <$line>\"",
+        "unset PATH; echo ${PATH-unset}",
+        "return 5 2>/dev/null; echo $?",
+        "cd / && pwd; false",
+    ]
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=q.folder,
+            env=dict(q.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            timeout=patience(None),
+        )
+        reply = q.run(
+            "exec 2>/dev/null\n" + command if "'open" not in command and "if true" not in command else command
+        )
+        code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        first = re.match(r"\[command failed: exit code (\d+)[^\n]*\]\n?", reply.text)
+        q.equal(int(first[1]) if first else 0, code, "exit code of %r:" % command)
+        if done.stdout.strip() and code != 2:
+            q.equal(reply.text[first.end() if first else 0 :], done.stdout.decode(), "output of %r:" % command)
+    q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)  # a command, no option
+
+
+@asks("001.2")
+def keeps_the_order_of_writing(q):
+    q.says(
+        "for i in $(seq 300); do echo o$i; echo e$i >&2; done", "".join("o%d\ne%d\n" % (i, i) for i in range(1, 301))
+    )
+
+
+@asks("001.3", "001.4", "009.1")
+def cuts_the_middle(q):
+    q.says("head -c 131071 /dev/zero | tr '\\0' x; echo", "x" * 131071 + "\n")
+    lines = b"".join(b"%07d\n" % n for n in range(1, 40001))
+    for data, command in (
+        (lines, "seq -f %07.0f 40000"),
+        (b"y" * 131073, "head -c 131073 /dev/zero | tr '\\0' y"),
+        (b"a" + "€".encode() * 50000, "printf a; yes € | head -n 50000 | tr -d '\\n'"),
+    ):
+        text = q.run(command).text
+        path = q.named(r"\n\[full output: ([^\n]*)\]\Z", text)
+        head, tail = data[:4096].decode("utf-8", "ignore"), data[-4096:].decode("utf-8", "ignore")
+        head = head.replace("\ufffd", "")
+        q.equal(
+            text,
+            "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]"
+            % (size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path),
+        )
+        q.equal(path.read_bytes(), data, "the file:")
+    text = q.run("head -c 60000 /dev/zero | tr '\\0' '\\377'; exit 3").text  # 180,000 bytes of U+FFFD
+    q.match(
+        r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]",
+        text,
+    )
+
+
+@asks("001.3")
+def renders_as_one_what_it_kept_whole(q):
+    text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text
+    q.match(r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
+
+
+@asks("001.5")
+def runs_in_its_directory(q):
+    elsewhere = q.folder / "here é"
+    elsewhere.mkdir()
+    wire = q.server(cwd=elsewhere)
+    q.says("pwd -P; cd /; pwd", "%s\n/\n" % elsewhere.resolve(), wire=wire)
+    q.says("pwd -P", "%s\n" % elsewhere.resolve(), wire=wire)
+
+
+@asks("001.7")
+def each_shell_is_fresh(q):
+    q.run(
+        "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; trap 'echo trap' EXIT; ulimit -c 0; echo done"
+    )
+    q.says(
+        "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; [ \"$PWD\" != / ] && umask",
+        "unset unset\nnone\n%04o\n" % current_umask(),
+    )
+
+
+def current_umask():
+    """The umask of this process, which servers inherit."""
+    return int(re.search(r"(?m)^Umask:\s*([0-7]+)", Path("/proc/self/status").read_text())[1], 8)
+
+
+@asks("002.1")
+def thirty_seconds(q):
+    description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
+    q.that("default (30s timeout)" in description, "a description of mode that says default (30s timeout)", description)
+    reply = q.run("echo on; sleep 600", within_s=120)
+    q.equal((reply.text, reply.is_error), (timed_out(q, "30s") + "on\n", True))
+    q.that(reply.took_s >= 29.9, "an answer after 30 s", "one after %.2f s" % reply.took_s)
+
+
+@asks("002.2")
+def fifteen_minutes(q):
+    description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
+    q.that("slow (15min timeout)" in description, "a description of mode that says slow (15min timeout)", description)
+    q.says("sleep 31.5; echo done", "done\n", mode="slow")
+    q.says(
+        "echo on; sleep 600",
+        "[command timed out after 1s]\non\n",
+        True,
+        wire=q.server(timeouts={"slow": 1}),
+        mode="slow",
+    )
+
+
+@asks("002.3")
+def a_timeout_ends_the_group(q):
+    wire = q.server(timeouts={"default": 2})
+    q.says(
+        "sleep 600 & echo $! > one; (sleep 600; true) & echo $! > two; sh -c 'echo $$ > three; sleep 600; :' & echo on; wait",
+        timed_out(q, "2s") + "on\n",
+        True,
+        wire=wire,
+    )
+    q.dead("one", "two", "three")
+
+
+@asks("002.4")
+def a_timeout_keeps_the_output(q):
+    wire = q.server(timeouts={"default": 2})
+    text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
+    q.match(
+        r"\[command timed out after 2s\]\n(?:\[for longer commands [^\n]*\]\n)?\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]",
+        text,
+    )
+
+
+@asks("002.5")
+def a_timeout_names_the_limit(q):
+    for limit, words in ((0.25, "0.25s"), (1.5, "1.5s"), (2, "2s")):
+        q.says(
+            "echo on; sleep 600",
+            "[command timed out after %s]\non\n" % words,
+            True,
+            wire=q.server(timeouts={"slow": limit}),
+            mode="slow",
+        )
+
+
+@asks("002.7")
+def a_timeout_names_the_other_modes(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
+    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
+
+
+@asks("002.6")
+def what_was_ended_has_no_code(q):
+    wire = q.server(timeouts={"default": 1}, structured=True)
+    for end in ("exit 7", "exit 0", "trap - TERM; kill $$"):
+        reply = wire.call("trap 'echo cleaned; %s' TERM; echo on; sleep 600 & wait" % end)
+        q.equal(reply.text, timed_out(q, "1s") + "on\ncleaned\n")
+        code = (reply.result.get("structuredContent") or {}).get("exit_code")
+        q.equal(code, None, "exit_code")
+
+
+@asks("004.1")
+def leads_a_session(q):
+    number = q.wire.begin("echo $$ > shell; echo 'echo $$ > script; sleep 600' > s; bash s")
+    shell = q.number("shell")
+    q.number("script")
+    fields = Path("/proc/%d/stat" % shell).read_text().rpartition(") ")[2].split()
+    q.equal((int(fields[2]), int(fields[3])), (shell, shell), "process group and session of the shell:")
+    q.wire.cancel(number)
+
+
+NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
+    REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
+PLAIN_VARIABLES = {
+    "KEYBOARD_LAYOUT": "us",
+    "MONKEY": "m",
+    "GIT_AUTHOR_NAME": "A B",
+    "SSH_AUTH_SOCK": "/s",
+    "X_PASSWORD_FILE": "/p",
+    "MAX_TOKENS": "4096",
+    "API_AUTH": "basic",
+    "SSH_PUBLIC_KEY": "ssh-rsa AAAA",
+    "COMPASS": "north",
+    "POSTGRES_HOST_AUTH_METHOD": "trust",
+    "TOKEN_PATH": "/t",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/g.json",
+    "AUTHOR": "x",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PW_TEST_X": "1x",
+    "SECRETARY": "s",
+    "CERT_DIR": "/c",
+}
+
+
+def environment_of(q, wire, **arguments):
+    """The environment of a command of this server."""
+    reply = wire.call("env -0 > environment; echo done", **arguments)
+    pairs = (q.folder / "environment").read_bytes().decode("utf-8", "surrogateescape").split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if pair), reply
+
+
+@asks("004.2")
+def withholds_by_name(q):
+    env, _ = environment_of(q, q.server(env={**dict.fromkeys(NAMES_TO_WITHHOLD, "xyzzy"), **PLAIN_VARIABLES}))
+    q.equal(sorted(set(NAMES_TO_WITHHOLD) & set(env)), [], "secret names that a command gets:")
+    q.equal({name: env.get(name) for name in PLAIN_VARIABLES}, PLAIN_VARIABLES, "names that hold no secret:")
+
+
+VALUES_TO_WITHHOLD = [
+    "postgres://me:pw@db/x",
+    "https://me:pw@example.org/",
+    "-----BEGIN RSA PRIVATE KEY-----\nx",
+    "ghp_" + "a1" * 18,
+    "AKIA" + "A1" * 8,
+    "sk-" + "a1" * 12,
+    "glpat-" + "x1" * 10,
+    "hf_" + "A1" * 15,
+    "AIza" + "x1" * 18,
+    "npm_" + "A1" * 18,
+    "xoxb-1234567890-x",
+    "Server=h;Password=hunter22;",
+    "Authorization: Bearer abcd1234",
+    "https://x.example/?access_token=abcdefgh12",
+    "-Dstore.keyPassword=x",
+    "https://hooks.slack.com/services/T0/B0/x",
+    "DefaultEndpointsProtocol=https;AccountKey=abcd1234==",
+    "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij",
+]
+PLAIN_TEXTS = [
+    "https://example.org/",
+    "https://user@example.org/",
+    "postgres://user@host/db",
+    "http://[::1]:8080/",
+    "host:5432",
+    "a@b.c",
+    "sk-short",
+    "Password=",
+    "eyJ",
+]
+
+
+@asks("004.3")
+def withholds_by_value(q):
+    secret = {"INNOCENT_%d" % n: value for n, value in enumerate(VALUES_TO_WITHHOLD)}
+    plain = {"PLAIN_%d" % n: value for n, value in enumerate(PLAIN_TEXTS)}
+    group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h"}
+    env, _ = environment_of(q, q.server(env={**secret, **plain, **group}))
+    q.equal({name: env[name] for name in secret if name in env}, {}, "secret values that a command gets:")
+    q.equal({name: env.get(name) for name in plain}, plain, "values that are no secret:")
+    q.equal([name for name in group if name in env], [], "the group of git, one of which is secret:")
+    env, _ = environment_of(q, q.server(env=dict(group, GIT_CONFIG_VALUE_0="c")))
+    q.equal(
+        {name: env.get(name) for name in group},
+        dict(group, GIT_CONFIG_VALUE_0="c"),
+        "the group of git, none of which is secret:",
+    )
+
+
+ESCAPES_OF_THREE_KINDS = (
+    "setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
+    "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
+    "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; "
+)
+
+
+@asks("004.4")
+def ends_the_tree(q):
+    wire = q.server(timeouts={"grace_s": 0.5})
+    number = wire.begin(ESCAPES_OF_THREE_KINDS + "echo ready > ready; sleep 600", mode="slow")
+    q.there("ready")
+    for name in ("e1", "e2", "e3", "e4", "e5", "e6"):
+        q.number(name)
+    wire.cancel(number)
+    q.dead("e1", "e2", "e3", "e4", "e5", "e6")
+
+
+@asks("004.5")
+def kill_comes_after_fifteen_seconds(q):
+    wire = q.server(timeouts={"default": 2})
+    command = (
+        "trap 'echo heard' TERM; bash -c 'trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; while :; do sleep 0.1; done' & "
+        "echo deaf; while :; do sleep 0.1; done"
+    )
+    reply = wire.call(command, within_s=120)
+    q.equal((reply.text.split("\n")[0], reply.is_error), ("[command timed out after 2s]", True))
+    q.that("heard" in reply.text, "TERM before KILL: the command's trap says heard", reply.text)
+    q.that(
+        reply.took_s >= 16.5,
+        "an answer no earlier than 15 s after the timeout of 2 s",
+        "one after %.2f s" % reply.took_s,
+    )
+    q.that(reply.took_s <= 60, "an answer soon after the grace", "one after %.2f s" % reply.took_s, late=True)
+    q.there("stopped-heard", within_s=1)  # CONT follows TERM
+    q.says(
+        "trap '' TERM; echo deaf; while :; do sleep 0.1; done",
+        timed_out(q, "1s") + "deaf\n",
+        True,
+        wire=q.server(timeouts={"default": 1, "grace_s": 0.5}),
+    )
+
+
+@asks("004.6")
+def the_grace_is_no_delay(q):
+    reply = q.server(timeouts={"default": 1, "grace_s": 600}).call(
+        "trap 'sleep 0.2; echo done; exit 1' TERM; echo on; sleep 600 & wait"
+    )
+    q.equal(reply.text, timed_out(q, "1s") + "on\ndone\n")
+    q.that(
+        reply.took_s < 30,
+        "an answer as soon as all has ended, and not after a grace of 600 s",
+        "one after %.1f s" % reply.took_s,
+        late=True,
+    )
+
+
+@asks("004.7")
+def a_normal_end_kills_nothing(q):
+    q.run(
+        "nohup sleep 600 >/dev/null 2>&1 & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3"
+    )
+    q.alive("a", "b", for_s=1.5)
+
+
+@asks("004.9")
+def no_secret_in_arguments_or_files(q):
+    word = "tok-%s" % os.urandom(8).hex()
+    wire = q.server(env={"MY_TOKEN": word})
+    reply = wire.call(
+        "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '%s'[%s]; env | grep -c '%s'[%s]; true"
+        % (2 * (word[:-1], word[-1]))
+    )
+    q.equal(reply.text, "0\n0\n")
+    wire.call("seq 100000; sleep 600 & echo $! > left")
+    for folder, _, names in os.walk(q.files):
+        for name in names:
+            if Path(folder, name).is_file():  # the pipe that ends a job is none
+                q.that(
+                    word.encode() not in Path(folder, name).read_bytes(),
+                    "no file of the tool holds the secret",
+                    "%s does" % name,
+                )
+
+
+@asks("005.1")
+def no_controlling_terminal(q):
+    ours, theirs = pty.openpty()
+    try:
+        wire = q.server(terminal=theirs)
+        os.close(theirs)
+        q.says(
+            "(: < /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$ | tr -d ' '; tty; true",
+            "none\n?\nnot a tty\n",
+            wire=wire,
+        )
+    finally:
+        os.close(ours)
+
+
+@asks("005.2")
+def the_input_is_at_its_end(q):
+    q.says(
+        "cat; read -r x; echo $?; readlink /proc/self/fd/0; wc -c; python3 -c 'print(1)' < /dev/null >/dev/null; (cat; echo sub)",
+        "1\n/dev/null\n0\nsub\n",
+    )
+
+
+def definition_of_row(name, levels, folder):
+    """The definition that 4.2 gives a server of this profile, in this directory."""
+    fences = dict(fenced("definition"))
+    if name == "modes" and "jobs" not in levels:
+        ((_, fences[name]),) = fenced("without-jobs")
+    shown = json.loads(fences[name])
+    shown["inputSchema"] = shown.pop("input_schema")
+    shown["description"] = shown["description"].replace("<pwd>/</pwd>", "<pwd>%s</pwd>" % folder)
+    return {**shown, **json.loads(fences["mcp"])}
+
+
+def definition_and_page(q, name="modes"):
+    """The definition that a server gives, and that of the page."""
+    listed = q.server(profile=None if name == "modes" else name).definition()
+    return listed, definition_of_row(name, q.judge.levels, q.folder)
+
+
+@asks("006.1")
+def the_schema_is_that_of_the_page(q):
+    listed, page = definition_and_page(q)
+    q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema")
+    q.equal(listed["name"], q.judge.adapter.tool, "name")
+    for level, row in ROW_OF_LEVEL.items():
+        if level in q.judge.levels:
+            listed, page = definition_and_page(q, row)
+            q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema of %s:" % row)
+
+
+@asks("006.2")
+def no_mode_is_the_default(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 60})
+    for arguments in ({}, {"mode": None}):
+        reply = wire.given(dict(arguments, command="echo on; sleep 5"))
+        q.equal(reply.text, timed_out(q, "0.5s") + "on\n")
+    q.equal(wire.given({"command": "echo on; sleep 2", "mode": "slow"}).text, "on\n")
+
+
+@asks("006.3")
+def the_description_is_that_of_the_page(q):
+    listed, page = definition_and_page(q)
+    q.equal(listed.get("description"), page["description"], "description")
+    q.that("<pwd>%s</pwd>" % q.folder in listed["description"], "the directory %s" % q.folder, listed["description"])
+
+
+@asks("006.4")
+def says_what_is_wrong(q):
+    modes = ", ".join(
+        '"%s"' % mode for mode in ("default", "slow", "background") if mode != "background" or "jobs" in q.judge.levels
+    )
+    for arguments, sentence in (
+        ({"cmd": "ls"}, 'unknown key "cmd"; allowed: "command", "mode"'),
+        ({"command": "ls", "b": 1, "a": 2}, 'unknown key "b", "a"; allowed: "command", "mode"'),
+        ({"command": 7}, '"command" must be a string, got integer'),
+        ({"command": True}, '"command" must be a string, got boolean'),
+        ({"command": 1.5}, '"command" must be a string, got number'),
+        ({"command": ["ls"]}, '"command" must be a string, got array'),
+        ({"command": {}}, '"command" must be a string, got object'),
+        ({}, '"command" is required: the shell command to execute, a string'),
+        ({"command": None}, '"command" is required: the shell command to execute, a string'),
+        ({"mode": "slow"}, '"command" is required: the shell command to execute, a string'),
+        ({"command": "ls", "mode": "fast"}, '"mode" must be one of %s, got "fast"' % modes),
+        ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes),
+    ):
+        if sentence == 'unknown key "b", "a"; allowed: "command", "mode"':
+            text = q.wire.given(arguments).text
+            q.that("b" in text and "a" in text and "allowed" in text, sentence, text)
+            continue
+        reply = q.wire.given(arguments)
+        q.equal((reply.text, reply.is_error), ("[system error: invalid arguments: %s]" % sentence, True))
+
+
+@asks("006.6")
+def the_same_bytes(q):
+    lines = []
+    for _ in range(3):
+        wire = q.server()
+        for _ in range(2):
+            wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+            wire.receive()
+            lines.append(wire.line)
+            wire.send(
+                {
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": "tools/call",
+                    "params": {"name": "bash", "arguments": {"command": "echo hi"}},
+                }
+            )
+            wire.receive()
+    q.equal(len(set(lines)), 1, "different answers to tools/list of equal servers:")
+
+
+def admits(schema, value):
+    """Whether a JSON Schema, of the few words that definitions use, admits the value."""
+
+    def is_a(kind, value):
+        types = {"string": str, "object": dict, "array": list, "boolean": bool}
+        if kind == "integer":
+            return isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
+        return isinstance(value, types[kind])
+
+    known = schema.get("properties", {})
+    return (
+        is_a(schema["type"], value)
+        and value in schema.get("enum", [value])
+        and (schema["type"] != "integer" or schema.get("minimum", value) <= value <= schema.get("maximum", value))
+        and (
+            schema["type"] != "object"
+            or set(schema.get("required", ())) <= set(value)
+            and (schema.get("additionalProperties", True) or set(value) <= set(known))
+            and all(admits(known[key], value[key]) for key in value if key in known)
+        )
+    )
+
+
+@asks("006.9")
+def admits_what_the_schema_admits(q):
+    cases = [
+        {},
+        *({"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})),
+        {"Command": "echo a"},
+        {"command": "echo a", "cwd": "/"},
+        *(
+            {"command": "echo a", "mode": mode}
+            for mode in ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {})
+        ),
+    ]
+    timed = [
+        {"command": "echo a", "timeout": value} for value in (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
+    ]
+    for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+        wire = q.server(profile=None if row == "modes" else row)
+        schema = wire.definition()["inputSchema"]
+        for arguments in cases + timed * (row == "jobs"):  # elsewhere 006.10 understands this key
+            if set(arguments) & {"command", "check_pid", "kill_pid"} or row != "jobs":
+                refused = "invalid arguments" in wire.given(arguments).text
+                q.equal(
+                    "refused" if refused else "admitted",
+                    "admitted" if admits(schema, arguments) else "refused",
+                    "%s in the profile %s:" % (json.dumps(arguments), row),
+                )
+
+
+@asks("006.10")
+def understands_other_tools(q):
+    wire = q.wire
+    q.equal(wire.given({"command": "echo hi", "description": "Greets", "run_in_background": False}).text, "hi\n")
+    reply = wire.given({"command": "echo part; sleep 600", "timeout": 1000, "description": None})
+    q.that(
+        reply.text.startswith("[command timed out after 1s]\n") and "part" in reply.text, "an end after 1 s", reply.text
+    )
+    wrong = "[system error: invalid arguments: %s]"
+    number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
+    beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    for arguments, sentence in (
+        ({"timeout": 120}, number % 120),
+        ({"timeout": 900001}, number % 900001),
+        ({"timeout": "5000"}, '"timeout" must be an integer, got string'),
+        ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
+        ({"run_in_background": True, "mode": "slow"}, beside),
+    ):
+        reply = wire.given({"command": "echo hi", **arguments})
+        q.equal((reply.text, reply.is_error), (wrong % sentence, True))
+    q.that(
+        "unknown key" in wire.given({"command": "echo hi", "workdir": "/"}).text,
+        "an unknown key is refused",
+        "it is not",
+    )
+    if "jobs" in q.judge.levels:
+        reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": True, "timeout": 1000})
+        q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
+        time.sleep(1.5)
+        q.alive("job")
+
+
+@asks("007.1", "007.3")
+def states_the_code_and_the_output(q):
+    for code in (1, 2, 3, 126, 127, 200, 255):
+        q.says("echo why >&2; exit %d" % code, "[command failed: exit code %d]\nwhy\n" % code, True)
+    q.says("echo fine; exit 0", "fine\n")
+
+
+@asks("007.2")
+def names_the_signal(q):
+    for name in ("HUP", "INT", "ILL", "ABRT", "FPE", "SEGV", "USR1", "PIPE", "ALRM", "TERM"):
+        number = signal.Signals["SIG" + name]
+        q.says(
+            "echo on; kill -%s $$; sleep 5" % name,
+            "[command failed: exit code %d (SIG%s)]\non\n" % (128 + number, name),
+            True,
+        )
+    for number in (1, 6, 11, 15):
+        q.says(
+            "echo on; exit %d" % (128 + number),
+            "[command failed: exit code %d (%s)]\non\n" % (128 + number, signal.Signals(number).name),
+            True,
+        )
+    for code in (128, 200, 255):
+        q.says("echo on; exit %d" % code, "[command failed: exit code %d]\non\n" % code, True)
+
+
+def path_without_bash(q):
+    """A folder with all programs of the PATH but bash."""
+    folder = q.place / "programs"
+    folder.mkdir()
+    for directory in os.environ["PATH"].split(os.pathsep):
+        with contextlib.suppress(OSError):
+            for name in os.listdir(directory):
+                if name != "bash":
+                    with contextlib.suppress(FileExistsError):
+                        os.symlink(os.path.join(directory, name), folder / name)
+    return folder
+
+
+@asks("007.4")
+def system_errors(q):
+    wire = q.server(env={"PATH": str(path_without_bash(q))}, structured=True)
+    reply = wire.call("touch made; exit 1")
+    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]", True))
+    known = reply.result.get("structuredContent") or {"error": "shell_not_found", "exit_code": None}
+    q.equal((known["error"], known["exit_code"]), ("shell_not_found", None), "error, exit_code:")
+    q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+
+
+@asks("007.6")
+def a_kill_that_is_not_ours(q):
+    first = "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n"
+    q.says("echo big; kill -9 $$", first + "big\n", True)
+    q.says("echo big; exit 137", first + "big\n", True)
+    q.says(
+        "trap '' TERM; echo on; while :; do sleep 0.1; done",
+        timed_out(q, "1s") + "on\n",
+        True,
+        wire=q.server(timeouts={"default": 1, "grace_s": 0.3}),
+    )
+
+
+@asks("007.7")
+def a_shell_that_reads_nothing(q):
+    programs = path_without_bash(q)
+    for text, how in (("exit 0", "exit code 0"), ("exit 3", "exit code 3"), ("kill -9 $$", "SIGKILL")):
+        (programs / "bash").write_text("#!/bin/sh\n%s\n" % text)
+        (programs / "bash").chmod(0o755)
+        reply = q.server(env={"PATH": str(programs)}).call("echo hi")
+        q.that(reply.text.startswith("[system error: "), "a system error", reply.text)
+        q.equal(
+            (reply.text, reply.is_error),
+            ("[system error: the shell bash ended (%s) before it read the command]" % how, True),
+        )
+
+
+RENDERED = {
+    "008.1": [
+        (b"\x1b[1;31mred\x1b[0m x\n", "red x\n"),
+        (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ y\n", "link y\n"),
+        (b"\x1b]0;title\x07end\n", "end\n"),
+        (b"\x1bPq#1\x1b\\dcs\n", "dcs\n"),
+        (b"\x1b_x\x1b\\apc\x1b^y\x1b\\pm\x1bXz\x1b\\sos\n", "apcpmsos\n"),
+        (b"\x1bMone\x1b(Btwo\x1b7\n", "onetwo\n"),
+        (b"a\x1b]0;never ended\nb\n", "a0;never ended\nb\n"),
+        (b"\xc2\x9b31mred\xc2\x9b0m\n", "red\n"),
+        (b"\xc2\x9dtitle\xc2\x9cst\n", "st\n"),
+        (b"end\x1b[31\n", "end\n"),
+        (b"lone\x1b\n", "lone\n"),
+        (b"\x1b[?25lhide\x1b[2Jcls\x1b[10;4Hgo\x1b[>c\n", "hideclsgo\n"),
+        (b"\x1b[38;2;1;2;3mrgb\x1b[4:3m\n", "rgb\n"),
+    ],
+    "008.2": [
+        (b" 10%\r 50%\r100%\n", "100%\n"),
+        (b"downloading\r\x1b[Kdone\n", "done\n"),
+        (b"abc\b\bxy\n", "axy\n"),
+        (b"a\r\nb\n", "a\nb\n"),
+        (b"abcdef\x1b[3Gx\n", "abxdef\n"),
+        (b"abcdef\x1b[Gx\n", "xbcdef\n"),
+        (b"abc\x1b[2DX\n", "aXc\n"),
+        (b"abc\x1b[DX\n", "abX\n"),
+        (b"abc\x1b[0DX\n", "abX\n"),
+        (b"abcdef\r\x1b[2CX\n", "abXdef\n"),
+        (b"abcdef\r\x1b[CX\n", "aXcdef\n"),
+        (b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"),
+        (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"),
+        (b"abcdef\x1b[2Kx\n", "x\n"),
+        (b"abc\x1b[1Kx\n", "abcx\n"),
+        (b"abc\x1b[99Dx\n", "xbc\n"),
+        (b"ab\x1b[9Gx\n", "abx\n"),
+        (b"ab\r\x1b[9Cx\n", "abx\n"),
+        (b"abc\rx\n", "xbc\n"),
+        (b"\b\bx\n", "x\n"),
+        ("äöü\rx\n".encode(), "xöü\n"),
+        (b"one\ntwo\rT\n", "one\nTwo\n"),
+        (b"abc\r\r\nd\n", "abc\nd\n"),
+        (b"abcdef\x1b[3G\x1b[K\n", "ab\n"),
+    ],
+    "008.6": [
+        (b"one\ntwo\n\x1b[2A\x1b[Kx\n\x1b[Ky\n", "x\ny\n"),
+        (b"one\ntwo\n\x1b[1F\x1b[Jend\n", "one\nend\n"),
+        (b"abc\ndef\x1b[AX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[FX\n", "Xbc\ndef"),
+        (b"abc\ndef\n\x1b[2A\x1b[BX\n", "abc\nXef\n"),
+        (b"abc\ndef\n\x1b[2A\x1b[EX\n", "abc\nXef\n"),
+        (b"abc\x1b[9AX\n", "abcX\n"),
+        (b"abc\x1b[9BX\n", "abcX\n"),
+        (b"abc\ndef\x1b[0AX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[A\x1b[2JX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[H\x1b[2;2HX\n", "abc\ndefX\n"),
+        (b"a\nbcd\x1b[AX\n", "aX\nbcd"),
+        (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n"),
+    ],
+    "008.3": [
+        (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"),
+        (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"),
+        ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
+        ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"),
+        (b"a\x0bb\x0cc\n", "abc\n"),
+    ],
+    "008.4": [
+        (b"a\xffb\n", "a\ufffdb\n"),
+        (b"\xed\xa0\x80x\n", "\ufffd\ufffd\ufffdx\n"),
+        (b"\xf0\x9f\x98x\n", "\ufffdx\n"),
+        ("é€😀\n".encode(), "é€😀\n"),
+        (b"\xc3\n", "\ufffd\n"),
+        (b"\xc0\xafx\n", "\ufffd\ufffdx\n"),
+        (b"\xf4\x90\x80\x80x\n", "\ufffd" * 4 + "x\n"),
+        ("\ufffd\n".encode(), "\ufffd\n"),
+    ],
+}
+
+
+@asks(*RENDERED)
+def renders_as_the_page_says(q):
+    for data, text in RENDERED[q.clause]:
+        q.equal(q.run(printf(data)).text, text, "what is shown of %r:" % data)
+
+
+@asks("008.4")
+def a_character_in_pieces(q):
+    q.says("printf '\\303'; sleep 0.4; printf '\\251\\360'; sleep 0.4; printf '\\237\\230\\200 x\\n'", "é😀 x\n")
+
+
+@asks("008.5", "024.3")
+def text_takes_linear_time(q):
+    for piece in (
+        "a\\033[C",
+        "\\033]",
+        "\\r",
+        "\\033[",
+        "\\b",
+        "\\033P\\033",
+        "ab\\033[1000D",
+        "\\302\\233",
+        "x\\r\\033[K",
+        "\\033]8;;",
+    ):
+        begun = time.monotonic()
+        reply = q.run("yes \"$(printf '%s')\" | tr -d '\\n' | head -c 131000; echo; echo end" % piece)
+        took = time.monotonic() - begun
+        q.that("end" in reply.text, "a text that ends in end", shortened(reply.text))
+        q.that(took < 10, "131,000 bytes of %s in less than 10 s" % piece, "%.1f s" % took, late=True)
+    if "JOBS" in q.judge.levels:
+        begun = time.monotonic()
+        q.server(profile="jobs").given({"command": "yes \"$(printf '\\033]')\" | tr -d '\\n' | head -c 3000000"})
+        q.that(
+            time.monotonic() - begun < 10,
+            "3,000,000 bytes of \\033] in the profile jobs in less than 10 s",
+            "%.1f s" % (time.monotonic() - begun),
+            late=True,
+        )
+
+
+@asks("009.2")
+def files_are_private(q):
+    wire = q.server(umask=0)
+    path = q.named(r"\[full output: (.*)\]\Z", wire.call("umask 0; seq 100000").text)
+    q.equal(oct(path.stat().st_mode & 0o7777), "0o600", "mode of %s:" % path.name)
+    q.equal(oct(path.parent.stat().st_mode & 0o7777), "0o700", "mode of its folder:")
+    q.match(r"output-[0-9a-f]{12}\.log", path.name)
+
+
+@asks("009.3")
+def files_hold_the_bytes(q):
+    path = q.named(
+        r"\[full output: (.*)\]\Z",
+        q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text,
+    )
+    q.equal(path.read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
+
+
+@asks("009.4")
+def a_file_that_fails(q):
+    (q.place / "no-folder").write_text("")
+    command = "seq 100000; exit 3"
+    good, bad = q.run(command), q.server("--state-dir", str(q.place / "no-folder")).call(command)
+    (*most, last), (*fewer, said) = good.text.split("\n"), bad.text.split("\n")
+    q.that(last.startswith("[full output: "), "a last line with the file", last)
+    q.equal(fewer, most)
+    q.match(r"\[full output was not saved: .+\]", said)
+    q.says("echo fine", "fine\n", wire=q.wires[-1])
+
+
+@asks("009.5")
+def files_are_capped(q):
+    text = q.run("head -c 70000000 /dev/zero | tr '\\0' x", within_s=180).text
+    q.match(
+        r"\[the file with the full output ends at 64MB: the rest was read but not saved\]\n\[output truncated in middle: got 66\.8MB, max is 128KB\]\n.*",
+        text,
+    )
+    path = q.named(r"\[full output: (.*)\]\Z", text)
+    q.equal(path.stat().st_size, 67108918, "size of the file:")
+    with open(path, "rb") as file:
+        file.seek(67108864 - 2)
+        q.equal(file.read(), b"xx\n[output file capped at 64MB: the rest was not saved]\n")
+
+
+@asks("009.6")
+def folders_are_capped(q):
+    old, new, mine = q.state("output-00000000000a.log"), q.state("output-00000000000b.log"), q.state("output-mine.log")
+    for path, size, age in ((old, 1 << 30, 90000), (new, 9, 0), (mine, 9, 90000)):
+        path.touch(0o600)
+        os.truncate(path, size)
+        os.utime(path, (time.time() - age,) * 2)
+    path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
+    q.equal(
+        [each.exists() for each in (old, new, mine)],
+        [False, True, True],
+        "the oldest, a newer one, and a file of another name are there:",
+    )
+    q.equal(path.parent, q.state(), "state folder")
+    for n in range(1005):
+        path = q.state("output-%012x.log" % (n + 4096))
+        path.touch(0o600)
+        os.utime(path, (time.time() - 80000 + n,) * 2)
+    q.run("seq 100000")
+    left = sorted(path.name for path in q.state().glob("output-*.log") if path != mine)
+    q.that(len(left) <= 1000, "at most 1,000 output files", "%d" % len(left))
+    q.that(
+        "output-%012x.log" % 4096 not in left and "output-%012x.log" % (4096 + 1004) in left,
+        "the oldest are removed first",
+        left[:3] + left[-3:],
+    )
+
+
+@asks("009.7")
+def closing_keeps_what_was_named(q):
+    texts = [
+        q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")
+    ]
+    named = {q.named(r"\[full output: (.*)\]\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
+    number = q.wire.begin("echo > begun; seq 100; sleep 600")
+    q.there("begun")
+    q.equal(q.wire.end(), 0, "exit code of the server:")
+    q.equal(q.wire.waiting.get(number, True) is None, False)
+    q.that(all(path.exists() for path in named), "the files that answers have named are kept", "one is gone")
+    there = {Path(folder, name) for folder, _, names in os.walk(q.files) for name in names if name.endswith(".log")}
+    q.equal(sorted(map(str, there - named)), [], "output files that no answer has named:")
+
+
+@asks("009.8")
+def most_calls_make_no_file(q):
+    q.run("echo hi; exit 1")
+    q.run("head -c 131000 /dev/zero | tr '\\0' x; echo")
+    q.server(timeouts={"default": 0.5}).call("echo on; sleep 600")
+    q.equal([name for _, _, names in os.walk(q.files) for name in names], [], "files:")
+
+
+@asks("010.1")
+def a_flood_stays_small(q):
+    """The server and the process that reads the command's output, by the most memory that they had."""
+
+    def most(pid):
+        return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
+
+    q.run("seq 60000; echo done")
+    wire, peak = q.wire, "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status"
+    before = most(wire.pid)
+    text = wire.call(
+        "a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak),
+        within_s=180,
+        mode="slow",
+    ).text
+    q.that("got 286.1MB" in text, "got 286.1MB", shortened(text, 200))
+    q.that(
+        most(wire.pid) - before < 8192, "the server grows by less than 8 MiB", "by %d KiB" % (most(wire.pid) - before)
+    )
+    grown = q.number("after") - q.number("before")
+    q.that(grown < 8192, "the parent of the shell grows by less than 8 MiB", "by %d KiB" % grown)
+
+
+@asks("010.2")
+def reads_to_the_end(q):
+    text = q.run("head -c 5000000 /dev/zero; echo end >&2; echo > finished").text
+    q.that(
+        "got 4.8MB," in text and "\nend\n" in text[-200:].replace("\0", ""),
+        "the size 4.8MB, and the last line",
+        shortened(text, 300),
+    )
+    q.there("finished", within_s=1)
+
+
+@asks("010.3")
+def calls_leave_nothing(q):
+    wire = q.server(timeouts={"default": 0.3})
+
+    def calls():
+        for command in ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "echo on; kill -9 $$") * 3:
+            wire.call(command)
+
+    def held():
+        proc = Path("/proc/%d" % wire.pid)
+        kids = [
+            pid for task in os.listdir(proc / "task") for pid in (proc / "task" / task / "children").read_text().split()
+        ]
+        return len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")), len(kids)
+
+    def grown():
+        return [
+            name for name, now, then in zip(("descriptors", "threads", "children"), held(), first) if now > then + 5
+        ]
+
+    calls()
+    first = held()
+    calls()
+    q.that(
+        eventually(lambda: not grown(), 15),
+        "as many descriptors, threads and children as before 18 calls: %r" % (first,),
+        "%r" % (held(),),
+    )
+    q.equal([name for _, _, names in os.walk(q.files) for name in names if not name.endswith(".log")], [], "files:")
+
+
+@asks("011.1")
+def a_held_pipe_is_not_waited_for(q):
+    for command in (
+        "sleep 600 & echo $! > a; echo hi",
+        "(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi",
+    ):
+        reply = q.run(command)
+        q.match(
+            r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n(hi\n)+",
+            reply.text,
+        )
+        q.that(reply.took_s < 10, "an answer after 2 seconds in all", "one after %.1f s" % reply.took_s, late=True)
+    q.alive("a", "b")
+    slow = q.server(timeouts={"drain_idle_s": 8, "drain_total_s": 30})  # silence of so long is waited for
+    q.match(r"(\[still[^\n]*\]\n)?hi\nlate\n", slow.call("(sleep 2; echo late) & echo hi").text)
+
+
+@asks("011.2")
+def names_leftovers(q):
+    reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
+    a, b = q.number("a"), q.number("b")
+    found = q.match(
+        r"\[command failed: exit code 4\]\n\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to ([^\n]+)\]\n?",
+        reply.text,
+    )
+    named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
+    q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
+    q.run("kill -9 %s; echo" % found[2])
+    q.dead("a", "b")
+    reply = q.run("(setsid sleep 602.5 >/dev/null 2>&1 & echo $! > c); echo hi")  # in a new session, its output closed
+    q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
+    reply = q.run("(exec -a 'x); kill -9 -1 ]\"' sleep 603.5) >/dev/null 2>&1 & echo hi")
+    q.match(r'\[still running: pid \d+ "x\); kill -9 -1 \\u005d\\" 603\.5"; to stop: kill -9 -\d+\]\nhi\n', reply.text)
+    reply = q.run("for i in 1 2 3 4 5 6 7; do sleep 604.5 & done; echo hi")
+    q.match(
+        r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9 -\d+[^\n]*\]\nhi\n',
+        reply.text,
+    )
+    q.says("sleep 0.01 & echo hi", "hi\n")
+
+
+@asks("011.3")
+def goes_on_reading(q):
+    reply = q.run(
+        "(until [ -e go ]; do sleep 0.1; done; seq 50000; echo later; echo > wrote; sleep 600) & echo $! > left; echo now"
+    )
+    path = q.named(r"output goes on to ([^\n]*)\]\n", reply.text)
+    (q.folder / "go").touch()
+    q.there("wrote")
+    expected = "now\n" + "".join("%d\n" % n for n in range(1, 50001)) + "later\n"
+    eventually(lambda: path.read_text() == expected, 20)
+    q.equal(path.read_text(), expected, "the file:")
+    q.alive("left")
+
+
+@asks("011.4")
+def nothing_written_is_lost(q):
+    for n in range(15):
+        q.says("seq 3000", "".join("%d\n" % n for n in range(1, 3001)))
+    wire = q.server(timeouts={"drain_idle_s": 20, "drain_total_s": 40})
+    q.says(
+        "exec > >(sleep 1; sort -n); seq 2000 -1 1 | tail -n 3", "1\n2\n3\n", wire=wire
+    )  # written long after the end
+    q.says("printf x > /dev/stderr; printf y; exit 3", "[command failed: exit code 3]\nxy", True)
+
+
+@asks("012.1")
+def the_text_is_in_no_arguments(q):
+    word = "word%s" % os.urandom(6).hex()
+    number = q.wire.begin("echo $$ > shell; : %s; sleep 600" % word)
+    q.number("shell")
+    holders = [words_of(int(pid)) for pid in os.listdir("/proc") if pid.isdigit() and word in words_of(int(pid))]
+    q.equal(holders, [], "arguments that hold the command's text:")
+    q.wire.cancel(number)
+    q.says("pkill -f surely-%s[x]; echo \"$? surely-%sx\"" % (word, word), "1 surely-%sx\n" % word)
+
+
+@asks("012.4")
+def names_of_its_own(q):
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    judges, pid = {1}, os.getpid()  # a process that supervises and a wrapper of the judge are not the server's
+    while pid > 1:
+        judges.add(pid)
+        pid = parent_of(pid)
+    own, pid = [q.wire.pid], parent_of(q.number("shell"))
+    while pid not in judges:
+        own.append(pid)
+        pid = parent_of(pid)
+    for pid in own:
+        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
+        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
+        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
+    q.wire.cancel(number)
+
+
+@asks("012.2")
+def any_length(q):
+    for length in (131072, 200000, 1500000):
+        q.says("x=%s\necho ${#x}" % ("y" * length), "%d\n" % length)
+    q.says("#" * 70000 + "\necho end", "end\n")
+    (q.folder / "rc").write_text("wc -c; read -r line\n")
+    q.says("echo end", "0\nend\n", wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))
+
+
+@asks("012.3")
+def no_shell_can_take_that(q):
+    for arguments, sentence in (
+        ({"command": "echo a\0b"}, "holds a NUL character (at index 6), which no shell can take"),
+        ({"command": "echo \ud83d"}, "holds a lone surrogate (U+D83D at index 5), which is no text"),
+        ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text"),
+    ):
+        reply = q.wire.given(arguments)
+        q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
+    q.says("echo 😀é", "😀é\n")
+
+
+@asks("013.1", "013.2")
+def the_directory_is_gone(q):
+    gone = q.folder / "gone"
+    gone.mkdir()
+    wire = q.server(cwd=gone)
+    q.says("echo there", "there\n", wire=wire)
+    gone.rmdir()
+    note = (
+        "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n"
+        % gone
+    )
+    q.says("ls -A; stat -c %a .; [ -e ../folder ] || echo apart", note + "700\napart\n", wire=wire)
+    reply = wire.call("pwd; echo x > made")
+    q.that(reply.text.startswith(note[:-1]), note, reply.text)
+    kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
+    q.that(
+        (kept / "made").read_text() == "x\n" and kept.name.startswith(("scratch-", "bash-tool-scratch-")),
+        "a scratch folder with the file",
+        kept,
+    )
+    folder = wire.call("pwd").text.split("\n")[-2]
+    q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
+    shutil.rmtree(kept, ignore_errors=True)
+    reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child'" % q.folder)
+    os.kill(q.number("child"), signal.SIGKILL)
+    kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
+    q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
+    shutil.rmtree(kept, ignore_errors=True)
+
+
+@asks("013.3")
+def a_missing_directory_is_refused(q):
+    (q.folder / "file").write_text("")
+    for name in ("missing", "file", "file/below", "~"):
+        wire = q.server("--cwd", str(q.folder / name))
+        q.equal(wire.receive(), None, "what a server with --cwd %s says:" % name)
+        q.equal(wire.ended(), 125, "exit code of a server with --cwd %s:" % name)
+
+
+@asks("014.1")
+def nothing_bends_the_shell(q):
+    (q.folder / "rc").write_text("echo noise >&2\n")
+    (q.folder / "usr").mkdir()
+    env = {
+        "ENV": str(q.folder / "rc"),
+        "SHELLOPTS": "noglob",
+        "BASHOPTS": "nullglob",
+        "CDPATH": "/",
+        "GLOBIGNORE": "*",
+        "BASH_XTRACEFD": "1",
+        **functions_of_a_host("builtin", "command", "unset"),
+    }
+    got, reply = environment_of(q, q.server(env=env))
+    q.equal(reply.text, "done\n")
+    q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
+    q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
+    (q.folder / "rc").write_text("ml() { module \"$@\"; }; cd usr\n")
+    env = {"BASH_ENV": str(q.folder / "rc"), "BASH_FUNC_module%%": "() { builtin eval \"export LOADED=$2\"; }"}
+    env.update(functions_of_a_host(*FUNCTIONS), **{"BASH_FUNC_get_token%%": "() { echo token; }"})
+    del env["BASH_FUNC_export%%"], env["BASH_FUNC_cd%%"]
+    wire = q.server(env=env)
+    q.says("module load gcc; echo $LOADED; ml load cuda; echo $LOADED", "gcc\ncuda\n", wire=wire)
+    q.says("get_token; basename $PWD; [ a; true", "token\nusr\nwrong [\n", wire=wire)
+    q.says("echo on", "on\n", wire=q.server(env={"BASH_ENV": str(q.folder / "missing")}))
+
+
+def set_for_commands():
+    """What 4.8 sets for every command: a value of each name."""
+    ((_, table),) = fenced("environment")
+    return dict(pair.split("=", 1) for pair in table.split())
+
+
+@asks("014.2")
+def nothing_asks_pages_or_paints(q):
+    expected = set_for_commands()
+    for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):  # over what is there, and where nothing is
+        got, _ = environment_of(q, q.server(env=env))
+        more = (
+            set(got)
+            - set(q.env)
+            - set(expected)
+            - {"PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+        )
+        q.equal(sorted(more), [], "variables of another kind that are set:")
+        q.equal(
+            {name: got.get(name) for name in expected},
+            expected,
+            "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it"),
+        )
+    for words in ("$%s f", '"$%s" f', 'eval "$%s" f'):
+        for name in ("EDITOR", "GIT_SEQUENCE_EDITOR"):
+            said = r"\[command failed: exit code 127\]\n[^\n]*%s: command not found\n" % re.escape(expected[name])
+            q.match(said, q.run(words % name).text)
+
+
+@asks("014.3")
+def the_locale(q):
+    env, _ = environment_of(q, q.server(env={"LANG": None, "LC_ALL": None, "LC_CTYPE": None}))
+    effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "none"
+    q.match(r"(?i).*\.UTF-?8", effective)
+    for name in ("LANG", "LC_ALL", "LC_CTYPE"):
+        env, _ = environment_of(q, q.server(env={"LANG": None, name: "C"}))
+        if name != "LC_ALL" and re.match(r"(?i).*UTF-?8$", env.get("LC_CTYPE", "")):
+            # SPEC 4.8: an interpreter sets LC_CTYPE for itself where the locale is C (PEP 538)
+            env["LC_CTYPE"] = "C" if name == "LC_CTYPE" else ""
+        q.equal(
+            {other: env.get(other) for other in ("LANG", "LC_ALL", "LC_CTYPE") if env.get(other)},
+            {name: "C"},
+            "the locale:",
+        )
+
+
+@asks("014.4")
+def the_rest_passes(q):
+    passed = {
+        "GIT_AUTHOR_NAME": "A  B ",
+        "SSH_AUTH_SOCK": "/s",
+        "X_PASSWORD_FILE": "/p",
+        "EMPTY": "",
+        "LINES_OF": "a\nb\n",
+        "UMLAUT": "äö€",
+        "ODD": "%s $x 'y' \"z\" \\",
+        "JAVA_HOME": "/j",
+        "lower.dotted-name": "1",
+        "HOME": str(q.folder),
+        "MY_URL": "https://example.org/?a=b",
+    }
+    env, _ = environment_of(q, q.server(env=passed))
+    q.equal({name: env.get(name) for name in passed}, passed, "variables:")
+    q.equal(env.get("PATH"), q.env["PATH"], "PATH")
+
+
+@asks("014.6")
+def a_withheld_index_is_told(q):
+    wire = q.server(
+        env={
+            "PIP_INDEX_URL": "https://me:pw@pypi.example/simple",
+            "HTTPS_PROXY": "http://me:pw@proxy:3128",
+            "NO_PROXY": "localhost",
+        }
+    )
+    q.says(
+        "echo ${PIP_INDEX_URL-none} $NO_PROXY",
+        "[not passed to commands, because it looks secret: HTTPS_PROXY, PIP_INDEX_URL]\nnone localhost\n",
+        wire=wire,
+    )
+    q.says("echo on", "on\n", wire=wire)
+
+
+@asks("014.7")
+def no_startup_files(q):
+    for name in (".bashrc", ".bash_profile", ".profile", ".bash_login"):
+        (q.folder / name).write_text("echo noise\n")
+    q.says(
+        "echo quiet; shopt -q login_shell || echo no login",
+        "quiet\nno login\n",
+        wire=q.server(env={"HOME": str(q.folder), "SSH_CLIENT": "1 2 3", "SHLVL": "0"}),
+    )
+    (q.folder / "mine").write_text("echo mine\n")
+    q.says("echo quiet", "mine\nquiet\n", wire=q.server(env={"BASH_ENV": str(q.folder / "mine")}))
+
+
+@asks("015.1", "015.5")
+def the_end_of_input_cancels(q):
+    number = q.wire.begin(
+        "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
+    )
+    q.number("shell")
+    with contextlib.suppress(OSError):
+        q.wire.process.stdin.close()
+    reply = q.wire.finish(number)
+    q.equal((reply.text, reply.is_error), ("[command cancelled]\nbegun\ncleaned\n", True))
+    q.dead("shell", "child")
+    q.equal(q.wire.ended(), 0, "exit code of the server:")
+
+
+@asks("015.3")
+def a_second_cancel_kills(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    number = wire.begin("trap 'echo > heard' TERM; echo $$ > shell; while :; do sleep 0.1; done")
+    q.number("shell")
+    wire.cancel(number)
+    q.there("heard")
+    q.alive("shell")
+    wire.cancel(number)
+    q.dead("shell", within_s=30)
+    wire = q.server(timeouts={"default": 1, "grace_s": 600})  # the timeout counts as the first cancel
+    number = wire.begin("trap 'echo > told' TERM; echo $$ > later; while :; do sleep 0.1; done")
+    q.there("told")
+    q.alive("later")
+    wire.cancel(number)
+    q.dead("later", within_s=30)
+
+
+@asks("019.2")
+def calls_do_not_meet(q):
+    numbers = {
+        code: q.wire.begin("until [ -e go ]; do sleep 0.05; done; echo out%d; exit %d" % (code, code))
+        for code in range(12)
+    }
+    q.says("touch go; echo on", "on\n")
+    for code, number in sorted(numbers.items(), reverse=True):
+        reply = q.wire.finish(number)
+        q.equal(
+            (reply.text, reply.is_error),
+            ("%sout%d\n" % ("[command failed: exit code %d]\n" % code if code else "", code), bool(code)),
+        )
+
+
+@asks("020.1")
+def the_commands_of_a_dead_server_end(q):
+    wire = q.server()
+    wire.begin(
+        ESCAPES_OF_THREE_KINDS + "trap '' TERM; echo $$ > shell; echo > ready; while :; do sleep 0.1; done", mode="slow"
+    )
+    names = ("e1", "e2", "e3", "e4", "e5", "e6", "shell")
+    for name in names:
+        q.number(name)
+    wire.signal(signal.SIGKILL)
+    q.dead(*names, within_s=5)
+
+
+@asks("020.2")
+def leftovers_outlive_the_server(q):
+    q.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > daemon; sleep 600 & echo $! > holder; echo on")
+    q.wire.signal(signal.SIGKILL)
+    q.alive("daemon", "holder", for_s=2.5)
+
+
+@asks("020.4")
+def the_inner_tool_ends_with_the_outer_command(q):
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": n,
+            "method": "tools/call",
+            "params": {"name": "bash", "arguments": {"command": command, "mode": "slow"}},
+        }
+        for n, command in enumerate(
+            (
+                "setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on",
+                "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done",
+            )
+        )
+    ]
+    (q.folder / "calls").write_text("".join(json.dumps(call) + "\n" for call in calls))
+    wire = q.server(timeouts={"grace_s": 1})
+    number = wire.begin(
+        "(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words)), mode="slow"
+    )
+    q.number("stray")
+    q.number("inner")
+    wire.cancel(number)
+    q.dead("stray", "inner", within_s=30)
+
+
+@asks("024.2")
+def the_text_can_be_carried(q):
+    for data in (
+        bytes(range(256)) * 8,
+        b"\xed\xa0\x80\0\xff\xed\xbf\xbf",
+        b"\xf0\x9f\x98" * 9,
+        b"\xef\xbf\xbe\xef\xbf\xbf\0" * 9,
+        b"\\ud800 \" \x1b]" * 9,
+    ):
+        for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+            wire = q.server(profile=None if row == "modes" else row)
+            text = wire.call(printf(data)).text
+            q.that(not re.search("[\0\ud800-\udfff]", text), "a text without NUL and lone surrogates", repr(text)[:300])
+    wire = q.wire
+    for command in (
+        "head -c 3000000 /dev/zero | tr '\\0' '\\377'",
+        "yes \"$(printf '\\303\\251')\" | head -c 1000000",
+        "head -c 131072 /dev/urandom",
+        "seq 10000000 | head -c 40000000",
+    ):
+        length = len(
+            re.sub(r"\n\[full output: [^\n]*\]\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass")
+        )
+        q.that(length <= 131272, "a text of at most 131,272 bytes", "one of %d" % length)
+
+
+@asks("024.4")
+def no_answer_is_blank(q):
+    for command, text in (
+        ("true", "[no output]"),
+        ("printf ' \\n\\t'", " \n\t\n[no output]"),
+        ("printf '\\n'", "\n[no output]"),
+        ("printf '\\033[0m\\0'", "[no output]"),
+        ("echo x", "x\n"),
+    ):
+        q.says(command, text)
+    for command, code in (("false", 1), ("echo; exit 3", 3)):
+        text = q.run(command).text
+        q.that(text.startswith("[command failed: exit code %d]" % code), "a text that says how it failed", text)
+
+
+@asks("014.8")
+def a_withheld_name_is_told_once(q):
+    note = "[not passed to commands, because it looks secret: %s]\n"
+    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN"), "xyzzy"))
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
+    q.says(
+        "echo OTHER''_TOKEN is unset; exit 3",
+        "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n",
+        True,
+        wire=wire,
+    )
+    q.says("echo X_THIRD''_TOKEN; exit 3", "[command failed: exit code 3]\nX_THIRD_TOKEN\n", True, wire=wire)
+    names = ["T%d_TOKEN" % n for n in range(10, 35)]
+    wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
+    q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
+    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
+    q.says("echo on", "on\n", wire=wire)
+    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)

@@ -1,0 +1,602 @@
+"""What the judge asks of the level jobs and of the other profiles."""
+
+import fcntl
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, printf, shortened, words_of
+from tests.processes import alive, eventually
+
+
+STARTED = r"<pid>(\d+)</pid>\n<output_file>([^\n]*)</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?"
+
+
+def job_of(q, command, wire=None):
+    """Starts a background command; returns its number and its file."""
+    reply = (wire or q.wire).call(command, mode="background")
+    found = re.search(STARTED, reply.text)
+    if not found:
+        raise Wrong("a text of the form %s" % STARTED, repr(reply.text))
+    return int(found[1]), Path(found[2])
+
+
+def note_in(q, path, how):
+    """The file of a job ends with this completion note, and has no other."""
+
+    def notes():
+        return re.findall(r"(?m)^\[background process .*\]$", path.read_text(errors="replace"))
+
+    eventually(notes, 30)
+    time.sleep(0.3)
+    q.equal(notes(), ["[background process %s]" % how], "completion notes in the file:")
+    q.that(
+        "\n\n[background process %s]\n" % how in path.read_text(errors="replace"),
+        "an empty line, and the note on a line of its own",
+        path.read_text(errors="replace")[-300:],
+    )
+
+
+@asks("003.1")
+def a_job_is_answered_at_once(q):
+    q.run("echo warm")
+    reply = q.run("echo $$ > job; echo up; sleep 600", mode="background")
+    found = q.match(STARTED, reply.text)
+    q.equal((int(found[1]), reply.is_error), (q.number("job"), False), "the number, and isError:")
+    q.that(reply.took_s < 5, "an answer within half a second", "one after %.1f s" % reply.took_s, late=True)
+    q.equal(oct(Path(found[2]).stat().st_mode & 0o7777), "0o600", "mode of the file:")
+    q.that(
+        eventually(lambda: Path(found[2]).read_text() == "up\n", 20),
+        "the output in the file",
+        Path(found[2]).read_text(),
+    )
+    q.run("kill -9 -%s; echo" % found[1])
+    q.dead("job")
+    text = q.run("echo $$ > quick; echo x", mode="background").text
+    q.that(
+        ("\n" + text).find("\n<pid>%d</pid>\n<output_file>/" % q.number("quick")) >= 0,
+        "the number of a background command that has ended",
+        text,
+    )
+
+
+@asks("003.2")
+def jobs_outlive_the_server(q):
+    _, path = job_of(q, "echo $$ > job; until [ -e go ]; do sleep 0.1; done; seq 30000; exit 7")
+    q.number("job")
+    q.wire.signal(signal.SIGKILL)
+    q.alive("job", for_s=1.5)
+    (q.folder / "go").touch()
+    note_in(q, path, "failed: exit status: 7")
+    q.that(
+        path.read_text().startswith("".join("%d\n" % n for n in range(1, 30001))),
+        "all output in the file",
+        shortened(path.read_text()),
+    )
+
+
+@asks("003.3")
+def an_early_failure_is_one(q):
+    reply = q.run("echo why; exit 3", mode="background")
+    q.equal(reply.is_error, True, "isError")
+    found = q.match(
+        r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n?", reply.text
+    )
+    note_in(q, Path(found[1]), "failed: exit status: 3")
+
+
+@asks("003.4")
+def the_supervisor_is_in_no_ones_way(q):
+    word = "word%s" % os.urandom(4).hex()
+    job_of(q, "echo $PPID > supervisor; echo $$ > job; : %s; sleep 600" % word)
+    supervisor, job = q.number("supervisor"), q.number("job")
+    fields = Path("/proc/%d/stat" % supervisor).read_text().rpartition(") ")[2].split()
+    q.that(int(fields[1]) != q.wire.pid, "a supervisor that is no child of the server", "its parent is the server")
+    job_of(q, "echo $PPID > another; sleep 600")
+    q.that(
+        os.getsid(supervisor) not in (os.getsid(q.wire.pid), job, os.getsid(q.number("another"))),
+        "a supervisor in a session of its own",
+        "that of the server, of the job or of another job's supervisor",
+    )
+    q.that(word not in words_of(supervisor), "a supervisor that shows nothing of the command", words_of(supervisor))
+
+
+@asks("003.5", "003.6")
+def ends_are_noted(q):
+    for command, how in (
+        ("sleep 1; echo built", "completed"),
+        ("sleep 1; exit 3", "failed: exit status: 3"),
+        ("sleep 1; exit 143", "failed: exit status: 143"),
+        ("sleep 1; kill -9 $$", "failed: signal: 9 (SIGKILL)"),
+        ("sleep 1; kill -SEGV $$", "failed: signal: 11 (SIGSEGV)"),
+    ):
+        if ("completed" in how) == (q.clause == "003.5"):
+            note_in(q, job_of(q, command)[1], how)
+
+
+@asks("003.7")
+def jobs_end_at_their_limit(q):
+    for name, kill in (("a", False), ("b", True)):
+        wire = q.server(timeouts={"background": 2.5, "grace_s": 0.3})
+        command = "trap '' TERM; echo $$ > job-%s; setsid sleep 600 & echo $! > %s1; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > %s2); while :; do sleep 0.1; done"
+        _, path = job_of(q, command % (name, name, name), wire)
+        q.number("job-" + name)
+        if kill:
+            wire.signal(signal.SIGKILL)
+        q.dead("job-" + name, name + "1", name + "2")
+        note_in(q, path, "failed: timed out after 2.5s")
+
+
+@asks("003.8")
+def a_lost_supervisor_is_told(q):
+    _, path = job_of(
+        q, "echo $PPID > supervisor; echo $$ > job; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); sleep 600"
+    )
+    q.number("job")
+    os.kill(q.number("supervisor"), signal.SIGKILL)
+    q.dead("job", "daemon")
+    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
+    reply = q.run("kill -9 $PPID; sleep 600", mode="background")
+    q.that(
+        "was killed" in reply.text if reply.is_error else "<pid>" in reply.text,
+        "a background command whose supervisor was killed at once has no exit code",
+        reply.text,
+    )
+
+
+@asks("003.8")
+def a_lost_job_is_reported(q):
+    if "JOBS" not in q.judge.levels:
+        raise Unasked("only check_pid looks at a job for a client, and the level JOBS is not claimed")
+    wire = q.server(profile="jobs")
+    text = wire.given({"command": "echo $PPID > supervisor; echo $$ > job; sleep 600", "timeout": 1000}).text
+    path = q.named(r"Full output: ([^\n]*)\n", text)
+    os.kill(q.number("supervisor"), signal.SIGKILL)
+    q.dead("job")
+    text = wire.given({"check_pid": q.number("job")}).text
+    q.that("exit code unknown" in text and "exited with code" not in text, "a lost job has no exit code", text)
+    q.that("[background process" not in path.read_text(), "no completion note of a lost job", path.read_text())
+
+
+@asks("003.9")
+def one_note(q):
+    _, path = job_of(q, "echo $$ > job; until [ -e go ]; do sleep 0.1; done; exit 3")
+    q.number("job")
+    q.wire.signal(signal.SIGKILL)
+    (q.folder / "go").touch()
+    wires = [q.server() for _ in range(3)]
+    for wire in wires:
+        wire.call("echo on")
+    note_in(q, path, "failed: exit status: 3")
+    for wire in wires:
+        wire.call("sleep 600", mode="background")
+        wire.end()
+    note_in(q, path, "failed: exit status: 3")
+
+
+@asks("003.10")
+def daemons_of_jobs_are_named(q):
+    _, path = job_of(q, "sleep 1; nohup sleep 605.5 >/dev/null 2>&1 & echo $! > daemon; sleep 1; exit 4")
+    daemon = q.number("daemon")
+    note_in(q, path, 'failed: exit status: 4; still running: %d "sleep 605.5"' % daemon)
+    q.alive("daemon", for_s=1)
+    wire = q.server(timeouts={"background": 3, "grace_s": 0.3})
+    job_of(q, "sleep 1; (setsid sleep 600 >/dev/null 2>&1 & echo $! > limited)", wire)
+    q.dead("limited")
+
+
+@asks("003.11")
+def jobs_of_other_servers_are_found(q):
+    number, _ = job_of(q, "echo one; echo $$ > job; sleep 600")
+    other = q.server("--state-dir", str(q.state()), profile="jobs")
+    text = other.given({"check_pid": number}).text
+    q.match(
+        r"\[Process %d still running\.\n\nNew output since last check \(1 lines\):\none\n\nFull output: [^\n]*\](\n.*)?"
+        % number,
+        text,
+    )
+    ended, _ = job_of(q, "sleep 0.6; exit 5")
+    until = time.monotonic() + 30
+    while "exited" not in text and time.monotonic() < until:
+        text = other.given({"check_pid": ended}).text
+        time.sleep(0.1)
+    q.that(text.startswith("[Process %d exited with code 5.\n" % ended), "the end of a job of another server", text)
+
+
+@asks("003.12")
+def pieces_are_the_whole(q):
+    wire = q.server(profile="jobs")
+    reply = wire.given(
+        {
+            "command": "for i in 1 2 3 4 5 6; do printf 'x\\342'; sleep 0.3; printf '\\202\\254\\n'; sleep 0.2; done; echo > finished; sleep 600",
+            "timeout": 500,
+        }
+    )
+    number = int(re.search(r"\(pid (\d+)\)", reply.text)[1])
+    pieces = [re.search(r"\n\nstdout:\n(.*?)\n\nstderr:", reply.text, re.DOTALL)[1]]
+    while True:
+        done = (q.folder / "finished").exists()
+        text = wire.given({"check_pid": number}).text
+        pieces.append(re.search(r"\(\d+ lines\):\n(.*?)\n\nFull output:", text, re.DOTALL)[1])
+        if done:
+            break
+        time.sleep(0.15)
+    q.equal(re.sub("\n", "", "".join(pieces)), "x€" * 6, "the pieces joined, without newlines:")
+
+
+@asks("003.13")
+def jobs_are_stopped(q):
+    if "JOBS" not in q.judge.levels:
+        raise Unasked("only kill_pid ends a job through the tool for a client, and the level JOBS is not claimed")
+    wire = q.server(timeouts={"grace_s": 0.5})
+    number, path = job_of(
+        q,
+        "trap 'echo heard' TERM; echo $$ > job; setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); while :; do sleep 0.1; done",
+        wire,
+    )
+    q.number("b")
+    killer = q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.5})
+    killer.given({"kill_pid": number})
+    q.that(
+        not any(alive(q.number(name)) for name in ("job", "a", "b")),
+        "nothing of another server's job lives once kill_pid is answered",
+        "it does",
+    )
+    eventually(lambda: "[background" in path.read_text(), 20)
+    q.that(
+        "heard\n" in path.read_text()
+        and len(
+            re.findall(
+                r"(?m)^\[background process failed: signal: (?:15 \(SIGTERM\)|9 \(SIGKILL\))\]$", path.read_text()
+            )
+        )
+        == 1,
+        "TERM first, and one note with the signal",
+        path.read_text(),
+    )
+    wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
+    text = wire.given(
+        {
+            "command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done",
+            "timeout": 1000,
+        }
+    ).text
+    q.that(
+        wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text.startswith("[Process "),
+        "an answer to kill_pid",
+        text,
+    )
+    q.that(
+        not alive(q.number("deaf")) and not alive(q.number("c")),
+        "nothing of the job lives once kill_pid is answered",
+        "it does",
+    )
+
+
+@asks("003.14")
+def strangers_are_spared(q):
+    number, path = job_of(q, "echo $PPID > supervisor; echo $$ > job; sleep 600")
+    q.number("job")
+    q.wire.signal(signal.SIGKILL)
+    q.wire.process.wait()
+    os.kill(q.number("supervisor"), signal.SIGKILL)  # the job is lost
+    q.dead("job")
+    waits = ["bash", "-c", "trap exit URG TERM HUP INT; while :; do sleep 0.1; done"]
+    process = subprocess.Popen(waits, env=q.env, cwd=q.folder, start_new_session=True)
+    threading.Thread(target=process.wait, daemon=True).start()
+    stranger = process.pid
+    (q.folder / "stranger").write_text("%d\n" % stranger)
+    record = path.with_suffix(".job")
+    text = record.read_text().replace('"pid": %d' % number, '"pid": %d' % stranger)  # 4.9
+    record.write_text(re.sub(r'"supervisor": \[\d+', '"supervisor": [%d' % stranger, text))
+    wire = q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.3})
+    with open(record) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as if the supervisor lived
+        wire.given({"kill_pid": stranger})
+    q.alive("stranger", for_s=1)
+
+
+@asks("003.15")
+def leftovers_are_read_without_the_server(q):
+    path = q.named(
+        r"output goes on to ([^\n]*)\]\n",
+        q.run("(until [ -e go ]; do sleep 0.1; done; echo later; sleep 600) & echo $! > left; echo now").text,
+    )
+    q.wire.signal(signal.SIGKILL)
+    q.wire.process.wait()
+    (q.folder / "go").touch()
+    eventually(lambda: "later" in path.read_text(), 20)
+    q.equal(path.read_text(), "now\nlater\n", "the file:")
+    q.alive("left", for_s=1)
+    if "JOBS" in q.judge.levels:
+        text = q.server("--state-dir", str(q.state()), profile="jobs").given({"check_pid": q.number("left")}).text
+        q.that(
+            text.startswith("[system error: no background process has the pid %d;" % q.number("left")),
+            "a leftover that is no job",
+            text,
+        )
+
+
+@asks("003.16")
+def jobs_are_counted(q):
+    numbers = [job_of(q, "sleep 606.%d" % n)[0] for n in range(32)]
+    reply = q.run("touch made; sleep 600", mode="background")
+    q.that(
+        reply.is_error
+        and reply.text.startswith(
+            "[system error: too many background jobs (32 of at most 32); stop one with kill -9 -PID to make room: "
+        ),
+        "a refusal",
+        reply.text,
+    )
+    for n, number in enumerate(numbers):
+        q.that('%d "sleep 606.%d"' % (number, n) in reply.text, "the job %d in the list" % number, reply.text)
+    q.that(
+        "fine\n" in q.run("echo fine").text and not (q.folder / "made").exists(),
+        "no other command is refused, and that one not run",
+        "it is",
+    )
+    q.run("kill -9 -%d; while kill -0 %d 2>/dev/null; do sleep 0.1; done; sleep 1; echo" % (numbers[0], numbers[0]))
+    job_of(q, "sleep 607")
+    q.run("kill -9 %s; echo" % " ".join("-%d" % number for number in numbers[1:]))
+
+
+@asks("003.18")
+def no_supervisor_is_an_error(q):
+    wire = q.server()
+    wire.ask("ping")
+    most = 1 + max(int(fd) for fd in os.listdir("/proc/%d/fd" % wire.pid))
+    resource.prlimit(wire.pid, resource.RLIMIT_NOFILE, (most, most))
+    for mode in ("default", "background"):
+        reply = wire.call("touch made", mode=mode)
+        q.that(
+            reply.is_error
+            and re.match(
+                r"\[system error: .*could(?: not)? be started: .+\]|\[system error: .*(?:Too many open files).*\]",
+                reply.text,
+            ),
+            "spawn_failed with its reason",
+            reply.text,
+        )
+    q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+
+
+@asks("003.19")
+def opened_anew(q):
+    _, path = job_of(
+        q,
+        "echo one; echo two > /dev/stderr; echo three | tee /dev/stderr >/dev/null; echo four > /proc/self/fd/1; sleep 1; exit 1",
+    )
+    note_in(q, path, "failed: exit status: 1")
+    q.that(path.read_text().startswith("one\ntwo\nthree\nfour\n"), "one to four", path.read_text())
+
+
+@asks("003.20")
+def a_deleted_file(q):
+    _, path = job_of(
+        q, "echo $$ > job; echo x; until [ -e go ]; do sleep 0.1; done; seq 100000; echo > finished; sleep 600"
+    )
+    path.unlink()
+    (q.folder / "go").touch()
+    q.there("finished")
+    q.alive("job", for_s=1)
+    if "JOBS" in q.judge.levels:
+        wire = q.server(profile="jobs")
+        text = wire.given(
+            {"command": "echo $$ > kept; until [ -e gone ]; do sleep 0.1; done; exit 9", "timeout": 700}
+        ).text
+        q.named(r"Full output: ([^\n]*)\n", text).unlink()
+        (q.folder / "gone").touch()
+        q.dead("kept")
+        eventually(lambda: "still running" not in wire.given({"check_pid": q.number("kept")}).text, 20)
+        text = wire.given({"check_pid": q.number("kept")}).text
+        q.that(
+            text.startswith("[Process %d exited with code 9." % q.number("kept")),
+            "the exit code of a job without its file",
+            text,
+        )
+
+
+@asks("003.21")
+def a_killed_shell_takes_its_job_along(q):
+    number, path = job_of(
+        q, "sleep 600 & echo $! > server; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); wait"
+    )
+    q.number("daemon")
+    os.kill(number, signal.SIGTERM)
+    q.dead("server", "daemon")
+    note_in(q, path, "failed: signal: 15 (SIGTERM)")
+
+
+@asks("027.1")
+def every_end_is_told_once(q):
+    word, wait = (
+        "until [ -e %s ]; do sleep 0.1; done; exit %d",
+        "until grep -q '^\\[background' %s; do sleep 0.1; done; ",
+    )
+    note = r"\[background process %d failed: exit status %d after [^\n]*; output: %s\]\n"
+    jobs = [(*job_of(q, word % ("go", code)), code) for code in (3, 4)]
+    notes = [note % (number, code, re.escape(str(path))) for number, path, code in jobs]
+    (q.folder / "go").touch()
+    text = q.run("".join(wait % path for _, path, _ in jobs) + "sleep 2; echo both").text  # both ended long before
+    q.that(
+        any(re.fullmatch("".join(order) + "both\n", text) for order in (notes, notes[::-1])),
+        "the notes of two jobs that have ended, each once",
+        text,
+        late=True,
+    )
+    number, path = job_of(q, word % ("on", 5))
+    (q.folder / "on").touch()
+    q.that(eventually(lambda: "[background" in path.read_text(), 30), "a completion note in the file", path.read_text())
+    time.sleep(2)
+    text = q.wire.given({"command": "echo", "mode": "nonsense"}).text  # "whatever that answers"
+    q.that(
+        re.search(note % (number, 5, re.escape(str(path))), text + "\n"), "the note of the third job", text, late=True
+    )
+    q.says("echo once", "once\n")
+
+
+@asks("027.6")
+def a_withdrawn_call_takes_no_name_along(q):
+    wire = q.server(env={"DJANGO_SECRET_KEY": "xyzzy"})
+    call = wire.begin("echo $$ > shell; exec sleep 600 # DJANGO_SECRET_KEY")
+    q.number("shell")
+    wire.cancel(call)
+    q.dead("shell")
+    note = "[not passed to commands, because it looks secret: DJANGO_SECRET_KEY]\n"
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", note + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", "unset\n", wire=wire)
+
+
+@asks("027.6")
+def a_withdrawn_call_takes_no_note_along(q):
+    if "jobs" not in q.judge.levels:
+        raise Unasked("the level jobs is not claimed")
+    number, path = job_of(q, "until [ -e go ]; do sleep 0.1; done; exit 3")
+    call = q.wire.begin(
+        "trap '' TERM; echo $$ > shell; until grep -q '^.background' '%s'; do sleep 0.1; done; sleep 1" % path
+    )
+    q.number("shell")
+    q.wire.cancel(call)
+    (q.folder / "go").touch()
+    q.dead("shell")  # it has outlived the job
+    text = q.run("sleep 1; echo hi").text
+    q.that(
+        re.fullmatch(r"\[background process %d failed: exit status 3 after [^\n]*\]\nhi\n" % number, text),
+        "the note on the job in the first answer after the withdrawn call",
+        text,
+        late=True,
+    )
+
+
+@asks("021.2")
+def sanitised_text(q):
+    wire = q.server(profile="jobs")
+    for data, text in (
+        (b"\x1b[31mred\x1b[0m\tx\x07\0\r\nok\rgo\n", "red\tx\nok\rgo"),
+        (b"\x1b]0;t\x07a\x1b]8;;\x1b\\b\x7fc\x1b(Bd\n", "ab\x7fc(Bd"),
+        (b"a\x1b[12", "a[12"),
+    ):
+        q.equal(wire.given({"command": printf(data)}).text, "stdout:\n%s\n\nstderr:\n\n\nexit code: 0" % text)
+
+
+@asks("021.3", "021.4")
+def the_tail(q):
+    wire = q.server(profile="jobs")
+    text = wire.given({"command": "yes \"$(head -c 40000 /dev/zero | tr '\\0' x)\" | head -n 5"}).text
+    q.match(
+        r"stdout:\nx{40000}\n\[stdout: Showing last 1 of 5 lines\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0",
+        text,
+    )
+    q.equal(
+        wire.given({"command": "seq 2001"}).text,
+        "stdout:\n%s\n[stdout: Showing last 2000 of 2001 lines.]\n\nstderr:\n\n\nexit code: 0"
+        % "\n".join(map(str, range(2, 2002))),
+    )
+    text = wire.given({"command": "head -c 60000 /dev/zero | tr '\\0' x"}).text
+    q.match(
+        r"stdout:\nx{51200}\n\[stdout: Showing last 51200 bytes of line 1\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0",
+        text,
+    )
+
+
+@asks("022.2")
+def the_head_in_characters(q):
+    text = (
+        q.server(profile="streams")
+        .call("yes é | head -n 30001 | tr -d '\\n'; head -c 30000 /dev/zero | tr '\\0' x >&2")
+        .text
+    )
+    q.equal(json.loads(text), {"stdout": "é" * 30000 + "\n[truncated]", "stderr": "x" * 30000, "exitCode": 0})
+
+
+@asks("023.2")
+def the_head_in_bytes(q):
+    text = q.server(profile="guarded").call("printf x; yes € | head -n 90000 | tr -d '\\n'").text
+    q.equal(text, "Exit code: 0\nx" + "€" * ((262144 - 1) // 3) + "\n... (output truncated)")
+
+
+@asks("003.17")
+def what_is_kept_ends_with_the_server(q):
+    wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
+    reply = wire.given(
+        {
+            "command": "echo $$ > job; echo early; until [ -e go ]; do sleep 0.1; done; echo late > late; sleep 600",
+            "timeout": 700,
+        }
+    )
+    q.match(
+        r"\[Command backgrounded after 0\.7s timeout \(pid %d\)\. Partial output:\n\nstdout:\nearly\n\nstderr:\n\n\nFull output: /[^\n]*\n"
+        r"Use check_pid or kill_pid to manage\.\]" % q.number("job"),
+        reply.text,
+    )
+    (q.folder / "go").touch()
+    q.there("late")
+    q.alive("job", for_s=2)
+    q.equal(wire.end(), 0, "exit code of the server:")
+    q.dead("job")
+
+
+@asks("021.9")
+def the_live_jobs_are_listed(q):
+    wire = q.server(profile="jobs")
+    wire.given({"command": "echo $$ > job; sleep 608.5", "timeout": 500})
+    text = wire.given({"check_pid": 1}).text
+    q.equal(
+        text,
+        '[system error: no background process has the pid 1; running: %d "echo $$ > job; sleep 608.5"]'
+        % q.number("job"),
+    )
+
+
+@asks("022.1", "022.3")
+def answers_in_json(q):
+    wire = q.server(profile="streams", timeouts={"default": 1})
+    for code in (0, 3):
+        q.says(
+            "echo out; echo err >&2; exit %d" % code,
+            '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}' % code,
+            wire=wire,
+        )
+    command = "echo on; sleep 600 # " + "x" * 90
+    q.says(
+        command,
+        json.dumps({"stdout": "on\n", "stderr": "", "error": "bash '%s': timed out after 1s" % command[:80]}),
+        True,
+        wire=wire,
+    )
+
+
+@asks("023.3")
+def labels_of_what_was_cancelled(q):
+    wire = q.server(profile="guarded")
+    number = wire.begin("echo begun; echo $$ > shell; sleep 600")
+    q.number("shell")
+    wire.process.stdin.close()
+    q.equal(wire.finish(number).text, "Cancelled\nbegun\n")
+
+
+@asks("018.1", "023.3")
+def labels_of_what_went_wrong(q):
+    wire = q.server("--deny", "rm -rf", profile="guarded", timeouts={"default": 1})
+    q.says("echo begun; sleep 600", "Command timed out after 1s\nbegun\n", True, wire=wire)
+    q.says("rm -rf x", "Command blocked by safety policy: contains 'rm -rf'", True, wire=wire)
+
+
+@asks("024.1")
+def streams_apart(q):
+    command, out, err = "for i in 1 2 3; do echo o$i; echo e$i >&2; done", "o1\no2\no3\n", "e1\ne2\ne3\n"
+    forms = {
+        "jobs": "stdout:\n%s\nstderr:\n%s\nexit code: 0" % (out, err),
+        "streams": json.dumps({"stdout": out, "stderr": err, "exitCode": 0}),
+        "guarded": "Exit code: 0\nSTDOUT:\n%s\nSTDERR:\n%s" % (out, err),
+    }
+    for level, row in ROW_OF_LEVEL.items():
+        if level in q.judge.levels:
+            q.says(command, forms[row], wire=q.server(profile=row))

@@ -1,0 +1,927 @@
+"""The judge: asks a server of the protocol, in any language, each clause of the levels that the server holds.
+
+A clause is asked through what a client has: lines, the server's environment, directory, options and signals, files, and
+/proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question has a
+folder and servers of its own, and says what it sent, what came and what it expected. Nothing is expected beyond the text
+of SPEC.md, and no answer is too late but by whole seconds; a question that finds only lateness is asked again by itself.
+"""
+
+import ast
+import contextlib
+import fnmatch
+import functools
+import json
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.processes import alive, carriers, dwellers, eventually
+from tests.spec import CLAUSES, Conversation, EXAMPLES, LEVELS, fenced, on_the_wire, without_jobs
+
+
+UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
+    "015.4": "a client cannot see whether its cancel came before the command began",
+    "018.2": "only a program that uses the library can be asked for a confirmation",
+    "023.4": "exit_code and success are fields of the library and of --json, not of the protocol",
+}
+NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone
+    "003.11": "only check_pid lists jobs to a client, and the level JOBS is not claimed",
+    "003.12": "only check_pid reads a job piece by piece for a client, and the level JOBS is not claimed",
+    "003.14": "only kill_pid signals a job by its number for a client, and the level JOBS is not claimed",
+}
+ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
+WIRE_LEVELS = ("core", "jobs", "server", *ROW_OF_LEVEL)
+QUESTIONS = {}  # of each clause the functions that ask for it
+SLOW_QUESTIONS = ("002.1", "002.2", "004.5", "025.11", "020.4", "025.18", "009.5", "010.1")  # asked first
+START_WAIT_S = 20.0  # for the first answers of a server
+LONGEST_WAIT_S = 60.0  # for what must come at all; how long it may take is asked for separately
+IN_VAIN = 16  # questions that have waited so long; after that IMPATIENT_S is enough, of a server that hangs
+IMPATIENT_S = 5.0
+LONGEST_LINE, MOST_LINES = 16 << 20, 100000  # what a server sends in one line, and to one question
+ASKED_AGAIN = 24  # questions at most that fail by the accident of another load
+
+
+def asks(*clauses):
+    """Decorator: the function asks a server for these clauses; it raises Wrong where the answer is not what they
+    say."""
+
+    def decorate(function):
+        for number in clauses:
+            QUESTIONS.setdefault(number, []).append(function)
+        return function
+
+    return decorate
+
+
+class Wrong(Exception):
+    """An answer that is not what the clause says; `late` where it is wrong by its time alone."""
+
+    def __init__(self, expected, got, late=False):
+        super().__init__(expected, got)
+        self.expected, self.got, self.late = expected, got, late
+
+
+class Unasked(Exception):
+    """The clause cannot be asked of this server; the reason."""
+
+
+def patience(within_s):
+    """How long to wait, in seconds; None: as long as for what must come at all."""
+    return LONGEST_WAIT_S if within_s is None else within_s
+
+
+def shortened(text, most=400):
+    """The text, of a long one both ends."""
+    return (
+        text if len(text) <= most else "%s … (%d characters) … %s" % (text[: most // 2], len(text), text[-most // 2 :])
+    )
+
+
+class Adapter:
+    """Speaks to a server whose tool has another name, other arguments, or comes in two: one that starts and one that is
+    polled.
+
+    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional: `tool`; `arguments`, in which
+    "{command}" stands for the command and "{folder}" for the directory of the server; `error`, a pattern whose match in
+    the text of an answer marks an error; `fields`: of an answer that is an object of JSON or Python the names of its
+    outputs, `output`, and that of its exit code, `code`; `rewrite`, pairs of a pattern and what takes its place in the
+    text; `poll`: {`tool`, `arguments`, in which "{1}" stands for the first group of `number`, `number`, a pattern that
+    the first answer must match to be polled for, `until`, a pattern, `every_s`, `whole`: true where each answer holds
+    all output}.
+    """
+
+    def __init__(self, said):
+        self.row = (
+            json.loads(said if said.lstrip().startswith("{") else Path(said).read_text(encoding="utf-8"))
+            if said
+            else {}
+        )
+        self.tool = self.row.get("tool", "bash")
+
+    def filled(self, shape, words):
+        if isinstance(shape, dict):
+            return {key: self.filled(value, words) for key, value in shape.items()}
+        if isinstance(shape, list):
+            return [self.filled(value, words) for value in shape]
+        return words.get(shape, shape) if isinstance(shape, str) else shape
+
+    def message(self, message, folder):
+        """A request; a call of `bash` under the name and with the arguments of the server's own tool."""
+        params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
+        arguments = params.get("arguments") if isinstance(params, dict) and params.get("name") == "bash" else None
+        if not self.row or not isinstance(arguments, dict):
+            return message
+        if "arguments" in self.row:
+            words = {"{command}": arguments.get("command"), "{folder}": str(folder)}
+            arguments = self.filled(self.row["arguments"], words)
+        return dict(message, params=dict(params, name=self.tool, arguments=arguments))
+
+    def polled(self, wire, text):
+        """The text of the whole: what the tool for polling says, again and again until it has ended."""
+        poll = self.row.get("poll")
+        found = poll and re.search(poll["number"], text)
+        if not found:
+            return text
+        value = int(found[1]) if found[1].isdigit() else found[1]
+        parts, until = [text], time.monotonic() + LONGEST_WAIT_S
+        while not re.search(poll["until"], parts[-1]) and time.monotonic() < until:
+            time.sleep(poll.get("every_s", 0.3))
+            number = wire.request(
+                "tools/call", name=poll["tool"], arguments=self.filled(poll["arguments"], {"{1}": value})
+            )
+            parts.append(text_of(wire.response(number).get("result", {})))
+        return parts[-1] if poll.get("whole") else "".join(parts)
+
+    def answer(self, text, is_error):
+        if "error" in self.row:
+            is_error = bool(re.search(self.row["error"], text))
+        if "fields" in self.row:
+            text = self.of_fields(text)
+        for pattern, new in self.row.get("rewrite", ()):
+            text = re.sub(pattern, new, text)
+        return text, is_error
+
+    def response(self, message):
+        """A response of another tool, its text as that of this page."""
+        result = message.get("result") if self.row and isinstance(message, dict) else None
+        if not isinstance(result, dict) or "content" not in result:
+            return message
+        text, is_error = self.answer(text_of(result), bool(result.get("isError")))
+        return dict(message, result={**result, "content": [{"type": "text", "text": text}], "isError": is_error})
+
+    def of_fields(self, text):
+        """The text that the fields of an answer would have had, with the exit code as 4.5 has it."""
+        fields = None
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError):
+                fields = read(text)
+                break
+        if not isinstance(fields, dict):
+            return text
+        output = "".join(str(fields.get(name, "")) for name in self.row["fields"]["output"])
+        code = fields.get(self.row["fields"].get("code"), 0)
+        return ("[command failed: exit code %s]\n" % code if code else "") + output
+
+
+def text_of(result):
+    """The text of a result of the protocol."""
+    return "".join(part.get("text", "") for part in result.get("content", ()) if isinstance(part, dict))
+
+
+class Reply:
+    """The answer to a call: `text`, `is_error`, `result`, and the seconds that it took."""
+
+    def __init__(self, text, is_error, result, took_s):
+        self.text, self.is_error, self.result, self.took_s = text, is_error, result, took_s
+
+
+class Wire:
+    """A server under question, and the client's end of its wire. Each line goes into the question's transcript."""
+
+    def __init__(
+        self,
+        question,
+        *options,
+        env=(),
+        cwd=None,
+        timeouts=None,
+        profile=None,
+        terminal=None,
+        umask=-1,
+        structured=False,
+    ):
+        self.question, self.adapter, self.number = question, question.judge.adapter, 0
+        self.buffer, self.lines = bytearray(), 0
+        self.progress = []  # the notifications of progress that came
+        self.waiting = {}  # responses that came before they were asked for
+        environ = dict(question.env, **dict(env))
+        if timeouts:
+            environ["BASH_TOOL_TIMEOUTS"] = json.dumps(timeouts)
+        if structured:
+            environ["BASH_TOOL_STRUCTURED"] = "1"
+        if profile:
+            environ["BASH_TOOL_PROFILE"] = profile
+        environ = {name: value for name, value in environ.items() if value is not None}
+        command = [*question.judge.words, *options]
+        if terminal is not None:
+            command = [
+                sys.executable,
+                "-c",
+                "import fcntl, os, sys, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); "
+                "os.close(%d); os.execvp(sys.argv[1], sys.argv[1:])" % (terminal, terminal),
+                *command,
+            ]
+        self.errors = question.place / ("stderr-%d" % len(question.wires))
+        with open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                env=environ,
+                umask=umask,
+                cwd=cwd or question.folder,
+                start_new_session=True,
+                pass_fds=() if terminal is None else (terminal,),
+            )
+        self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
+        question.wires.append(self)
+        more = "".join(
+            " %s=%s" % each for each in {**dict(env), **({"timeouts": timeouts} if timeouts else {})}.items()
+        )
+        question.note(self.name, "started", " ".join([*options, more]).strip())
+        if self.adapter.row:
+            self.greet()
+
+    def greet(self):
+        """The handshake, for servers that answer nothing before it."""
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "judge", "version": "1"}}
+        result = self.response(self.request("initialize", **hello))
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return result
+
+    def send(self, *messages):
+        """Lines: bytes as they are, all else as JSON."""
+        lines = [
+            message if isinstance(message, bytes) else json.dumps(self.adapted(message)).encode()
+            for message in messages
+        ]
+        for line in lines:
+            self.question.note(self.name, "sent", line.decode("utf-8", "backslashreplace"))
+        view = memoryview(b"".join(line + b"\n" for line in lines))
+        try:
+            while view:
+                view = view[self.process.stdin.write(view) :]
+        except OSError:
+            raise Wrong("the server reads its input", self.end_of_it()) from None
+
+    def adapted(self, message):
+        """A message as the server takes it."""
+        return self.adapter.message(message, self.question.folder)
+
+    def end_of_it(self):
+        """How the server ended, in words."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(5)
+            said = self.errors.read_bytes().decode("utf-8", "replace").strip().rpartition("\n")[2]
+            return "the server has ended with exit code %d%s" % (code, said and ": " + shortened(said))
+        return "the server has closed its output and lives"
+
+    def receive(self, within_s=None):
+        """The next message; None at the end of the server's output."""
+        within_s = patience(within_s)
+        deadline, looked_at = time.monotonic() + within_s, 0
+        while self.buffer.find(b"\n", looked_at) < 0:
+            looked_at = len(self.buffer)
+            if looked_at > LONGEST_LINE:
+                raise Wrong("lines of at most %d bytes" % LONGEST_LINE, "a longer one")
+            if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise Wrong("a line from the server within %.3g s" % within_s, "none came", late=True)
+            chunk = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not chunk:
+                if self.buffer:
+                    raise Wrong("lines that end in a newline", repr(bytes(self.buffer[:300])))
+                return None
+            self.buffer += chunk
+        end = self.buffer.index(b"\n")
+        self.line = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        self.lines += 1
+        if self.lines > MOST_LINES:
+            raise Wrong("at most %d lines" % MOST_LINES, "more")
+        self.question.note(self.name, "came", self.line.decode("utf-8", "backslashreplace"))
+        try:
+            return json.loads(self.line.decode("utf-8"))
+        except ValueError:
+            raise Wrong("a line of JSON", shortened(repr(self.line))) from None
+
+    def request(self, method, **params):
+        """Sends a request; returns its id."""
+        self.number += 1
+        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        return self.number
+
+    def response(self, number, within_s=None):
+        """The response to a request; progress is kept, what else the server says on its own account is passed over."""
+        within_s = patience(within_s)
+        deadline = time.monotonic() + within_s
+        while number not in self.waiting:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise Wrong("an answer to the request %r within %.3g s" % (number, within_s), "other lines", late=True)
+            message = self.receive(left_s)
+            if message is None:
+                raise Wrong("an answer to the request %r" % number, self.end_of_it())
+            if isinstance(message, dict) and message.get("method") == "notifications/progress":
+                self.progress.append(message.get("params") or {})
+            elif isinstance(message, dict) and "method" not in message:
+                self.waiting[message.get("id")] = message
+        return self.waiting.pop(number)
+
+    def ask(self, method, **params):
+        """The result of a request."""
+        message = self.response(self.request(method, **params))
+        if "result" not in message:
+            raise Wrong("a result of %s" % method, json.dumps(message))
+        return message["result"]
+
+    def begin(self, command, token=None, **arguments):
+        """Sends a call; returns its id."""
+        meta = {} if token is None else {"_meta": {"progressToken": token}}
+        return self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
+
+    def finish(self, number, within_s=None):
+        """The answer to a call that was begun."""
+        begun = time.monotonic()
+        message = self.response(number, within_s)
+        result = message.get("result")
+        if not isinstance(result, dict):
+            raise Wrong("a result of the call", json.dumps(message))
+        text, is_error = self.adapter.answer(self.adapter.polled(self, text_of(result)), bool(result.get("isError")))
+        return Reply(text, is_error, result, time.monotonic() - begun)
+
+    def call(self, command, within_s=None, **arguments):
+        """The answer to a command."""
+        return self.finish(self.begin(command, **arguments), within_s)
+
+    def given(self, arguments):
+        """The answer to a call with these arguments."""
+        return self.finish(self.request("tools/call", name="bash", arguments=arguments))
+
+    def cancel(self, number):
+        self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+
+    def definition(self):
+        """The tool that the server lists, one alone."""
+        tools = self.ask("tools/list").get("tools", [])
+        chosen = [tool for tool in tools if tool.get("name") == self.adapter.tool] if self.adapter.row else tools
+        if len(chosen) != 1:
+            raise Wrong("one tool in the answer to tools/list", [tool.get("name") for tool in tools])
+        return chosen[0]
+
+    def end(self, within_s=None):
+        """Closes the server's input and waits for its end; returns its exit code."""
+        self.question.note(self.name, "closed", "")
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        return self.ended(within_s)
+
+    def ended(self, within_s=None):
+        try:
+            return self.process.wait(patience(within_s))
+        except subprocess.TimeoutExpired:
+            raise Wrong("the server ends within %.3g s" % patience(within_s), "it lives", late=True) from None
+
+    def signal(self, number):
+        self.question.note(self.name, "signalled", signal.Signals(number).name)
+        os.kill(self.pid, number)
+
+    def close(self):
+        """Ends the server however it takes it."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(2)
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Question:
+    """What one function, or one example, asks of a server: a folder, the servers that it starts, and the transcript."""
+
+    def __init__(self, judge, clause, name):
+        self.judge, self.clause, self.name = judge, clause, name
+        self.place = Path(tempfile.mkdtemp(prefix="question-", dir=judge.folder))
+        self.folder, self.files = self.place / "folder", self.place / "tmp"
+        self.folder.mkdir()
+        self.files.mkdir()
+        self.mark = "JUDGE_OF_BASH_TOOL_%d_%s" % (os.getpid(), os.urandom(4).hex())
+        self.env = {
+            name: value
+            for name, value in os.environ.items()
+            if not re.search(r"(?i)^(BASH_TOOL_|LC_)|(PROXY|INDEX|INDEX_URL|REGISTRY)$", name)
+        }
+        self.env.update({"TMPDIR": str(self.files), "LANG": "C.UTF-8", self.mark: "1"})
+        self.wires, self.transcript, self.begun = [], [], time.monotonic()
+
+    def note(self, who, what, text):
+        self.transcript.append(
+            {"at_s": round(time.monotonic() - self.begun, 3), "server": who, "what": what, "text": text}
+        )
+
+    def server(self, *options, **how):
+        """A server of this question."""
+        return Wire(self, *options, **how)
+
+    @functools.cached_property
+    def wire(self):
+        """The server of this question that nothing is particular about."""
+        return self.server()
+
+    def run(self, command, **arguments):
+        """The answer of that server to a command."""
+        return self.wire.call(command, **arguments)
+
+    def says(self, command, text, is_error=False, wire=None, **arguments):
+        """The command is answered with this text, and with this error mark."""
+        reply = (wire or self.wire).call(command, **arguments)
+        self.equal(reply.text, text)
+        self.equal(reply.is_error, is_error, "isError")
+        return reply
+
+    def equal(self, got, expected, what=""):
+        if got != expected or type(got) is not type(expected):
+            if isinstance(got, dict) and isinstance(expected, dict):
+                differ = {key for key in {*got, *expected} if got.get(key, "missing") != expected.get(key, "missing")}
+                got, expected = ({key: each.get(key, "missing") for key in sorted(differ)} for each in (got, expected))
+            raise Wrong("%s%r" % (what and what + " ", expected), "%s%r" % (what and what + " ", got))
+
+    def match(self, pattern, got):
+        """The text matches the pattern whole."""
+        found = re.fullmatch(pattern, got, re.DOTALL)
+        if not found:
+            raise Wrong("a text of the form %s" % pattern, repr(got))
+        return found
+
+    def that(self, holds, expected, got, late=False):
+        if not holds:
+            raise Wrong(expected, got, late)
+
+    def number(self, name, within_s=None):
+        """The number that a command writes into a file, as a line."""
+        path = self.folder / name
+        if not eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), patience(within_s)):
+            raise Wrong(
+                "the command writes a number into the file %s" % name, path.exists() and path.read_text(), late=True
+            )
+        return int(path.read_text())
+
+    def there(self, *names, within_s=None):
+        """Waits until a command has made these files."""
+        for name in names:
+            if not eventually((self.folder / name).exists, patience(within_s)):
+                raise Wrong(
+                    "the command makes the file %s" % name,
+                    "it is not there after %.3g s" % patience(within_s),
+                    late=True,
+                )
+
+    def dead(self, *names, within_s=20.0):
+        """The processes whose numbers stand in these files have ended."""
+        for name in names:
+            pid = self.number(name)
+            if not eventually(lambda: not alive(pid), within_s):
+                raise Wrong(
+                    "the process %d (%s) has ended" % (pid, name),
+                    "it lives after %g s: %s" % (within_s, words_of(pid)),
+                    late=True,
+                )
+
+    def alive(self, *names, for_s=0.0):
+        """The processes whose numbers stand in these files live, and go on to."""
+        until = time.monotonic() + for_s
+        while True:
+            for name in names:
+                pid = self.number(name)
+                self.that(alive(pid), "the process %d (%s) goes on" % (pid, name), "it has ended")
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.1)
+
+    def written(self, name):
+        """What stands in a file of the folder."""
+        self.there(name)
+        return (self.folder / name).read_text(encoding="utf-8", errors="surrogateescape")
+
+    def named(self, pattern, text):
+        """The path that an answer names."""
+        found = re.search(pattern, text)
+        if not found:
+            raise Wrong("a text that holds %s" % pattern, repr(text))
+        self.that(Path(found[1]).is_absolute(), "an absolute path", found[1])
+        return Path(found[1])
+
+    def state(self, *names):
+        """The state folder of a server of this question, 4.9, made before it starts."""
+        folder = self.files / ("bash-tool-of-%d" % os.getuid())
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder.joinpath(*names)
+
+    def close(self):
+        for wire in self.wires:
+            wire.close()
+        for pid in [*carriers(self.mark), *dwellers(self.place)]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def words_of(pid):
+    """The arguments of a process, for a message."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/%d/cmdline" % pid).read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    return "gone"
+
+
+def printf(data):
+    """A command that writes these bytes."""
+    return "printf '%s'" % "".join("\\%03o" % byte for byte in data)
+
+
+class Exchange(Conversation):
+    """An example of SPEC.md, told to a server."""
+
+    def __init__(self, q, head):
+        options, how = [], {}
+        for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
+            if key in ("profile", "structured"):
+                how[key] = value
+            else:
+                how.setdefault("timeouts", {}).update(
+                    json.loads(value) if key == "timeouts_s" else {key: json.loads(value)}
+                )
+        self.q, self.folder, self.bound, self.took, self.wires = q, q.folder, {}, 0.0, {}
+        self.start = functools.partial(q.server, *options, **how)
+
+    def wire(self, of):
+        """One server for the calls, one for the lines of an example."""
+        if of not in self.wires:
+            self.wires[of] = self.start()
+        return self.wires[of]
+
+    def step(self, line):
+        if line.startswith("> "):
+            wire = self.wire("calls")
+            begun = time.monotonic()
+            reply = wire.given(json.loads(self.fill(line[2:])))
+            text, is_error = reply.text, reply.is_error
+        else:
+            begun = time.monotonic()
+            done = subprocess.run(
+                ["bash", "-c", self.fill(line[2:])],
+                cwd=self.folder,
+                env=self.q.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=LONGEST_WAIT_S,
+            )
+            text, is_error = done.stdout.decode("utf-8"), False
+        self.took = time.monotonic() - begun
+        return text[:-1] if text.endswith("\n") else text, is_error
+
+    def speak(self, line):
+        wire = self.wire("lines")
+        begun = time.monotonic()
+        if line == "EOF":
+            self.q.equal(wire.end(), 0, "exit code of the server:")
+        else:
+            message = self.fill(line)
+            with contextlib.suppress(ValueError):
+                message = wire.adapted(json.loads(message)) if wire.adapter.row else message
+            wire.send(message.encode() if isinstance(message, str) else message)
+        self.took = time.monotonic() - begun
+
+    def hear(self, line):
+        begun = time.monotonic()
+        got = self.wire("lines").receive()
+        while isinstance(got, dict) and got.get("method") == "notifications/message":  # not asked for: no news
+            got = self.wire("lines").receive()
+        self.took += time.monotonic() - begun
+        if got is None:
+            raise Wrong("the line %s" % line, self.wire("lines").end_of_it())
+        got = self.wire("lines").adapter.response(got)
+        try:
+            self.holds(got, json.loads(line), "")
+        except AssertionError:
+            raise Wrong("the line %s" % line, json.dumps(got, ensure_ascii=False)) from None
+
+    def probe(self, words):
+        kind, *rest = self.fill(words).split()
+        if kind in ("dead", "alive"):
+            self.q.dead(rest[0]) if kind == "dead" else self.q.alive(rest[0])
+        elif kind == "within":
+            self.q.that(
+                self.took < float(rest[0]), "the step takes less than %s s" % rest[0], "%.2f s" % self.took, late=True
+            )
+        else:
+            try:
+                super().probe(words)
+            except (AssertionError, OSError) as problem:
+                raise Wrong("? " + words, str(problem)) from None
+
+
+def example_as_question(head, body):
+    """The function that tells an example to a server."""
+
+    def the_example_of_the_page(q):
+        row = dict(re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)).get("profile", "modes")
+        if row not in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+            raise Unasked("the profile %s is not claimed" % row)
+        if '"mode": "background"' in body and "jobs" not in q.judge.levels:
+            raise Unasked("the level jobs is not claimed")
+        try:
+            Exchange(q, head).run(body if "jobs" in q.judge.levels else without_jobs(body))
+        except AssertionError as problem:
+            expected, _, got = str(problem).partition("\ngot\n")
+            raise Wrong(expected.replace("expected\n", "", 1), got) from None
+
+    return the_example_of_the_page
+
+
+OPEN = set()  # the questions that are being asked
+
+
+def several_at_once(count, function, rows):
+    """What the function returns for each row of arguments, some at once. At an interrupt the questions that are being
+    asked end too."""
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            return list(pool.map(lambda row: function(*row), rows))
+        except BaseException:
+            for question in tuple(OPEN):
+                for wire in tuple(question.wires):
+                    wire.process.kill()
+            raise
+
+
+class Judge:
+    """Asks a server the clauses that it claims, several at a time, and says what it found."""
+
+    AT_ONCE = 12  # most of a question is waiting
+
+    def __init__(self, words, adapter=None, claims=None, only=()):
+        self.words, self.adapter, self.claims, self.only = (
+            self.absolute(words),
+            adapter or Adapter(""),
+            claims or {},
+            only,
+        )
+        self.folder = tempfile.mkdtemp(prefix="judge-")
+        self.waited_in_vain = 0
+        self.levels = list(self.claims.get("levels", ()))
+        self.found = not self.levels  # by asking
+        self.outcomes = {}  # of each clause what its questions found
+
+    @staticmethod
+    def absolute(words):
+        """The command line, fit for another directory: its program, and what it names that is there, by absolute
+        paths."""
+        first = shutil.which(words[0])
+        return [
+            os.path.abspath(first) if first else words[0],
+            *(
+                os.path.abspath(word) if not word.startswith("-") and os.path.exists(word) else word
+                for word in words[1:]
+            ),
+        ]
+
+    def unfit(self):
+        """Why no question can be asked of this server, in one line; None if they can."""
+        global LONGEST_WAIT_S
+        if not (os.path.isfile(self.words[0]) and os.access(self.words[0], os.X_OK)):
+            return "cannot be judged: there is no program %s" % self.words[0]
+        question, step, usual_s = Question(self, "", "start"), "starts", LONGEST_WAIT_S
+        LONGEST_WAIT_S = min(START_WAIT_S, usual_s)
+        try:
+            wire = question.wire
+            step = "answers initialize"
+            message = wire.greet()
+            if not isinstance(message.get("result"), dict):
+                raise Wrong("a result", json.dumps(message))
+            step = "lists a tool named %s" % self.adapter.tool
+            names = [tool.get("name") for tool in wire.ask("tools/list").get("tools", ())]
+            if self.adapter.tool not in names:
+                raise Wrong(step, "tools named %s" % ", ".join(map(str, names)))
+            step = "answers a call of %s" % self.adapter.tool
+            wire.call("echo hi")
+        except Exception as problem:
+            got = str(problem.got) if isinstance(problem, Wrong) else "%s: %s" % (type(problem).__name__, problem)
+            if isinstance(problem, Wrong) and problem.late:
+                came = [each["text"] for each in question.transcript if each["what"] == "came"]
+                got = "none within %.3g s%s" % (LONGEST_WAIT_S, came and "; the last line was " + came[-1] or "")
+            return "cannot be judged: expected that it %s; got: %s" % (step, shortened(" ".join(got.split())))
+        finally:
+            question.close()
+            LONGEST_WAIT_S = usual_s
+        return None
+
+    def find_levels(self):
+        """The levels that the server seems to hold, by what it lists in each profile."""
+        self.levels = ["server"]
+        for name, level in (("modes", "core"), *((row, level) for level, row in ROW_OF_LEVEL.items())):
+            question = Question(self, "", "levels")
+            try:
+                listed = question.server(profile=None if name == "modes" else name).definition()
+                keys = listed.get("inputSchema", {}).get("properties", {})
+                page = json.loads(dict(fenced("definition"))[name])
+                if name == "modes":
+                    self.levels.append("core")
+                    self.levels += ["jobs"] * ("background" in keys.get("mode", {}).get("enum", ()))
+                elif listed.get("description") == page["description"] and sorted(keys) == sorted(
+                    page["input_schema"]["properties"]
+                ):
+                    self.levels.append(level)
+            except (Wrong, OSError, AttributeError, TypeError):
+                pass
+            finally:
+                question.close()
+
+    def claimed(self):
+        """The clauses that the server claims and a wire may ask, in the order of the page."""
+        held = [glob for level in self.levels for glob in LEVELS[level]]
+        left_out = self.claims.get("not claimed", ())
+        return [
+            number
+            for number in CLAUSES
+            if any(fnmatch.fnmatch(number, glob) for glob in held)
+            and not any(fnmatch.fnmatch(number, glob) for glob in left_out)
+            and (not self.only or any(fnmatch.fnmatch(number, glob) for glob in self.only))
+        ]
+
+    def questions(self, number):
+        """What is asked for a clause: functions."""
+        examples = [
+            example_as_question(head, body)
+            for clause, head, body in EXAMPLES
+            if clause == number and on_the_wire(head, body)
+        ]
+        return QUESTIONS.get(number, []) + examples
+
+    def answer(self, number, function):
+        """What one question found: its outcome, and what there is to say of it."""
+        global LONGEST_WAIT_S
+        question = Question(self, number, function.__name__)
+        OPEN.add(question)
+        found = {"question": function.__name__.replace("_", " "), "outcome": "passed"}
+        try:
+            function(question)
+        except Unasked as why:
+            found.update(outcome="not asked", reason=str(why))
+        except Wrong as wrong:
+            found.update(outcome="late" if wrong.late else "failed", expected=str(wrong.expected), got=str(wrong.got))
+        except Exception as problem:  # an answer of a form that no question foresaw
+            line = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__)[-2:])
+            came = [each["text"] for each in question.transcript if each["what"] == "came"] or ["nothing"]
+            found.update(
+                outcome="failed",
+                expected="an answer of the form of the page",
+                got="%s (%s: %s)" % (came[-1], type(problem).__name__, problem),
+                where=line,
+            )
+        finally:
+            question.close()
+            OPEN.discard(question)
+        found.update(took_s=round(time.monotonic() - question.begun, 2), transcript=question.transcript)
+        self.waited_in_vain += found["outcome"] == "late" and found["took_s"] >= LONGEST_WAIT_S
+        if self.waited_in_vain >= IN_VAIN:
+            LONGEST_WAIT_S = min(LONGEST_WAIT_S, IMPATIENT_S)
+        return found
+
+    def run(self):
+        """Asks everything; what failed once more, by itself: another load may have been in its way."""
+        todo = [
+            (number, function)
+            for number in self.claimed()
+            for function in self.questions(number)
+            if self.reason(number) is None
+        ]
+        todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+        answers = several_at_once(self.AT_ONCE, self.answer, todo)
+        wrong = [n for n, found in enumerate(answers) if found["outcome"] in ("failed", "late")]
+        for n in wrong if len(wrong) <= ASKED_AGAIN and not self.adapter.row else ():
+            answers[n] = dict(self.answer(*todo[n]), first=answers[n])
+        self.outcomes = {number: [] for number in self.claimed()}
+        for (number, _), found in zip(todo, answers):
+            self.outcomes[number].append(found)
+
+    def reason(self, number):
+        """Why a clause cannot be asked; None if it can."""
+        if number in UNASKED:
+            return UNASKED[number]
+        if number in NEEDS_JOBS_PROFILE and "JOBS" not in self.levels:
+            return NEEDS_JOBS_PROFILE[number]
+        return None if self.questions(number) else "no question was written"
+
+    def verdict(self, number):
+        """passed, failed or not asked, and of the last why."""
+        kinds = {found["outcome"] for found in self.outcomes[number]}
+        if kinds & {"failed", "late"}:
+            return "failed", None
+        if "passed" in kinds:
+            return "passed", None
+        return "not asked", self.reason(number) or "; ".join(found.get("reason", "") for found in self.outcomes[number])
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def report(self):
+        """The verdict as an object."""
+        verdicts = {number: self.verdict(number) for number in self.outcomes}
+        known = self.claims.get("known failures", ())
+        return {
+            "server": self.words,
+            "levels": self.levels,
+            "levels found by asking": self.found,
+            "claims": self.claims,
+            "claimed": len(verdicts),
+            "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
+            "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
+            "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
+            "passed the second time": [
+                number
+                for number, (word, _) in verdicts.items()
+                if word == "passed" and any("first" in found for found in self.outcomes[number])
+            ],
+            "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
+            "clauses": {
+                number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found}
+                for number, found in self.outcomes.items()
+            },
+        }
+
+
+def from_the_difference(*texts):
+    """Two texts, to be compared: of long ones what stands around their first difference."""
+    start = max(0, len(os.path.commonprefix(texts)) - 100)
+    if max(map(len, texts)) < 600 or start < 100:
+        start = 0
+    left_out = "… (%d equal characters) … " % start if start else ""
+    return [(left_out + shortened(text[start:], 600)).replace("\n", "\n            ") for text in texts]
+
+
+def shown_verdict(report):
+    """The verdict as text: the score, then each failure with what was sent, what came and what was expected."""
+    yield "passed %d of %d claimed clauses%s" % (
+        len(report["passed"]),
+        report["claimed"],
+        "".join(
+            "; %d %s: %s" % (len(report[word]), word, ", ".join(report[word]))
+            for word in ("failed", "not asked")
+            if report[word]
+        ),
+    )
+    yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
+    for number, why in report["not asked"].items():
+        yield "not asked %s: %s" % (number, why)
+    if report["passed the second time"]:
+        yield "failed beside other questions and passed alone: %s" % ", ".join(report["passed the second time"])
+    for number in report["failed"]:
+        row, known = report["clauses"][number], number in report["claims"].get("known failures", ())
+        yield "\nFAILED%s REQ-BASH-%s  %s" % (", as is known," * known, number, row["sentence"])
+        for found in row["questions"]:
+            if found["outcome"] in ("failed", "late"):
+                yield "  asked:    %s%s" % (found["question"], ", twice" * ("first" in found))
+                for each in found["transcript"][-6:]:
+                    yield "  %8.2f s %s %s %s" % (each["at_s"], each["server"], each["what"], shortened(each["text"]))
+                expected, got = from_the_difference(found["expected"], found["got"])
+                yield "  expected: %s" % expected
+                yield "  got:      %s" % got
+    for number in report["known failures that pass"]:
+        yield "\nREQ-BASH-%s is a known failure, and did not fail" % number
+
+
+def judge(server, only=()):
+    """Judges the server that these words start, all its clauses or those of `only`; returns the exit code."""
+    global LONGEST_WAIT_S
+    try:
+        words = shlex.split(server)
+        adapter = Adapter(os.environ.get("BASH_TOOL_ADAPTER", ""))
+        claims = json.loads(os.environ.get("BASH_TOOL_CLAIMS") or "{}")
+    except (ValueError, OSError) as problem:
+        print("cannot be judged: the command, BASH_TOOL_ADAPTER or BASH_TOOL_CLAIMS: %s" % problem)
+        return 2
+    if adapter.row:  # for information: most of what another tool does not do is waited for in vain
+        LONGEST_WAIT_S = 10.0
+    one = Judge(words, adapter, claims, only)
+    try:
+        unfit = one.unfit()
+        if unfit:
+            print(unfit)
+            return 2
+        if one.found:
+            one.find_levels()
+        begun = time.monotonic()
+        one.run()
+        report = dict(one.report(), took_s=round(time.monotonic() - begun, 1))
+    finally:
+        one.close()
+    if os.environ.get("BASH_TOOL_VERDICT"):
+        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(
+            json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8", errors="backslashreplace"
+        )
+    for line in shown_verdict(report):
+        print(line.encode("utf-8", "backslashreplace").decode())
+    known = report["claims"].get("known failures", ())
+    return int(bool(set(report["failed"]) - set(known) or report["known failures that pass"]))

@@ -1,0 +1,214 @@
+"""The judge is judged: a panel of servers that each break a clause, which the judge must find.
+
+python -m tests.conformance.panel               all of them
+python -m tests.conformance.panel third         those of a third of the clauses, another one each day
+python -m tests.conformance.panel '003.*'       those of these clauses
+"""
+
+import collections
+import json
+import signal
+import sys
+import time
+
+import test_bash_tool  # noqa: F401  (its properties fill SABOTEURS)
+from tests.conformance import core, jobs, judge, server  # noqa: F401  (each registers its questions)
+from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
+from tests.support import SABOTEURS, SOURCE, TOOL, changed, written
+
+
+# Stands between the judge and a server, and changes what goes through as a row of JSON says: `options` are added, those
+# of `without` are dropped, `env` is set, `at_end` is a last command, and of a pair of a pattern and what takes its
+# place `command` changes the commands of calls, `heard` and `said` the lines to and from the server.
+MIDDLEMAN = r"""
+import ctypes, json, os, re, signal, subprocess, sys, threading
+row, words = json.loads(sys.argv[1]), sys.argv[2:]
+for name in row.get("without", ()):
+    while name in words:
+        n = words.index(name)
+        del words[n:n + 2]
+words += row.get("options", ())
+with open("/proc/self/environ", "rb") as file:  # os.environ may hold an LC_CTYPE that Python has set
+    env = dict(pair.split("=", 1) for pair in os.fsdecode(file.read()).split("\0") if pair)
+env = {name: value for name, value in {**env, **row.get("env", {})}.items() if value is not None}
+if not {"command", "heard", "said", "at_end"} & set(row):
+    os.execvpe(words[0], words, env)  # nothing is to be changed on the way
+dies_with_this = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, preexec_fn=dies_with_this)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda number, _: server.send_signal(number))
+
+def changed(key, text):
+    for pattern, new in row.get(key, ()):
+        text = re.sub(pattern, new, text, flags=re.DOTALL)
+    return text
+
+def hear():
+    for line in sys.stdin.buffer:
+        text = changed("heard", line.decode("utf-8", "surrogateescape"))
+        if row.get("command") and '"tools/call"' in text:
+            try:
+                message = json.loads(text)
+                message["params"]["arguments"]["command"] = changed("command", message["params"]["arguments"]["command"])
+                text = json.dumps(message) + "\n"
+            except (ValueError, KeyError, TypeError):
+                pass
+        server.stdin.write(text.encode("utf-8", "surrogateescape"))
+        server.stdin.flush()
+    server.stdin.close()
+
+threading.Thread(target=hear, daemon=True).start()
+for line in server.stdout:
+    sys.stdout.buffer.write(changed("said", line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+code = server.wait()
+subprocess.run(row.get("at_end", ":"), shell=True)
+os._exit(code if code >= 0 else 128 - code)  # a thread still reads the standard input
+"""
+
+# Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the
+# saboteur's new one, a pair is a change of the source, a dict a row of the middleman. A clause that is not here has its
+# saboteur alone.
+BROKEN = {
+    "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
+    "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
+    "003.9": [
+        {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
+    ],  # two notes
+    "003.12": [{"said": [[r"\\u20ac", r"\\ufffd"]]}],
+    "003.13": [{"heard": [['"kill_pid"', '"check_pid"']]}],
+    "002.3": [
+        (
+            ("        self.shell.terminate()\n", "        os.kill(self.shell.popen.pid, signal.SIGKILL)\n"),
+            ("            self.shell.signal_group(signal.SIGKILL)\n            _kill_below()\n", "            pass\n"),
+        )
+    ],
+    "003.19": [
+        "saboteur",
+        {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]},
+    ],  # output goes into a plain file, which opening empties
+    "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
+    "004.2": ["saboteur", {"options": ["--keep-env", "REFRESH_*"]}],
+    "004.5": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}}],
+    "006.1": ["saboteur", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}],
+    "006.3": ["saboteur", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
+    "008.2": [
+        "saboteur",
+        {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},
+    ],  # CSI G does nothing
+    "008.5": ["line.write(run), sum(map(ord, 9 * line.getvalue()))"],
+    "009.7": [
+        {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"},
+        {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"},
+    ],
+    "011.1": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}}],
+    "011.2": [
+        "saboteur",
+        {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
+    ],  # what closed its output is not named
+    "011.4": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
+    "014.2": [
+        "saboteur",
+        *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
+    ],
+    "014.3": [('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:")],
+    "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
+    "017.7": ["saboteur", {"without": ["--deny"]}],
+    "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
+    "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
+    "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
+    "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
+    "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
+    "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
+    "025.14": [
+        "saboteur",
+        ("_id_of_long(message), INVALID_REQUEST", "None, INVALID_REQUEST"),
+        ("MAX_MESSAGE_BYTES = 16 * MIB", "MAX_MESSAGE_BYTES = 4 * MIB"),
+    ],
+    "025.22": [
+        "saboteur",
+        ("for underway in self._calls.values():\n", "for underway in ():\n"),
+        (
+            "                        underway.cancel.cancel()\n",
+            "                        underway.cancel._withdrawn = True\n                        underway.cancel.cancel()\n",
+        ),
+    ],
+}
+
+
+def broken_servers(number, folder):
+    """The servers that break a clause: a name and the words of each, their files in the folder."""
+    for way in BROKEN.get(number, ["saboteur"]):
+        if isinstance(way, dict):
+            yield (
+                "%s with %s" % (number, json.dumps(way)),
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(written(MIDDLEMAN, "middleman-", folder)),
+                    json.dumps(way),
+                    sys.executable,
+                    str(TOOL),
+                    "--mcp",
+                ],
+            )
+            continue
+        if isinstance(way, str):
+            way = SABOTEURS[number] if way == "saboteur" else (SABOTEURS[number][0].strip(), way)
+        places = [way] if isinstance(way[0], str) else way
+        yield (
+            "%s with %r" % (number, places[0][1][:60]),
+            [sys.executable, str(written(changed(SOURCE, *places), "broken-", folder)), "--mcp"],
+        )
+
+
+PANEL_AT_ONCE = 16
+
+
+def catches(number, words):
+    """Whether the judge sees that this server breaks the clause: the question that did, or None."""
+    judge = Judge(words, claims={"levels": list(WIRE_LEVELS)})
+    try:
+        for function in judge.questions(number):
+            found = judge.answer(number, function)
+            if found["outcome"] in ("failed", "late"):
+                return found
+        return None
+    finally:
+        judge.close()
+
+
+def main(arguments):
+    """Judges each clause that is asked, on servers that break it. Returns how many were not caught.
+    The argument `third` takes those of a third of the clauses, another one each day."""
+    judge.LONGEST_WAIT_S = 20.0  # what a broken server does not do is waited for in vain
+    asked = Judge(
+        [sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=[glob for glob in arguments if glob != "third"]
+    )
+    try:
+        numbers = [number for number in asked.claimed() if asked.reason(number) is None]
+        if "third" in arguments:
+            numbers = numbers[int(time.time() // 86400) % 3 :: 3]
+        begun = time.monotonic()
+        panel = [(number, *server) for number in numbers for server in broken_servers(number, asked.folder)]
+        panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
+        found = several_at_once(PANEL_AT_ONCE, lambda number, _, words: catches(number, words), panel)
+    finally:
+        asked.close()
+    caught = collections.Counter(number for (number, _, _), each in zip(panel, found) if each is not None)
+    servers = collections.Counter(number for number, _, _ in panel)
+    for (_, name, _), each in zip(panel, found):
+        if each is None:
+            print("NOT CAUGHT: %s" % name)
+    print(", ".join("%s %d/%d" % (number, caught[number], servers[number]) for number in numbers))
+    print(
+        "caught %d of %d broken servers, of %d clauses, in %d s"
+        % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun)
+    )
+    return len(panel) - sum(caught.values())
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves nothing behind
+    sys.exit(main(sys.argv[1:]) > 0)

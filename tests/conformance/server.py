@@ -1,0 +1,701 @@
+"""What the judge asks of the level server."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+from tests.conformance.core import definition_and_page, environment_of, timed_out
+from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, shortened, words_of
+from tests.spec import fenced
+
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+
+
+def answers_to(q, wire, *rows):
+    """Each line is answered with an error of this code and this id; for a code of 0 with a result, for None with
+    nothing."""
+    for line, code, number in rows:
+        wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
+        if code is None:
+            wire.send({"jsonrpc": "2.0", "id": "probe", "method": "ping"})
+            code, number = 0, "probe"
+        message = wire.receive()
+        got = (message.get("error") or {}).get("code", 0) if isinstance(message, dict) else message
+        shown = shortened(repr(line), 200)
+        q.equal(
+            (got, (message or {}).get("id", "missing"), (message or {}).get("jsonrpc")),
+            (code, number, "2.0"),
+            "code, id and version of the answer to %s:" % shown,
+        )
+        yield message
+
+
+def requested(number, method, **params):
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+@asks("006.8")
+def the_definition_is_that_of_the_page(q):
+    for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+        listed, page = definition_and_page(q, row)
+        q.equal(listed.get("annotations"), page["annotations"], "annotations of the profile %s:" % row)
+        q.equal(listed.get("title"), page["title"], "title")
+        q.equal(listed.get("description"), page["description"], "description of the profile %s:" % row)
+        q.equal(sorted(listed), sorted(page), "keys of the definition:")
+
+
+HEARTBEAT_LINE = r"\[still running after \d+s\]"
+
+
+def live_text(wire, token):
+    """The joined messages of progress under a token, without signs of life."""
+    return "".join(
+        each.get("message", "")
+        for each in wire.progress
+        if each.get("progressToken") == token and not re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
+    )
+
+
+@asks("016.1")
+def live_output_is_the_decoded_output(q):
+    number = q.wire.begin(
+        "printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 1000",
+        token="t",
+    )
+    expected = "aé\x1b[1mb\ufffd\r\n"
+    until = time.monotonic() + patience(None)
+    while live_text(q.wire, "t") != expected and time.monotonic() < until:
+        message = q.wire.receive()
+        q.that(
+            message is not None and message.get("method") == "notifications/progress",
+            "progress while the command runs",
+            message,
+        )
+        q.wire.progress.append(message["params"])
+    q.equal(live_text(q.wire, "t"), expected, "live output while the command runs:")
+    (q.folder / "seen").touch()
+    q.wire.finish(number)
+    q.equal(live_text(q.wire, "t"), expected + "".join("%d\n" % n for n in range(1, 1001)), "the messages joined:")
+
+
+@asks("016.2")
+def a_slow_reader_misses_the_oldest(q):
+    number = q.wire.begin("seq 8000000; echo the end; echo > finished", token="t", mode="slow")
+    q.there("finished")
+    q.wire.finish(number)
+    text = live_text(q.wire, "t")
+    found = re.findall(r"\n\[live output skipped: (?:at least )?\d+(?:\.\d)?[KM]B\]\n", text)
+    q.that(
+        found, "a line [live output skipped: …MB], for a client that reads when the command has ended", shortened(text)
+    )
+    q.that(text.endswith("8000000\nthe end\n"), "the newest output at the end", shortened(text))
+    units = {"KB": 1 << 10, "MB": 1 << 20}
+    said = sum(
+        float(size) * units[unit]
+        for size, unit in re.findall(r"\n\[live output skipped: (?:at least )?([0-9.]+)([KM]B)\]\n", text)
+    )
+    whole = sum(len("%d\n" % n) for n in range(1, 8000001)) + len("the end\n")
+    missing = whole - len(text.encode())
+    q.that(
+        abs(said - missing) < 0.1 * missing,
+        "lines on what was skipped that make up what is missing of %d bytes, %d" % (whole, missing),
+        "%d: %s" % (said, found),
+    )
+    sizes = [len(each.get("message", "").encode()) for each in q.wire.progress]
+    q.that(max(sizes) <= 8192, "messages of at most 8,192 bytes", "one of %d" % max(sizes))
+
+
+@asks("017.6")
+def the_environment_sets_timeouts(q):
+    for name, value in (
+        ("BASH_TOOL_TIMEOUTS", '{"default": "soon"}'),
+        ("BASH_TOOL_TIMEOUTS", "soon"),
+        ("BASH_TOOL_TIMEOUTS", '{"default": -1}'),
+        ("BASH_TOOL_TIMEOUTS", "[1]"),
+        ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'),
+        ("BASH_TOOL_PROFILE", "nobody"),
+    ):
+        q.equal(q.server(env={name: value}).ended(), 125, "exit code of a server with %s=%s:" % (name, value))
+    wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
+    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.says(
+        "trap '' TERM; echo on; while :; do sleep 0.1; done",
+        "[command timed out after 1.5s]\non\n",
+        True,
+        wire=wire,
+        mode="slow",
+    )
+    q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
+    for level, row in ROW_OF_LEVEL.items():
+        if level in q.judge.levels:
+            listed, page = definition_and_page(q, row)
+            q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema with BASH_TOOL_PROFILE=%s:" % row)
+            q.that(
+                "echo" not in q.server(profile=row.upper()).call("echo hi").text,
+                "a profile by its name in any case",
+                "an error",
+            )
+
+
+@asks("017.7")
+def denied_texts_are_refused(q):
+    wire = q.server("--deny", "rm -rf", "--deny", "mkfs")
+    for command, pattern in (
+        ("echo one; touch made; rm -rf /nonexistent-folder", "rm -rf"),
+        ("touch made; mkfs --help", "mkfs"),
+        ("touch made; mkfs; rm -rf x", "rm -rf"),
+    ):
+        q.says(command, "[system error: Command blocked by safety policy: contains '%s']" % pattern, True, wire=wire)
+    q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+    q.says("echo RM -RF; echo rm  -rf", "RM -RF\nrm -rf\n", wire=wire)
+
+
+@asks("017.8")
+def kept_names_pass(q):
+    env = {"A_TOKEN": "one", "B_TOKEN": "two", "GH_ONE_TOKEN": "three", "DATABASE_URL": "db://me:pw@h"}
+    got, _ = environment_of(
+        q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env)
+    )
+    q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
+
+
+@asks("017.10")
+def dropped_names_are_withheld(q):
+    env = {"CUSTOMER": "one", "LOCAL_A": "two", "A_TOKEN": "three", "CUSTOM": "four"}
+    options = ["--drop-env", "CUSTOMER", "--drop-env", "LOCAL_*", "--drop-env", "A_TOKEN", "--keep-env", "*_TOKEN"]
+    got, _ = environment_of(q, q.server(*options, env=env))
+    q.equal({name: got.get(name) for name in env}, {**dict.fromkeys(env), "CUSTOM": "four"}, "variables:")
+    wire = q.server(*options, env={**env, "B_TOKEN": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    text = "[not passed to commands, because it looks secret: PIP_INDEX_URL]\n"
+    q.says("true", text, wire=wire)
+    q.says("echo ${CUSTOMER-none}", "[not passed to commands: CUSTOMER]\nnone\n", wire=wire)
+    q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
+
+
+@asks("025.1")
+def each_era_has_its_form(q):
+    for method, params in (
+        ("server/discover", {}),
+        ("tools/list", {}),
+        ("ping", {}),
+        ("tools/call", {"name": "bash", "arguments": {"command": "echo hi"}}),
+    ):
+        (message,) = answers_to(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
+        result = message["result"]
+        info = result.get("_meta", {}).get("io.modelcontextprotocol/serverInfo", {})
+        q.that(
+            result.get("resultType") == "complete"
+            and isinstance(info.get("name"), str)
+            and isinstance(info.get("version"), str),
+            "resultType complete, and a server with name and version in _meta of the answer to %s" % method,
+            json.dumps(result)[:600],
+        )
+        if method in ("server/discover", "tools/list"):
+            q.that(
+                "ttlMs" in result and "cacheScope" in result,
+                "ttlMs and cacheScope in the answer to %s" % method,
+                json.dumps(result)[:600],
+            )
+        if method == "server/discover":
+            q.equal((result.get("supportedVersions"), result.get("capabilities")), (["2026-07-28"], {"tools": {}}))
+            continue
+        (message,) = answers_to(q, q.wire, (requested(2, method, **params), 0, 2))
+        q.that(
+            "resultType" not in message["result"],
+            "the form of the handshake without a version in _meta",
+            json.dumps(message)[:300],
+        )
+
+
+@asks("025.2")
+def an_unknown_version_is_refused(q):
+    for version in ("2031-01-01", "2025-11-25", "", "x"):
+        for method in ("tools/list", "ping", "tools/call", "server/discover", "resources/list"):
+            (message,) = answers_to(
+                q,
+                q.wire,
+                (
+                    requested(1, method, _meta=dict(META, **{"io.modelcontextprotocol/protocolVersion": version})),
+                    -32022,
+                    1,
+                ),
+            )
+            q.equal(message["error"].get("data"), {"requested": version, "supported": VERSIONS}, "data of the error:")
+
+
+@asks("025.3")
+def versions_are_agreed(q):
+    for asked in (*VERSIONS[1:], "2026-07-28", "1999-01-01"):
+        (message,) = answers_to(
+            q,
+            q.server(),
+            (
+                requested(
+                    1, "initialize", protocolVersion=asked, capabilities={}, clientInfo={"name": "x", "version": "1"}
+                ),
+                0,
+                1,
+            ),
+        )
+        result = message["result"]
+        q.equal(
+            result.get("protocolVersion"),
+            asked if asked in VERSIONS[1:] else "2025-11-25",
+            "the version for a client of %s:" % asked,
+        )
+        q.equal(
+            (result.get("capabilities", {}).get("tools"), sorted(result.get("serverInfo", {}))),
+            ({}, ["name", "version"]),
+        )
+
+
+@asks("025.4")
+def the_model_reads_what_went_wrong(q):
+    wire = q.server(timeouts={"default": 0.5})
+    q.says("echo hi", "hi\n", wire=wire, mode="slow")
+    q.says("echo hi; exit 3", "[command failed: exit code 3]\nhi\n", True, wire=wire, mode="slow")
+    q.says("echo hi; sleep 600", timed_out(q, "0.5s") + "hi\n", True, wire=wire)
+    for arguments in ({"cmd": "ls"}, {}, {"command": 3}, {"command": "a\0"}):
+        reply = wire.given(arguments)
+        q.that(
+            reply.is_error and reply.text.startswith("[system error: invalid arguments: "),
+            "a result with isError and a system error",
+            json.dumps(reply.result),
+        )
+        q.equal([part.get("type") for part in reply.result["content"]], ["text"], "the parts of content:")
+
+
+@asks("025.5")
+def the_client_is_wrong(q):
+    call = {"name": "bash", "arguments": {"command": "echo hi"}}
+    list(
+        answers_to(
+            q,
+            q.wire,
+            (requested(1, "resources/list"), -32601, 1),
+            (requested(2, "no/such"), -32601, 2),
+            (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
+            (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4),
+            (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
+            (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6),
+            (dict(requested(7, "tools/list"), params=7), -32602, 7),
+            (dict(requested(8, "tools/list"), params=[]), -32602, 8),
+            (requested(9, "tools/list", _meta=7), -32602, 9),
+            (requested(10, "tools/list", _meta={"io.modelcontextprotocol/protocolVersion": 7}), -32602, 10),
+            (requested(11, "tools/call", **call, _meta={"progressToken": 1.5}), -32602, 11),
+            (requested(12, "tools/call", **call, _meta={"progressToken": True}), -32602, 12),
+            (dict(requested(13, "tools/list"), params=None), 0, 13),
+            (requested(14, "tools/list", cursor="x"), 0, 14),
+            (requested(15, "tools/list", _meta=None), 0, 15),
+        )
+    )
+
+
+@asks("025.6")
+def structured_content_conforms(q):
+    wire = q.server(structured=True, timeouts={"default": 0.5})
+    schema = wire.definition().get("outputSchema")
+    if schema is None:
+        raise Wrong("an outputSchema in the definition, with BASH_TOOL_STRUCTURED=1", "none")
+    page = json.loads(dict(fenced("definition"))["structured"])["outputSchema"]
+    q.equal(schema, page, "outputSchema")
+    types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+    for arguments, shown in (
+        (
+            {"command": "echo hi"},
+            {
+                "status": "exited",
+                "exit_code": 0,
+                "signal": None,
+                "truncated": False,
+                "total_bytes": 3,
+                "error": None,
+                "pid": None,
+                "output_file": None,
+            },
+        ),
+        (
+            {"command": "echo hi; kill -9 $$"},
+            {"status": "exited", "exit_code": 137, "signal": "SIGKILL", "total_bytes": 3},
+        ),
+        ({"command": "echo hi; exit 143"}, {"status": "exited", "exit_code": 143, "signal": None}),
+        ({"command": "seq 100000"}, {"status": "exited", "truncated": True, "total_bytes": 588895}),
+        (
+            {"command": "echo hi; sleep 600", "mode": "default"},
+            {"status": "timed_out", "exit_code": None, "signal": None},
+        ),
+        ({"cmd": "x"}, {"status": "rejected", "error": "invalid_arguments", "exit_code": None, "duration_s": 0}),
+    ):
+        reply = wire.given(dict({"mode": "slow"} if "command" in arguments else {}, **arguments))
+        content = reply.result.get("structuredContent") or {}
+        q.equal(sorted(content), sorted(page["required"]), "keys of structuredContent:")
+        q.equal(content["text"], reply.text, "text")
+        q.equal({key: content[key] for key in shown}, shown, "structuredContent after %s:" % json.dumps(arguments))
+        for key, row in page["properties"].items():
+            kinds = row["type"] if isinstance(row["type"], list) else [row["type"]]
+            fits = any(
+                isinstance(content[key], types[kind]) and not (kind != "boolean" and isinstance(content[key], bool))
+                for kind in kinds
+            )
+            q.that(
+                fits and content[key] in row.get("enum", [content[key]]),
+                "%s of the type %s" % (key, kinds),
+                content[key],
+            )
+    reply = wire.given({"command": "seq 100000", "mode": "slow"})
+    q.equal(
+        reply.result["structuredContent"]["output_file"],
+        str(q.named(r"\[full output: (.*)\]\Z", reply.text)),
+        "output_file",
+    )
+
+
+@asks("025.7")
+def requests_are_answered_meanwhile(q):
+    number = q.wire.begin("until [ -e go ]; do sleep 0.1; done; echo gone", mode="slow")
+    for _ in range(3):
+        q.equal(q.wire.ask("ping"), {})
+        q.says("echo meanwhile", "meanwhile\n")
+    q.wire.definition()
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish(number).text, "gone\n")
+
+
+@asks("025.8")
+def withdrawn_calls_end(q):
+    kept = q.wire.begin("until [ -e go ]; do sleep 0.1; done; echo kept")
+    number = q.wire.begin("echo $$ > shell; setsid sleep 600 & echo $! > child; wait", token="p")
+    q.number("shell")
+    q.number("child")
+    q.wire.cancel(number)
+    q.dead("shell", "child")
+    count = len(q.transcript)
+    q.wire.cancel("never heard of")
+    q.wire.cancel(number)
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish(kept).text, "kept\n")
+    q.says("sleep 1; echo on", "on\n")
+    q.that(number not in q.wire.waiting, "no answer to the withdrawn call", json.dumps(q.wire.waiting.get(number)))
+    q.equal(
+        [each["text"] for each in q.transcript[count:] if each["what"] == "came" and '"p"' in each["text"]],
+        [],
+        "progress after the withdrawal:",
+    )
+
+
+@asks("025.9")
+def the_server_ends(q):
+    jobs = "jobs" in q.judge.levels
+    for end in ("input", "SIGTERM", "SIGHUP"):
+        wire = q.server()
+        if jobs:
+            wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
+        number = wire.begin(
+            "trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait" % (end, end),
+            mode="slow",
+        )
+        q.number("child-" + end)
+        q.number("shell-" + end)
+        if end == "input":
+            wire.process.stdin.close()
+        else:
+            wire.signal(getattr(signal, end))
+        q.equal(wire.finish(number).text, "[command cancelled]\nbye\n", "the answer that is due:")
+        q.equal(wire.ended(), 0, "exit code after %s:" % end)
+        q.dead("shell-" + end, "child-" + end)
+        if jobs:
+            q.alive("job-" + end)
+    wire = q.server(timeouts={"grace_s": 600})
+    wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGTERM)
+    q.there("heard")
+    q.alive("deaf")
+    wire.signal(signal.SIGTERM)
+    q.equal(wire.ended(), 0, "exit code after a second signal:")
+    q.dead("deaf")
+
+
+@asks("025.22")
+def an_interrupt_cancels(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
+    for n in range(2):
+        q.number("shell-%d" % n)
+    wire.signal(signal.SIGINT)
+    for n, number in enumerate(numbers):
+        q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
+        q.dead("shell-%d" % n)
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
+    deaf = wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGINT)
+    q.there("heard")
+    q.alive("deaf")
+    wire.signal(signal.SIGINT)
+    q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
+    q.dead("deaf")
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
+
+
+@asks("025.10")
+def progress_with_a_token_alone(q):
+    for token in ("p", 7):
+        q.wire.progress.clear()
+        number = q.wire.begin("for i in 1 2 3; do echo $i; sleep 0.5; done", token=token)
+        q.equal(q.wire.finish(number).text, "1\n2\n3\n")
+        told = q.wire.progress
+        q.equal([each.get("progressToken") for each in told], [token] * len(told), "progressToken")
+        q.equal([each.get("progress") for each in told], list(range(1, len(told) + 1)), "progress")
+        q.equal(live_text(q.wire, token), "1\n2\n3\n", "the messages joined:")
+    q.wire.progress.clear()
+    q.says("echo one; sleep 1; echo two", "one\ntwo\n")
+    q.equal(q.wire.progress, [], "progress without a token:")
+
+
+@asks("025.11")
+def signs_of_life(q):
+    begun = time.monotonic()
+    number = q.wire.begin("sleep 21.5; echo on", token="t")
+    q.wire.finish(number)
+    told = [
+        each.get("message", "") for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
+    ]
+    q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", q.wire.progress)
+    q.that(len(told) <= (time.monotonic() - begun) / 10, "a sign of life every ten seconds", told)
+    q.match(r"\[still running after 1\d+s\]", told[0])
+
+
+@asks("025.12")
+def garbled_lines_cost_nothing(q):
+    list(
+        answers_to(
+            q,
+            q.wire,
+            (b'{"jsonrpc": "2.0", "id": 1, "method"', -32700, None),
+            (b"\xff\xfe", -32700, None),
+            (b"\xef\xbb\xbf{}", -32700, None),
+            (b'{"a": NaN}', -32700, None),
+            (b"[" * 100000, -32700, None),
+            ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None),
+            ({"id": 7, "method": "ping"}, -32600, 7),
+            ("ping", -32600, None),
+            (7, -32600, None),
+            (None, -32600, None),
+            ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8),
+            ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
+            ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
+            ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "unknown"}}, None, None),
+            ({"jsonrpc": "2.0", "id": 8, "result": {}}, None, None),
+            ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
+            ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
+            (b"", None, None),
+            (b" \t ", None, None),
+            (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1),
+            ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
+            (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2),
+        )
+    )
+
+
+@asks("025.13")
+def batches(q):
+    q.wire.send(
+        [
+            requested(1, "ping"),
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            5,
+            requested(
+                2, "tools/call", name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo slow"}
+            ),
+            [requested(3, "ping")],
+            requested(4, "ping"),
+        ]
+    )
+    got = [q.wire.receive() for _ in range(4)]
+    q.equal(
+        [(each.get("id"), (each.get("error") or {}).get("code")) if isinstance(each, dict) else each for each in got],
+        [(1, None), (None, -32600), (None, -32600), (4, None)],
+        "id and code of the answers before the slow one:",
+    )
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish(2).text, "slow\n")
+    list(answers_to(q, q.wire, ([], -32600, None)))
+
+
+@asks("025.14")
+def long_lines(q):
+    wire = q.wire
+    most = 16777216
+    start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
+    fits = b"x" * (most - len(start + end))
+    list(answers_to(q, wire, (start + fits + end, 0, 1)))
+    begin = b'{"method":"ping","params":{"id":5,"x":"'
+    list(
+        answers_to(
+            q,
+            wire,
+            (start + fits + b"x" + end, -32600, 1),
+            (start + fits + end + b"\r", -32600, 1),
+            (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
+            (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
+            (begin + fits + b'","id":6}}', -32600, None),
+            (b"x" + fits + start + end, -32600, None),
+        )
+    )
+    before = peak_of(wire.pid)
+    list(
+        answers_to(
+            q,
+            wire,
+            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, 2),
+            (requested(3, "ping"), 0, 3),
+        )
+    )
+    q.that(
+        peak_of(wire.pid) - before < 32 << 10,
+        "a line of 60 MB is not kept",
+        "the server grew by %d KiB" % (peak_of(wire.pid) - before),
+    )
+
+
+def peak_of(pid):
+    """The most memory that a process had, in KiB."""
+    return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
+
+
+@asks("025.15")
+def a_client_that_stops_reading(q):
+    wire = q.server(timeouts={"default": 2, "grace_s": 0.5})
+    for n in range(4):
+        wire.begin("echo $$ > shell-%d; seq 100000; exec sleep 600" % n)
+    wire.ask("ping")
+    before = peak_of(wire.pid)
+    os.set_blocking(wire.process.stdin.fileno(), False)
+    line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
+    rest = b""
+    while (
+        time.monotonic() - quiet < 10 and sent < 12000000
+    ):  # a server that reads on would keep the answers to 150,000 requests
+        rest = rest or line * 500
+        with contextlib.suppress(BlockingIOError):
+            written = os.write(wire.process.stdin.fileno(), rest)
+            rest, sent, quiet = rest[written:], sent + written, time.monotonic()
+            continue
+        time.sleep(0.05)
+    q.dead("shell-0", "shell-1", "shell-2", "shell-3")
+    grown = peak_of(wire.pid) - before
+    q.that(
+        grown < 64 << 10,
+        "bounded memory while %d bytes of requests are sent and nothing is read" % sent,
+        "the server grew by %d KiB" % grown,
+    )
+    os.set_blocking(wire.process.stdin.fileno(), True)
+    q.equal(wire.end(), 0, "exit code of the server:")
+
+
+@asks("025.16")
+def the_wire_is_the_servers_own(q):
+    pipes = {os.readlink("/proc/%d/fd/%d" % (q.wire.pid, fd)) for fd in (0, 1)}
+
+    def holders():
+        found = set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if int(pid) != os.getpid() and pipes & {
+                    os.readlink("/proc/%s/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%s/fd" % pid)
+                }:
+                    found.add(int(pid))
+        return found
+
+    q.wire.ask("ping")
+    before = holders()
+    number = q.wire.begin(
+        "cat; echo stray > /proc/$PPID/fd/1; echo stray > /proc/$PPID/fd/2; sleep 600 & echo $! > left; echo $$ > shell; sleep 600",
+        mode="slow",
+    )
+    q.number("shell")
+    if "jobs" in q.judge.levels:
+        q.wire.call("sleep 600", mode="background")
+    found = holders() - before
+    time.sleep(0.5)  # a child of the judge, forked for another question, holds them until its exec
+    q.equal(
+        sorted(words_of(pid) for pid in found & holders()),
+        [],
+        "processes that hold the server's standard input or output:",
+    )
+    q.wire.cancel(number)
+    q.says("cat; readlink /proc/self/fd/0", "/dev/null\n")
+
+
+@asks("025.17")
+def one_id_is_one_call(q):
+    call = {"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.1; done; echo first"}}
+    q.wire.send(requested("x", "tools/call", **call))
+    list(
+        answers_to(
+            q,
+            q.wire,
+            (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x"),
+            (requested("x", "tools/call", name="bash", arguments=7), -32602, "x"),
+        )
+    )
+    (q.folder / "go").touch()
+    q.equal(q.wire.finish("x").text, "first\n")
+    q.that(not (q.folder / "second").exists(), "the second call is not run", "it was")
+    q.wire.send(requested("x", "tools/call", name="bash", arguments={"command": "echo third"}))
+    q.equal(q.wire.finish("x").text, "third\n", "a call with an id that was answered:")
+
+
+@asks("025.18")
+def sixty_four_calls(q):
+    numbers = [q.wire.begin("until [ -e go ]; do sleep 0.5; done; echo on", mode="slow") for _ in range(64)]
+    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
+    for _ in range(2):
+        q.says("echo over > over", text, True)
+    q.that(not (q.folder / "over").exists(), "the 65th call is not run", "it was")
+    q.equal(q.wire.ask("ping"), {})
+    (q.folder / "go").touch()
+    q.equal({q.wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
+    q.says("echo on", "on\n")
+
+
+@asks("025.20")
+def progress_is_short(q):
+    number = q.wire.begin("seq 60000; sleep 1; echo end", token="p")
+    q.wire.finish(number)
+    told = [each.get("message", "") for each in q.wire.progress]
+    q.that(
+        told and max(len(text.encode()) for text in told) <= 8192,
+        "messages of at most 8,192 bytes",
+        [len(text) for text in told],
+    )
+    q.that("60000\n" in "".join(told), "the latest output", told[-1])
+    q.match(r"(?s).*\n\[live output skipped: [0-9.]+[KM]B\]\n.*", "".join(told))
+
+
+@asks("025.19")
+def text_alone(q):
+    for value in (None, "", "0"):
+        wire = q.server(env={"BASH_TOOL_STRUCTURED": value})
+        q.that("outputSchema" not in wire.definition(), "a definition without outputSchema", "one with it")
+        for command in ("echo hi", "exit 3"):
+            q.equal(
+                sorted(set(wire.call(command).result) - {"_meta", "resultType"}),
+                ["content", "isError"],
+                "keys of the result:",
+            )
+    q.equal(
+        q.server(env={"BASH_TOOL_STRUCTURED": "nonsense"}).ended(),
+        125,
+        "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:",
+    )

@@ -1,0 +1,871 @@
+"""Real frameworks and SDKs, each in its own loop; the model is played."""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.integration.support import SHORT_ENV, SHORT_MODES, mcp_server, say, sleepers
+from tests.processes import eventually
+from tests.support import BashTool, MODES, PROFILES, RECIPES, bash_tool
+
+
+STEPS = (  # what the model asks for, what it reads, whether that is an error; the first two in one turn
+    ({"command": "echo fine; echo 'and \"quoted\", \u00e9' >&2"}, r'fine\nand "quoted", \u00e9\n', False),
+    ({"command": "echo some; exit 3"}, r"\[command failed: exit code 3\]\nsome\n", True),
+    ({"command": "echo before; sleep 60"}, r"\[command timed out after 1s\]\n\[for longer .*\]\nbefore\n", True),
+    (
+        {"command": "ls", "mode": "fast"},
+        r'\[system error: invalid arguments: "mode" must be one of .*, got "fast"\]\n?',
+        True,
+    ),
+    (
+        {"command": "echo up; sleep 600", "mode": "background"},
+        r"<pid>(\d+)</pid>\n<output_file>/.+</output_file>\n<reminder>To stop: kill -9 -\1</reminder>\n?",
+        False,
+    ),
+)
+
+
+class Script:
+    """A model that asks for STEPS, then says "done". `told` is what it read: call -> (content, error flag or None)."""
+
+    def __init__(self, every_key=False):
+        more = {"mode": None} if every_key else {}
+        asked = [("call_%d" % n, {**more, **arguments}) for n, (arguments, _, _) in enumerate(STEPS)]
+        self.turns, self.told = [asked[:2], *([one] for one in asked[2:])], {}
+
+    def turn(self, told):
+        """The calls of the next turn, as (number, arguments); none when it is done."""
+        so_far = len(STEPS) - sum(map(len, self.turns))
+        assert set(told) == {"call_%d" % n for n in range(so_far)}  # all of one turn come at once
+        self.told = dict(told)
+        return self.turns.pop(0) if self.turns else []
+
+    def check(self, results, title):
+        """What the model read is what it had to, and word for word what the tool said, where `results` hold that."""
+        assert not self.turns and len(self.told) == len(STEPS) == len(results or STEPS)
+        say("\n== " + title)
+        for n, (arguments, pattern, is_error) in enumerate(STEPS):
+            content, flag = self.told["call_%d" % n]
+            flagged, text = "" if flag is None else "   is_error: %s" % flag, shown_text(content)
+            say("> %s%s\n%s" % (json.dumps(arguments), flagged, str(content).rstrip("\n")))
+            assert re.fullmatch(pattern, text) and flag in (None, is_error), (arguments, text, flag)
+            result = (results or {}).get(arguments["command"])
+            assert results is None or (text, is_error) == (result.text, result.is_error)
+
+
+def shown_text(content):
+    """The text of a result: a string, or a list of texts."""
+    return "".join(part["text"] for part in content) if isinstance(content, list) else content
+
+
+def versions(*packages):
+    import importlib.metadata
+
+    return ", ".join("%s %s" % (name, importlib.metadata.version(name)) for name in packages)
+
+
+@contextlib.contextmanager
+def quick_tool(folder, monkeypatch=None):
+    """A quick tool and what it answered, by command; in the place of BashTool if asked for. Ends the jobs that it
+    started."""
+    results = {}
+
+    class Recorded(BashTool):
+        def call(self, arguments, **more):
+            result = super().call(arguments, **more)
+            results[(json.loads(arguments) if isinstance(arguments, str) else arguments)["command"]] = result
+            return result
+
+    try:
+        if monkeypatch is not None:
+            monkeypatch.setattr(
+                bash_tool, "BashTool", functools.partial(Recorded, "/", profile=SHORT_MODES, state_dir=folder)
+            )
+        with Recorded("/", profile=SHORT_MODES, state_dir=folder) as bash:
+            yield bash, results
+    finally:
+        for job in BashTool("/", state_dir=folder).jobs():
+            assert job.kill()
+
+
+@contextlib.contextmanager
+def model_server(answer):
+    """A loopback server in the place of a vendor's: its URL, and the bodies of the requests, each answered by
+    `answer(body)`."""
+    import http.server
+
+    bodies = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            data = json.dumps(answer(bodies[-1])).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        try:
+            yield "http://127.0.0.1:%d" % server.server_address[1], bodies
+        finally:
+            server.shutdown()
+
+
+def as_message(script, body):
+    """What Anthropic's Messages API would answer."""
+    calls = script.turn(
+        {
+            block["tool_use_id"]: (block["content"], block.get("is_error", False))
+            for message in body["messages"]
+            if isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        }
+    )
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "stop_reason": "tool_use" if calls else "end_turn",
+        "content": [
+            {"type": "tool_use", "id": number, "name": "bash", "input": arguments} for number, arguments in calls
+        ]
+        or [{"type": "text", "text": "done"}],
+    }
+
+
+def as_response(script, body):
+    """What OpenAI's Responses API would answer."""
+    calls = script.turn(
+        {
+            item["call_id"]: (item["output"], None)
+            for item in body["input"]
+            if item.get("type") == "function_call_output"
+        }
+    )
+    said = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "done", "annotations": []}],
+    }
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": body["model"],
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "output": [
+            {
+                "type": "function_call",
+                "id": "fc_" + number,
+                "call_id": number,
+                "name": "bash",
+                "status": "completed",
+                "arguments": json.dumps(arguments),
+            }
+            for number, arguments in calls
+        ]
+        or [said],
+    }
+
+
+def as_completion(script, body):
+    """What OpenAI's Chat Completions API would answer."""
+    calls = script.turn(
+        {
+            message["tool_call_id"]: (message["content"], None)
+            for message in body["messages"]
+            if message["role"] == "tool"
+        }
+    )
+    message = {"role": "assistant", "content": None if calls else "done"}
+    if calls:
+        message["tool_calls"] = [
+            {"id": number, "type": "function", "function": {"name": "bash", "arguments": json.dumps(arguments)}}
+            for number, arguments in calls
+        ]
+    return {
+        "id": "chat_1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}],
+    }
+
+
+def admitted(kind, value):
+    """Whether this TypedDict of an SDK knows every key of the value. Raises if it refuses the value."""
+    import pydantic
+
+    pydantic.TypeAdapter(kind).validate_python(value)
+    return set(value) <= set(getattr(kind, "__annotations__", value))  # a union of them has none
+
+
+def recipe(word, name="converse"):
+    """A function of the one recipe that holds this word."""
+    fences = re.findall(r"^```python\n(.*?)^```", RECIPES.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (program,) = [fence for fence in fences if word in fence]
+    names = {}
+    exec(program, names)
+    return names[name]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_interop_definitions(profile):
+    """The SDKs' own types take the definition of each style, whole, for each profile, and a strict one is strict."""
+    import jsonschema
+    import mcp.types
+    from anthropic.types import ToolParam
+    from openai.types.chat import ChatCompletionFunctionToolParam
+    from openai.types.responses import FunctionToolParam
+    from openai.types.shared_params import FunctionDefinition
+
+    bash = BashTool("/", profile=profile)
+    one, flat, tool = bash.definition("anthropic"), bash.definition("openai"), bash.definition("mcp")
+    assert admitted(ToolParam, one) and admitted(FunctionToolParam, flat)
+    nested = {"type": "function", "function": {key: value for key, value in flat.items() if key != "type"}}
+    assert admitted(ChatCompletionFunctionToolParam, nested) and admitted(FunctionDefinition, nested["function"])
+    dumped = mcp.types.Tool.model_validate(tool).model_dump(by_alias=True, exclude_none=True, mode="json")
+    assert dumped == json.loads(json.dumps(tool))
+    for schema in (one["input_schema"], flat["parameters"], tool["inputSchema"], dict(bash_tool.OUTPUT_SCHEMA)):
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+    strict = flat["parameters"]
+    assert (
+        flat["strict"] is True
+        and strict["additionalProperties"] is False
+        and strict["required"] == list(strict["properties"])
+    )
+
+
+@pytest.mark.interop
+def test_interop_anthropic(tmp_path, monkeypatch):
+    """The recipe for Anthropic's SDK: the API gets our definition and our texts, flagged, in messages of its own
+    types."""
+    import anthropic
+    from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolUseBlockParam
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script = Script()
+    answer = functools.partial(as_message, script)
+    with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
+        with anthropic.Anthropic(api_key="none", base_url=url) as client:
+            assert recipe("client.messages")(client, "the-model", "go") == "done"
+        for body in bodies:
+            assert body["tools"] == [bash.definition()] and admitted(ToolParam, body["tools"][0])
+        for message in bodies[-1]["messages"]:
+            assert admitted(MessageParam, message)
+            for block in message["content"] if isinstance(message["content"], list) else []:
+                assert admitted(
+                    {"tool_use": ToolUseBlockParam, "tool_result": ToolResultBlockParam}[block["type"]], block
+                )
+        script.check(results, "anthropic's Messages, as in the recipe: " + versions("anthropic"))
+
+
+@pytest.mark.interop
+def test_interop_openai_responses(tmp_path, monkeypatch):
+    """The recipe for OpenAI's SDK: the Responses API gets our strict definition and our texts in items of its own
+    types."""
+    import openai
+    from openai.types.responses import FunctionToolParam, ResponseFunctionToolCallParam
+    from openai.types.responses.response_input_item_param import FunctionCallOutput
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script = Script(every_key=True)
+    answer = functools.partial(as_response, script)
+    with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            assert recipe('definition("openai")')(client, "the-model", "go") == "done"
+        for body in bodies:
+            assert body["tools"] == [bash.definition("openai")] and admitted(FunctionToolParam, body["tools"][0])
+        kinds = {"function_call": ResponseFunctionToolCallParam, "function_call_output": FunctionCallOutput}
+        assert all(admitted(kinds[item["type"]], item) for item in bodies[-1]["input"][1:])
+        script.check(results, "openai's Responses, as in the recipe: " + versions("openai"))
+
+
+@pytest.mark.interop
+def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
+    """Neither recipe runs a call that the limit on the answer cut short."""
+    import anthropic
+    import openai
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for kind, answer, change, word in (
+        (anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
+        (openai.OpenAI, as_response, {"status": "incomplete"}, 'definition("openai")'),
+    ):
+        cut_short = functools.partial(lambda answer, change, body: {**answer(Script(), body), **change}, answer, change)
+        with quick_tool(tmp_path, monkeypatch) as (_, results), model_server(cut_short) as (url, bodies):
+            with kind(api_key="none", base_url=url) as client:
+                assert recipe(word)(client, "the-model", "go") == "" and len(bodies) == 1 and not results
+
+
+CARRIED_STEPS = (  # what a model asks of a tool that carries state, and what it reads; where others fail
+    ({"command": "mkdir -p sub; cd sub; export GREETING='good day'"}, r"\[no output\]", False),
+    ({"command": "basename $PWD; echo $GREETING; exit 3"}, r"\[command failed: exit code 3\]\nsub\ngood day\n", True),
+    ({"command": "echo before; cd /; sleep 60"}, r"\[command timed out after 1s\]\nbefore\n", True),  # partial output
+    ({"command": "setsid sleep 600 >/dev/null 2>&1 & echo up"}, r"\[still running: pid (\d+) .*\]\nup\n", False),
+    ({"command": "setsid -w true; basename $PWD; echo $GREETING"}, r"sub\ngood day\n", False),  # nothing was lost
+    ({"restart": True}, "the working directory and the exported variables are those of the beginning again", False),
+    ({"command": "ls -d sub; echo ${GREETING-unset}"}, r"sub\nunset\n", False),
+)
+
+
+class Turns:
+    """A model that asks for these steps one after the other, then says "done"; `told` is what it read of each."""
+
+    def __init__(self, steps):
+        self.steps, self.told = [arguments for arguments, *_ in steps], {}
+
+    def turn(self, told):
+        self.told.update(told)  # some SDKs send the news alone
+        so_far = len(self.told)
+        return [("call_%d" % so_far, self.steps[so_far])] if so_far < len(self.steps) else []
+
+    def check(self, steps, title):
+        say("\n== " + title)
+        assert len(self.told) == len(steps)
+        for n, (arguments, pattern, is_error) in enumerate(steps):
+            content, flag = self.told["call_%d" % n]
+            text = shown_text(content)
+            say("> %s   is_error: %s\n%s" % (json.dumps(arguments), flag, text.rstrip("\n")))
+            assert re.fullmatch(pattern, text) and flag == is_error, (arguments, text, flag)
+
+
+@contextlib.contextmanager
+def carrying_tool(folder, profile):
+    """A quick tool that carries state, in a folder; ends what is left."""
+    with BashTool(folder, profile=profile, carry=True, state_dir=Path(folder, "state")) as bash:
+        yield bash
+        for job in bash.jobs():
+            assert job.kill()
+
+
+@pytest.mark.interop
+def test_interop_anthropic_native(tmp_path, monkeypatch):
+    """Anthropic's own tool runner has the recipe's `bash_20250124`: state goes on, a timeout keeps the output and the
+    state, a daemon does not hold the session, and `restart` begins anew."""
+    import anthropic
+    from anthropic.types import ToolBash20250124Param
+    from anthropic.types.beta import BetaToolBash20250124Param
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    turns, row = Turns(CARRIED_STEPS), dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.5)
+    answer = functools.partial(as_message, turns)
+    with carrying_tool(tmp_path, row) as bash, model_server(answer) as (url, bodies):
+        tool = recipe("anthropic-native", "native_tool")(bash)
+        assert admitted(ToolBash20250124Param, tool.to_dict()) and admitted(BetaToolBash20250124Param, tool.to_dict())
+        with anthropic.Anthropic(api_key="none", base_url=url) as client:
+            runner = client.beta.messages.tool_runner(
+                model="the-model", max_tokens=1000, tools=[tool], messages=[{"role": "user", "content": "go"}]
+            )
+            assert runner.until_done().content[0].text == "done"
+        assert bodies[0]["tools"] == [{"type": "bash_20250124", "name": "bash"}]
+    turns.check(CARRIED_STEPS, "anthropic's tool runner, bash_20250124: " + versions("anthropic"))
+
+
+@contextlib.contextmanager
+def session_server(steps):
+    """A loopback server in the place of a session of managed agents: its URL, and a dict that takes what each call was
+    told. A call is sent when the one before it has its result."""
+    import http.server
+
+    told, arrived = {}, threading.Semaphore(0)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self, kind, data):
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self):
+            if "/events/stream" not in self.path:
+                return self.answer("application/json", b'{"data": [], "next_page": null}')
+            self.answer("text/event-stream", b"")
+            for n, (arguments, *_) in enumerate(steps):
+                self.event("agent.tool_use", id="call_%d" % n, name="bash", input=arguments)
+                assert arrived.acquire(timeout=30)
+            self.event("session.status_terminated", id="end")
+
+        def event(self, kind, **fields):
+            data = json.dumps({"type": kind, "processed_at": "2026-11-01T00:00:00Z", **fields})
+            self.wfile.write(("event: %s\ndata: %s\n\n" % (kind, data)).encode())
+            self.wfile.flush()
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            for event in body["events"]:
+                told[event["tool_use_id"]] = (event["content"], event.get("is_error", False))
+                arrived.release()
+            self.answer("application/json", b'{"data": []}')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        try:
+            yield "http://127.0.0.1:%d" % server.server_address[1], told
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.interop
+def test_interop_anthropic_worker(tmp_path, monkeypatch):
+    """The same recipe is a tool of a worker for managed agents, in the place of the SDK's own bash: the runner of the
+    worker's sessions calls it, also with a timeout of the model's own."""
+    import anthropic
+    import asyncio
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    short = ({"command": "echo some; sleep 60", "timeout_ms": 300}, r"\[command timed out after 0.3s\]\nsome\n", True)
+    steps, row = (*CARRIED_STEPS, short), dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.5)
+
+    async def work(bash, url):
+        tool = recipe("anthropic-native", "native_tool")(bash)
+        async with anthropic.AsyncAnthropic(api_key="none", base_url=url) as client:
+            return [call async for call in client.beta.sessions.events.tool_runner("session_1", tools=[tool])]
+
+    with carrying_tool(tmp_path, row) as bash, session_server(steps) as (url, told):
+        calls = asyncio.run(asyncio.wait_for(work(bash, url), 60))
+        assert [call.posted for call in calls] == [True] * len(steps)
+    turns = Turns(steps)
+    turns.told = told
+    turns.check(steps, "anthropic's session runner, as in a worker: " + versions("anthropic"))
+
+
+SHELL_STEPS = (  # the actions of shell calls, and what each command gives: stdout, what stderr begins with, outcome
+    (
+        {"commands": ["cd /usr; pwd", "pwd; echo oops >&2; exit 3", "kill -9 $$"]},
+        [
+            ("/usr\n", "", {"type": "exit", "exit_code": 0}),
+            ("/usr\n", "oops\n", {"type": "exit", "exit_code": 3}),
+            ("", "", {"type": "exit", "exit_code": 137}),
+        ],
+    ),
+    (
+        {"commands": ["echo before; sleep 60", "pwd"], "timeout_ms": 500, "max_output_length": 100},
+        [("before\n", "", {"type": "timeout"}), ("/usr\n", "", {"type": "exit", "exit_code": 0})],
+    ),
+    (
+        {"commands": ["seq 9; echo no >&2"], "timeout_ms": None, "max_output_length": 5},
+        [("1\n2\n3", "", {"type": "exit", "exit_code": 0})],
+    ),
+    (
+        {"commands": ["cd $OLDPWD; sleep 600 >/dev/null 2>&1 & echo $! >left; echo up", "kill $(cat left)", "a\0b"]},
+        [
+            ("up\n", "[still running: pid ", {"type": "exit", "exit_code": 0}),
+            ("", "", {"type": "exit", "exit_code": 0}),
+            ("", '{"error": "invalid arguments: ', {"type": "exit", "exit_code": 125}),
+        ],
+    ),
+)
+
+
+def as_shell_response(turns, body):
+    """What the Responses API would answer with calls of `shell`."""
+    answer = as_response(turns, {"input": [], **body})
+    for item in answer["output"]:
+        if item["type"] == "function_call":
+            action = json.loads(item.pop("arguments"))
+            item.update(
+                type="shell_call",
+                id="sh_" + item["call_id"],
+                action={"timeout_ms": None, "max_output_length": None, **action},
+            )
+            del item["name"]
+    return answer
+
+
+class ShellTurns(Turns):
+    def turn(self, told):
+        return super().turn({"call_%d" % n: None for n in range(self.answered)})
+
+    answered = 0
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["responses", "agents"])
+def test_interop_openai_native(way, tmp_path, monkeypatch):
+    """The recipe for OpenAI's `shell`, as a loop over the Responses API and with ShellTool of the Agents SDK: each command
+    has its output and its end, in items of the SDK's types."""
+    import agents
+    import asyncio
+    import openai
+    from openai.types.responses import FunctionShellToolParam
+    from openai.types.responses.response_input_item_param import ShellCallOutput
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    turns, outputs = ShellTurns(SHELL_STEPS), []
+
+    def answer(body):
+        items = body["input"] if isinstance(body["input"], list) else []
+        outputs[:] = [item for item in items if item.get("type") == "shell_call_output"]
+        turns.answered = len(outputs)
+        return as_shell_response(turns, body)
+
+    async def with_agents(bash, url):
+        executor = recipe("shell_executor", "shell_executor")(bash)
+        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
+            agent = agents.Agent(
+                "shell",
+                model=agents.OpenAIResponsesModel("the-model", client),
+                tools=[agents.ShellTool(executor=executor)],
+            )
+            run = await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
+            return run.final_output
+
+    def with_responses(bash, url):
+        monkeypatch.setattr(bash_tool, "BashTool", lambda **options: bash)
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            return recipe("shell_executor")(client, "the-model", "go")
+
+    with carrying_tool(tmp_path, "streams") as bash, model_server(answer) as (url, bodies):
+        assert admitted(FunctionShellToolParam, bash.definition("openai-native"))
+        done = asyncio.run(with_agents(bash, url)) if way == "agents" else with_responses(bash, url)
+        assert done == "done" and all(body["tools"] == [bash.definition("openai-native")] for body in bodies)
+    say("\n== openai's shell, %s: %s" % (way, versions("openai", "openai-agents")))
+    assert len(outputs) == len(SHELL_STEPS)
+    for (action, wanted), item in zip(SHELL_STEPS, outputs):
+        say("> %s\n%s" % (json.dumps(action), json.dumps(item["output"])))
+        for each, (stdout, begin, outcome) in zip(item["output"], wanted):
+            assert (each["stdout"], each["outcome"]) == (stdout, outcome)
+            assert each["stderr"].startswith(begin) and bool(each["stderr"]) == bool(begin)
+        assert len(item["output"]) == len(wanted) and item.get("max_output_length") == action.get("max_output_length")
+        assert way == "agents" or admitted(ShellCallOutput, item)
+
+
+@pytest.mark.interop
+def test_interop_openai_chat(tmp_path, monkeypatch):
+    """The same over Chat Completions, where the definition is nested one deeper and each result is a message."""
+    import openai
+    from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionToolMessageParam
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script, messages = Script(every_key=True), [{"role": "user", "content": "go"}]
+    with (
+        quick_tool(tmp_path) as (bash, results),
+        model_server(functools.partial(as_completion, script)) as (url, bodies),
+    ):
+        flat = bash.definition("openai")
+        tool = {"type": flat.pop("type"), "function": flat}
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            while True:
+                message = (
+                    client.chat.completions.create(model="gpt", tools=[tool], messages=messages).choices[0].message
+                )
+                messages.append(message)
+                if not message.tool_calls:
+                    break
+                messages += [
+                    {"role": "tool", "tool_call_id": call.id, "content": bash.call(call.function.arguments).text}
+                    for call in message.tool_calls
+                ]
+        assert message.content == "done" and all(
+            admitted(ChatCompletionFunctionToolParam, body["tools"][0]) for body in bodies
+        )
+        assert all(
+            admitted(ChatCompletionToolMessageParam, one) for one in bodies[-1]["messages"] if one["role"] == "tool"
+        )
+        script.check(results, "openai's Chat Completions: " + versions("openai"))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["function", "mcp"])
+def test_interop_openai_agents(way, tmp_path, monkeypatch):
+    """The Agents SDK hands the model our strict definition as it is, or our tool of MCP, and our texts."""
+    import agents.mcp
+    import asyncio
+    import openai
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script = Script(every_key=way == "function")
+
+    async def converse(bash, url):
+        async def invoke(context, arguments):
+            return (await asyncio.to_thread(bash.call, arguments)).text
+
+        given = bash.definition("openai")
+        tool = agents.FunctionTool(
+            name=given["name"],
+            description=given["description"],
+            params_json_schema=given["parameters"],
+            on_invoke_tool=invoke,
+            strict_json_schema=given["strict"],
+        )
+        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client, contextlib.AsyncExitStack() as stack:
+            tools = {"tools": [tool]}
+            if way == "mcp":
+                server = agents.mcp.MCPServerStdio({**mcp_server(tmp_path), "env": SHORT_ENV})
+                tools = {"mcp_servers": [await stack.enter_async_context(server)]}
+            agent = agents.Agent("shell", model=agents.OpenAIResponsesModel("the-model", client), **tools)
+            return (
+                await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
+            ).final_output
+
+    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_response, script)) as (url, bodies):
+        assert asyncio.run(converse(bash, url)) == "done"
+        one = bash.definition("openai")
+        if way == "mcp":
+            one.update(parameters=bash.definition("mcp")["inputSchema"], strict=False)
+        assert all(body["tools"] == [one] for body in bodies)
+        script.check(results if way == "function" else None, "openai-agents, %s: %s" % (way, versions("openai-agents")))
+
+
+@pytest.mark.interop
+def test_interop_langgraph(tmp_path):
+    """An agent of LangChain, which is a graph of LangGraph: our schema as it is, our texts, and the status of an
+    error."""
+    from langchain.agents import create_agent
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.outputs import ChatGeneration, ChatResult
+    from langchain_core.tools import StructuredTool, ToolException
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    script, bound = Script(), []
+
+    class Model(BaseChatModel):
+        _llm_type = "script"
+
+        def bind_tools(self, tools, **more):
+            bound.extend(map(convert_to_openai_tool, tools))
+            return self
+
+        def _generate(self, messages, stop=None, run_manager=None, **more):
+            calls = script.turn(
+                {
+                    message.tool_call_id: (message.content, message.status == "error")
+                    for message in messages
+                    if isinstance(message, ToolMessage)
+                }
+            )
+            return ChatResult(
+                generations=[
+                    ChatGeneration(
+                        message=AIMessage(
+                            "" if calls else "done",
+                            tool_calls=[
+                                {"id": number, "name": "bash", "args": arguments} for number, arguments in calls
+                            ],
+                        )
+                    )
+                ]
+            )
+
+    with quick_tool(tmp_path) as (bash, results):
+
+        def run(**arguments):
+            result = bash.call(arguments)
+            if result.is_error:
+                raise ToolException(result.text)
+            return result.text
+
+        given = bash.definition()
+        tool = StructuredTool.from_function(
+            run,
+            name=given["name"],
+            description=given["description"],
+            args_schema=given["input_schema"],
+            handle_tool_error=True,
+        )
+        answer = create_agent(Model(), [tool]).invoke({"messages": [{"role": "user", "content": "go"}]})
+        assert answer["messages"][-1].content == "done"
+        assert bound and all(
+            tool["function"]
+            == {"name": given["name"], "description": given["description"], "parameters": given["input_schema"]}
+            for tool in bound
+        )
+        script.check(results, "langchain: " + versions("langchain", "langgraph"))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["function", "wire", "mcp"])
+def test_interop_pydantic_ai(way, tmp_path, monkeypatch):
+    """Pydantic AI, its tool made from our schema or found over MCP: our texts, and errors as such, down to Anthropic's
+    wire."""
+    import anthropic
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai import Agent, Tool, ToolFailed
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    script, seen = Script(), []
+
+    def play(messages, info):
+        seen.extend((tool.name, tool.description, tool.parameters_json_schema) for tool in info.function_tools)
+        parts = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        calls = script.turn({part.tool_call_id: (part.content, part.outcome != "success") for part in parts})
+        return ModelResponse(
+            [ToolCallPart("bash", arguments, number) for number, arguments in calls] or [TextPart("done")]
+        )
+
+    with quick_tool(tmp_path) as (bash, results), model_server(functools.partial(as_message, script)) as (url, bodies):
+
+        def run(**arguments):
+            result = bash.call(arguments)
+            if result.is_error:
+                raise ToolFailed(result.text)
+            return result.text
+
+        given, model = bash.definition(), FunctionModel(play)
+        tools = {"tools": [Tool.from_schema(run, given["name"], given["description"], given["input_schema"])]}
+        if way == "mcp":
+            transport = StdioTransport(env=SHORT_ENV, **mcp_server(tmp_path))
+            tools = {"toolsets": [MCPToolset(transport, tool_error_behavior="failed")]}
+        if way == "wire":
+            client = anthropic.AsyncAnthropic(api_key="none", base_url=url)
+            provider = AnthropicProvider(anthropic_client=client)
+            model = AnthropicModel("the-model", provider=provider, settings={"max_tokens": 1000})  # more is streamed
+        assert Agent(model, **tools).run_sync("go").output == "done"
+        seen += [
+            tuple(tool[key] for key in ("name", "description", "input_schema"))
+            for body in bodies
+            for tool in body["tools"]
+        ]
+        assert seen and all(one == tuple(given[key] for key in ("name", "description", "input_schema")) for one in seen)
+        script.check(results if way != "mcp" else None, "pydantic-ai, %s: %s" % (way, versions("pydantic-ai-slim")))
+
+
+@dataclasses.dataclass
+class HarborResult:
+    """What `exec` of harbor.environments.base returns (0.24.0), where that is not installed: 377 MB."""
+
+    return_code: int
+    stdout: str = ""
+    stderr: str = ""
+
+
+@dataclasses.dataclass
+class InspectResult:
+    """What `exec` of inspect_ai.util returns (0.3.285), where that is not installed: 349 MB."""
+
+    success: bool
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class InspectLimit(Exception):
+    def __init__(self, limit_str, truncated_output):
+        super().__init__(limit_str)
+        self.truncated_output = truncated_output
+
+
+@pytest.fixture
+def machines(monkeypatch):
+    """The two classes of the recipe for evaluations, with the real packages where they are installed."""
+    import importlib.util
+    import types
+
+    for name, members in (
+        ("harbor.environments.base", {"ExecResult": HarborResult}),
+        ("inspect_ai.util", {"ExecResult": InspectResult, "OutputLimitExceededError": InspectLimit}),
+    ):
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            say(name, "is not installed: the recipe meets a copy of its result")
+            parts = name.split(".")
+            for n in range(len(parts)):
+                monkeypatch.setitem(sys.modules, ".".join(parts[: n + 1]), types.ModuleType(parts[n]))
+            vars(sys.modules[name]).update(members)
+    (program,) = re.findall(
+        r"^```python\n((?:(?!^```).)*OutputLimitExceededError.*?)^```", RECIPES.read_text(), re.M | re.S
+    )
+    names = {}
+    exec(program, names)
+    yield names["Environment"], names["Sandbox"]
+    for module in [name for name in sys.modules if name.partition(".")[0] in ("harbor", "inspect_ai")]:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+
+
+@pytest.mark.interop
+def test_interop_evaluations(machines):
+    """The recipe for Harbor and Inspect: the streams apart, the code, directory, variables, input, user and timeout of the
+    call; words as they are; a missing directory, a timeout and a cancelled task leave nothing behind."""
+    import asyncio
+
+    seconds = "9%d.25" % os.getpid()
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    (folder / "sub").mkdir()
+    folder.chmod(0o755)  # another user enters it
+    harbor, inspect_ai = (kind(folder) for kind in machines)
+
+    async def converse():
+        result = await harbor.exec("pwd; echo $MY_TOKEN; echo oh >&2; exit 3", "sub", {"MY_TOKEN": "of the call"}, 60)
+        assert (result.stdout, result.stderr, result.return_code) == ("%s/sub\nof the call\n" % folder, "oh\n", 3)
+        assert (await harbor.exec("kill -9 $$")).return_code == 137
+        words = ["printf", "%s|", "two  words", "$HOME", "*", "it's", "", "new\nline"]
+        result = await inspect_ai.exec(words)
+        assert (result.success, result.returncode) == (True, 0) and result.stdout == "|".join(words[2:]) + "|"
+        for data in ("é\n" * 9, bytes(range(256)) * 40000):
+            result = await inspect_ai.exec(["sha256sum"], data, "sub", {"MY_TOKEN": "x"}, timeout=60)
+            assert (
+                result.stdout.split()[0] == hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+            )
+        result = await inspect_ai.exec(["sh", "-c", "echo $MY_TOKEN; exit 4"], env={"MY_TOKEN": "y"})
+        assert (result.success, result.returncode, result.stdout, result.stderr) == (False, 4, "y\n", "")
+        assert (await inspect_ai.exec(["no-such-program"])).returncode == 127
+        assert len((await inspect_ai.exec(["head", "-c", "9000000", "/dev/zero"])).stdout) == 9_000_000
+        with pytest.raises(Exception, match="10 MiB") as refused:
+            await inspect_ai.exec(["head", "-c", "11000000", "/dev/zero"])
+        assert len(refused.value.truncated_output) > 10 * 2**20
+        with pytest.raises(RuntimeError, match="no-such"):
+            await harbor.exec("touch made", "no-such")
+        for call in (
+            lambda: harbor.exec("echo partial; sleep %s & sleep %s" % (seconds, seconds), timeout_sec=1),
+            lambda: inspect_ai.exec(["sh", "-c", "echo partial; sleep %s & sleep %s" % (seconds, seconds)], timeout=1),
+        ):
+            with pytest.raises(TimeoutError, match="partial"):
+                await call()
+            assert not sleepers(seconds)
+            task = asyncio.create_task(harbor.exec("sleep %s" % seconds))
+            while not sleepers(seconds):
+                await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert eventually(lambda: not sleepers(seconds))
+        if os.getuid() == 0:
+            result = await harbor.exec("id -un; sleep 0.1", user="nobody")
+            assert (result.stdout, result.return_code) == ("nobody\n", 0)
+            with pytest.raises(TimeoutError):
+                await inspect_ai.exec(["sleep", seconds], user="nobody", timeout=1)
+            assert not sleepers(seconds)
+
+    asyncio.run(converse())
+    for machine in (harbor, inspect_ai):
+        for tool in machine.tools.values():
+            tool.close()
+    shutil.rmtree(folder)

@@ -1,0 +1,78 @@
+"""Processes as /proc shows them, and waiting for a claim. Takes the standard library alone: the judge uses it too."""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+
+CHANGED = "BASH_TOOL_MUTANT" in os.environ  # a saboteur or a mutant
+PATIENCE_S = 4.0 if CHANGED else 60.0  # under a saboteur most waits are in vain
+
+
+def processes():
+    """The numbers of all processes, without this one's."""
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid()]
+
+
+def dwellers(folder):
+    """The live processes whose directory lies in the folder, this one excluded: a test's, whatever their
+    environment."""
+    found = []
+    for pid in processes():
+        with contextlib.suppress(OSError):
+            if os.readlink("/proc/%d/cwd" % pid).startswith(str(folder)):
+                found.append(pid)
+    return found
+
+
+def carriers(mark):
+    """The live processes with this variable in their environment, this one excluded."""
+    return [pid for pid in processes() if mark.encode() in of_proc(pid, "environ")]
+
+
+def of_proc(pid, name):
+    """The bytes of a file in /proc/PID; none where the process is gone, or not ours to read."""
+    try:
+        return Path("/proc/%d/%s" % (pid, name)).read_bytes()
+    except OSError:
+        return b""
+
+
+def alive(pid):
+    """Whether a process runs; a zombie does not."""
+    return of_proc(pid, "stat").rpartition(b") ")[2][:1] not in (b"", b"Z", b"X")
+
+
+def running(word, count=None):
+    """The live processes that have this word among their arguments; with a count, whether there are so many."""
+    found = [pid for pid in processes() if word.encode() in of_proc(pid, "cmdline").split(b"\0") and alive(pid)]
+    return found if count is None else len(found) == count
+
+
+def eventually(claim, within_s=20.0):
+    """What the claim says, as soon as that is true, else at the deadline."""
+    end = time.monotonic() + min(within_s, PATIENCE_S)
+    while True:
+        said = claim()
+        if said or time.monotonic() > end:
+            return said
+        time.sleep(0.01)
+
+
+def number_in(path, within_s=20.0):
+    assert eventually(lambda: Path(path).exists() and Path(path).read_text().endswith("\n"), within_s), path
+    return int(Path(path).read_text())
+
+
+def parent_of(pid):
+    """The number of a process's parent."""
+    return int(Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()[1])
+
+
+FUNCTIONS = "read cd exec eval printf export exit set declare trap pwd break shift : local source . [ ls".split()
+
+
+def functions_of_a_host(*names):
+    """The variables of exported functions of these names, none of which does what its name says."""
+    return {"BASH_FUNC_%s%%%%" % name: "() { builtin echo wrong %s; builtin return 1; }" % name for name in names}

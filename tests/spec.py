@@ -1,0 +1,291 @@
+"""SPEC.md as data: its clauses, tables, levels and examples, and its text for some levels. Takes the standard library
+alone, because the judge of foreign servers reads the page through this module."""
+
+import fnmatch
+import functools
+import json
+import re
+from pathlib import Path
+
+from tests.processes import alive, eventually, number_in
+
+
+HERE = Path(__file__).resolve().parent.parent
+SPEC = (HERE / "SPEC.md").read_text(encoding="utf-8")
+CLAUSE = re.compile(r"^#### REQ-BASH-(\d{3}\.\d+)\n> (.*?)\n\n(.*?)(?=^#{2,4} |\Z)", re.MULTILINE | re.DOTALL)
+CLAUSES = {number: (" ".join(sentence.split()), body) for number, sentence, body in CLAUSE.findall(SPEC)}
+FENCE = re.compile(r"^```example REQ-BASH-(\d{3}\.\d+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LEVELS = {
+    name: clauses.split()
+    for name, clauses in re.findall(r"^\| ([A-Za-z ]+) \| [^|]* \| [^|]* \| (\d{3}\.[\d.* ]+) \|$", SPEC, re.MULTILINE)
+}
+EXAMPLES = [(number, head.strip(), body) for number, head, body in FENCE.findall(SPEC)]
+
+
+def fenced(kind):
+    """The fences of SPEC.md of this kind: what stands behind the word, and the body."""
+    return re.findall(r"^```%s ?([^\n]*)\n(.*?)\n```$" % kind, SPEC, re.MULTILINE | re.DOTALL)
+
+
+def rows_of(heading):
+    """The rows of the tables of a section of SPEC.md, as lists of cells."""
+    section = SPEC.split("\n### %s\n" % heading)[1]
+    return [
+        re.split(r" \| ", line[2:-2])
+        for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines()
+        if line.startswith("| ")
+    ]
+
+
+# A level is built upon others: to ask for it is to ask for them too. "oracle" is what explains this implementation alone.
+UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
+TAG = re.compile(r"((?:- |\d+\. )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2))
+BLOCK = re.compile(
+    r"^```[^\0]*?^```$|^#+ .*$|^\|.*(?:\n\|.*)*|^(?:- |\d+\. |> ).*(?:\n(?!- |\d+\. |\|).+)*"
+    r"|^.+(?:\n(?!- |\d+\. |\||```|#).+)*|^$",
+    re.MULTILINE,
+)
+REFERENCE = r"(?:\d{3}(?:\.\d+)?|[1-7]\.\d{1,2}|section \d)"
+
+
+def holds_clause(levels, number):
+    return any(fnmatch.fnmatch(number, glob) for level in levels for glob in LEVELS[level])
+
+
+def table_for(table, held):
+    """The table without the rows and columns of other levels, and without the column that says so; "" if no row is left."""
+    head, rule, *rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
+    column = head.index("level") if "level" in head else None
+    shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
+    kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
+    if head[0] == "subject":  # the index
+        ours = {number for number in CLAUSES if holds_clause(held, number)}
+        kept = [
+            [row[0], " ".join(n for n in row[1].split() if n in ours), row[2]]
+            for row in kept
+            if ours & set(row[1].split())
+        ]
+    lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
+    return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
+
+
+def without_references(text, known):
+    """The text without the references, in parentheses or in the index, to what is not among the known numbers."""
+
+    def kept(match):
+        numbers = [number for number in match.group(1).split(", ") if number in known]
+        return " (%s)" % ", ".join(numbers) if numbers else ""
+
+    text = re.sub(
+        r"(?<=\d) \| ([1-7]\.\d+(?:, [1-7]\.\d+)*) \|$",
+        lambda row: " | %s |" % kept(row).strip(" ()"),
+        text,
+        flags=re.MULTILINE,
+    )
+    return re.sub(r"\s\((%s(?:, %s)*)\)" % (REFERENCE, REFERENCE), kept, text)
+
+
+LONGER_MODES = '[for longer commands use mode="slow", for servers mode="background"]'
+
+
+def without_jobs(body):
+    """An example for a tool that has no background commands: its answers do not name them."""
+    return body.replace("| %s\n" % LONGER_MODES, "").replace(LONGER_MODES + "\n", "")
+
+
+@functools.lru_cache(maxsize=None)
+def spec_for(*levels):
+    """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains."""
+    held = set(levels)
+    while not held >= {below for level in held for below in UPON[level]}:
+        held |= {below for level in held for below in UPON[level]}
+    scopes, last, blocks = (
+        [],
+        True,
+        [],
+    )  # of each heading above: its depth, whether its text is shown; the last block was
+    for block in BLOCK.findall(SPEC):
+        depth, tag = len(re.match("#*", block).group()), TAG.match(block)
+        if depth:
+            scopes = [(d, shown) for d, shown in scopes if d < depth]
+            clause = re.match(r"#### REQ-BASH-(\S+)", block)
+            shown = all(shown for _, shown in scopes) and (clause is None or holds_clause(held, clause.group(1)))
+            scopes.append((depth, shown))
+        elif block.startswith("Level: "):
+            scopes[-1] = (scopes[-1][0], scopes[-1][1] and bool(held & set(block[7:].rstrip(".").split(", "))))
+            continue
+        elif tag:
+            last = bool(held & set(tag.group(3).split(", "))) != bool(tag.group(2))
+            block = tag.group(1) + block[tag.end() :]
+        elif block and not block.startswith("```"):
+            last = True
+        if all(shown for _, shown in scopes) and (depth or last or not block):
+            block = table_for(block, held) if block.startswith("|") else block
+            blocks.append(without_jobs(block) if block.startswith("```") and "jobs" not in held else block)
+    for n in reversed(range(len(blocks))):  # a heading with nothing below it
+        below = next((other for other in blocks[n + 1 :] if other), "#")
+        if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
+            blocks[n] = ""
+    numbers = {number for block in blocks for number in re.findall(r"^#+ (?:REQ-BASH-)?([\d.]+)", block)}
+    known = numbers | {"section " + number for number in numbers}
+    blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
+    blocks[0] += (
+        "\n\nThis is its text for %s. Steps and sections whose numbers are missing belong to other levels."
+        % " and ".join(name for name in UPON if name in held)
+    )
+    return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
+
+
+def unfolded(lines):
+    """The lines of a step, each with the `| ` lines right below it put into it."""
+    whole, more = [], []
+    for line in [*lines, ""]:
+        if re.match(r"\|( |$)", line) and whole and re.match(r"[>$] |-> |<- ", whole[-1]):
+            more.append(line[2:])
+            continue
+        if more:
+            script = json.dumps("\n".join(more), ensure_ascii=False)
+            as_it_is = whole[-1].startswith("$ ")
+            below = re.sub("(?<=: )…(?=[,}])", lambda _: script, whole[-1])
+            whole[-1] = below if below != whole[-1] else ("\n" if as_it_is else " ").join([whole[-1], *more])
+            more = []
+        whole.append(line)
+    return whole[:-1]
+
+
+def steps_of(body):
+    """The steps of an example: what is done, the lines below it, and those of them that are the expected text."""
+    steps = re.split(r"^(?=[>$] |-> )", body, flags=re.MULTILINE)
+    assert steps[0] == "" and len(steps) > 1
+    for step in steps[1:]:
+        line, *rest = unfolded(step.rstrip("\n").split("\n")) if step.rstrip("\n") else [step]
+        expected = [r for r in rest if not re.match(r"(! error$|\? |<- )", r)]
+        if step.endswith("\n\n") and step is not steps[-1]:
+            expected.append("")
+        yield line, rest, expected
+
+
+def dumped_examples():
+    """The examples of SPEC.md, for a runner in any language."""
+    kinds = {">": "call", "$": "shell", "-": "send"}
+    return [
+        {
+            "clause": number,
+            "head": head,
+            "black_box": on_the_wire(head, body),
+            "steps": [
+                {
+                    kinds[line[0]]: line.partition(" ")[2],
+                    "expect": "\n".join(expected),
+                    "error": "! error" in rest,
+                    "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")],
+                    "probes": [words[2:] for words in rest if words.startswith("? ")],
+                }
+                for line, rest, expected in steps_of(body)
+            ],
+        }
+        for number, head, body in EXAMPLES
+    ]
+
+
+class Conversation:
+    """Runs the steps of one example; see the notation in SPEC.md, section 1. What is asked, and how, is a subclass's:
+    `step` does a line and returns text and error mark, `speak` sends a line to a server, `hear` compares its next line."""
+
+    def __init__(self, folder):
+        self.folder, self.bound, self.took = folder, {}, 0.0
+
+    def fill(self, text):
+        return re.sub(r"\{\{(\w+)\}\}", lambda m: self.bound.get(m.group(1), m.group(0)), text)
+
+    def holds(self, got, shown, where):
+        if isinstance(shown, dict):
+            assert isinstance(got, dict) and set(shown) <= set(got), where
+            for key, value in shown.items():
+                self.holds(got[key], value, where)
+        elif isinstance(shown, list):
+            assert isinstance(got, list) and len(got) == len(shown), where
+            for one, other in zip(got, shown):
+                self.holds(one, other, where)
+        elif isinstance(shown, str) and isinstance(got, str):
+            self.expect(got, shown.split("\n"))
+        else:
+            assert (got, type(got)) == (shown, type(shown)), where
+
+    def expect(self, text, pattern_lines):
+        names, pattern = {}, ""
+        for n, line in enumerate(pattern_lines):
+            if line == "{{**}}":
+                pattern += r"(?:.*\n)*?"
+                continue
+            for piece in re.split(r"(\{\{(?:\*|\w+)\}\})", line):
+                name = re.fullmatch(r"\{\{(\w+)\}\}", piece)
+                if piece == "{{*}}":
+                    pattern += ".*"
+                elif name is None:
+                    pattern += re.escape(piece)
+                elif name.group(1) in self.bound:
+                    pattern += re.escape(self.bound[name.group(1)])
+                elif name.group(1) in names:
+                    pattern += "(?P=%s)" % name.group(1)
+                else:
+                    names[name.group(1)] = True
+                    pattern += "(?P<%s>.+?)" % name.group(1)
+            pattern += "\n" if n < len(pattern_lines) - 1 else ""
+        match = re.fullmatch(pattern, text)
+        assert match, "expected\n%s\ngot\n%s" % ("\n".join(pattern_lines), text[:3000])
+        self.bound.update(match.groupdict())
+
+    def probe(self, words):
+        kind, *rest = self.fill(words).split()
+        path = self.folder / rest[0] if rest else None
+        if kind in ("dead", "alive"):
+            pid = number_in(path)
+            assert eventually(lambda: alive(pid) == (kind == "alive")), words
+        elif kind == "within":
+            assert self.took < float(rest[0]), (words, self.took)
+        else:
+            known = {
+                "exists": path.exists,
+                "absent": lambda: not path.exists(),
+                "mode": lambda: path.stat().st_mode & 0o7777 == int(rest[1], 8),
+                "size": lambda: path.stat().st_size == int(rest[1]),
+            }
+            assert known[kind](), (words, path.exists() and path.stat())
+
+    def run(self, body, marks=True):
+        for line, rest, expected in steps_of(body):
+            if line.startswith("-> "):
+                self.speak(line[3:])
+                for words in rest:
+                    assert words.startswith(("<- ", "? ")), words
+                    self.hear(words[3:]) if words.startswith("<- ") else self.probe(words[2:])
+                continue
+            text, is_error = self.step(line)
+            self.expect(text, expected)
+            assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (
+                is_error,
+                line,
+            )
+            for words in rest:
+                if words.startswith("? "):
+                    self.probe(words[2:])
+
+
+def on_the_wire(head, body):
+    """Whether an example asks for nothing but what goes over a wire."""
+    heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
+    scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
+    return heads <= {"profile", "timeouts_s", "grace_s", "structured"} and not re.search(
+        r"\b(bash_tool|python3)\b", "\n".join(scripts)
+    )
+
+
+def size_in_words(count):
+    """A size as 4.7 writes it."""
+    unit, name = next(
+        (unit, name)
+        for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
+        if count >= unit or unit == 1
+    )
+    return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)

@@ -1,0 +1,218 @@
+"""What an answer holds in every profile, beyond what a single clause says."""
+
+import dataclasses
+import json
+import os
+import re
+import resource
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.processes import alive, eventually, number_in
+from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after
+from tests.support import cancelled_when, cli, dying_host, fault, keeping, lasting, needs_proc, stop_named, tiny
+
+
+@fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
+def test_separate_streams_are_both_in_an_answer_with_brackets():
+    with BashTool(profile=dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE)) as tool:
+        assert tool.run("echo err >&2; echo out; exit 3").text == "[command failed: exit code 3]\nout\nerr\n"
+        assert tool.run("printf out; printf err >&2").text == "out\nerr" and tool.run("echo err >&2").text == "err\n"
+        long = tool.run("echo out; seq 100000 >&2")
+        assert long.text.startswith("[output truncated:") or "truncated" in long.text.split("\n")[0], long.text[:200]
+        assert os.stat(long.output_file).st_size == long.total_bytes
+
+
+@needs_proc
+def test_odd_rows():
+    """Separate streams of a job go to one file, a row with fewer modes has a definition, a kept answer splits no
+    character."""
+    row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
+    with BashTool(profile=row) as tool:
+        job = tool.job(tool.run(lasting("echo out; sleep 0.8; echo err >&2; sleep 600"), mode="background").pid)
+        assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(
+            lambda: job.status != "running", 0.3
+        )
+        assert (
+            repr(job) == lasting("<Job %d running: echo out; sleep 0.8; echo err >&2; sleep 600>") % job.pid
+            and job.kill()
+        )
+    short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
+    with BashTool(profile=short) as tool:
+        assert tool.definition()["input_schema"]["properties"]["mode"]["enum"] == ["default"]
+        result = tool.run(lasting("printf 'ab\\303'; sleep 600"))
+        assert result.stdout == "ab" and result.total_bytes == 3
+    for row in (JOBS, STREAMS, GUARDED):
+        with pytest.raises(ValueError):
+            dataclasses.replace(
+                row, timeouts_s={"default": 1.0, "background": 1.0}, on_timeout=bash_tool.OnTimeout.KILL
+            )
+
+
+@needs_proc
+def test_a_cancelled_start_shows_the_commands_own_output(monkeypatch):
+    """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
+    monkeypatch.setattr(bash_tool, "LOOK_S", 20.0)  # so that the cancel comes within the look on a busy machine
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        for _ in range(3):
+            result = tool.run(
+                lasting("echo hi; echo $$ > me; sleep 600"),
+                mode="background",
+                cancel=cancelled_when("me", written=True),
+            )
+            assert (result.text, result.error, result.exit_code) == ("[command cancelled]\nhi\n", None, None)
+            os.unlink("me")
+
+
+@needs_proc
+def test_a_host_that_dies_as_its_command_ends():
+    """A leftover of a command that ended normally lives on, also if the host dies as soon as it has the answer."""
+    dying_host(
+        lasting("""
+        import os
+        from bash_tool import BashTool
+        BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
+        os.kill(os.getpid(), 9)
+    """)
+    )
+    assert not eventually(lambda: not alive(number_in("server")), 1.0)
+    assert BashTool(state_dir="state").jobs() == []
+    os.kill(number_in("server"), signal.SIGKILL)
+
+
+@needs_proc
+def test_what_a_check_must_not_do():
+    """A check splits no character and no sequence, repeats nothing, costs no memory, and never raises; a kill heeds a
+    second stop."""
+    with BashTool(profile=keeping()) as tool:
+        result = tool.run(
+            lasting(
+                "printf 'a\\342\\202'; sleep 1.6; printf '\\254\\033[3'; sleep 0.6; printf '1mred\\r'; sleep 0.6; printf '\\nend\\n'; sleep 600"
+            )
+        )
+        told, job = "", tool.job(result.pid)
+
+        def check():
+            nonlocal told
+            text = tool.call({"check_pid": result.pid}).text
+            told += re.search(r"\(\d+ lines\):\n(.*)\n\nFull output", text, re.DOTALL).group(1) + "|"
+            return "end" in told
+
+        assert eventually(check, 15) and told.replace("|", "") in ("€red\nend", "€redend"), told
+        job.kill()
+        result = tool.run(lasting("sleep 1.2; yes hello | head -c 40000000; sleep 600"))
+        job = tool.job(result.pid)
+        assert eventually(lambda: os.path.getsize(job.output_file) >= 40000000, 20)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        answer = tool.call({"check_pid": result.pid})
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024
+        assert answer.total_bytes == 40000000 and "[output: Showing last 2000 of 6666667 lines.]" in answer.text
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: tool.call({"check_pid": result.pid}).text, range(4)))
+        assert all("(0 lines)" in text for text in answers)
+        os.unlink(job.output_file)
+        assert "still running" in tool.call({"check_pid": result.pid}).text
+        assert "exited with code 143" in tool.call({"kill_pid": result.pid}).text
+        for number in (10**5000, -(10**5000), 2**31):
+            for key in ("check_pid", "kill_pid", "timeout"):
+                answer = tool.call({key: number, **({"command": "x"} if key == "timeout" else {})})
+                assert answer.status == "rejected" and len(answer.text) < 300
+        result = tool.run(lasting("sleep 1.2; setsid sleep 600 & echo done"))
+        assert eventually(lambda: tool.job(result.pid).status == "exited") if result.pid else True
+        result = tool.run(lasting("sleep 600 & echo $!"))
+        for verb in ("check_pid", "kill_pid"):  # what a foreground command left is no job
+            answer = tool.call({verb: int(result.stdout)})
+            assert (answer.status, answer.error) == ("rejected", "no_such_job") and alive(int(result.stdout))
+        stop_named(result.text)
+        result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
+    with BashTool(profile=dataclasses.replace(keeping(), grace_s=30.0)) as tool:
+        result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
+        begun = time.monotonic()
+        tool.call({"kill_pid": result.pid}, cancel=cancelled_after(0.5))
+        assert time.monotonic() - begun < 15 and not alive(result.pid)
+
+
+def test_what_a_failed_call_still_says():
+    """What the shell of a sandbox wrote before it failed is shown; a format that cannot name a job keeps none; the
+    command line keeps none either."""
+    result = BashTool(profile=JOBS, shell=("env", "--no-such-option", "bash")).run("echo x")
+    assert (
+        result.error == "spawn_failed" and result.text.startswith("[system error: ") and "no-such-option" in result.text
+    )
+    for row in (STREAMS, GUARDED):
+        with pytest.raises(ValueError):
+            dataclasses.replace(row, on_timeout=bash_tool.OnTimeout.KEEP)
+    assert "required" not in BashTool(profile=JOBS).definition()["input_schema"]
+    done = cli("--profile", "jobs", "--timeout", "1", lasting("echo o; sleep 600"))
+    assert done.returncode == 124 and b"exit code: none (timed out after 1s)" in done.stdout
+
+
+@needs_proc
+@pytest.mark.parametrize("name", PROFILES)
+def test_what_every_profile_promises(name, monkeypatch):
+    """No terminal, no secret, no survivor, one status, true totals, a leftover that is named and read on: in every
+    row."""
+    monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
+    row = PROFILES[name]
+    killing = dataclasses.replace(
+        row, timeouts_s=dict(row.timeouts_s, default=1.0), grace_s=0.3, on_timeout=bash_tool.OnTimeout.KILL
+    )
+    with BashTool(profile=killing, deny="forbidden") as tool:
+        result = tool.run("(: </dev/tty) 2>&1; cat; env | grep -c hunter2; exit 0")
+        assert (
+            "hunter2" not in result.text
+            and "0" in result.stdout
+            and "/dev/tty" in result.stdout
+            and result.status == "exited"
+        )
+        assert result.total_bytes == len(result.stdout.encode()) + (name == "jobs")  # a section loses its last newline
+        result = tool.run(
+            lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done")
+        )
+        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
+            "timed_out",
+            None,
+            True,
+            "partial",
+        )
+        assert not alive(number_in("me")) and "1s" in result.text
+        os.unlink("me")
+        result = tool.run(lasting("echo partial; echo $$ > me; sleep 600"), cancel=cancelled_when("me", written=True))
+        assert (result.status, result.exit_code, result.is_error) == (
+            "cancelled",
+            None,
+            True,
+        ) and "cancelled" in result.text.lower()
+        assert tool.run("echo forbidden").error == "denied" and tool.call({"nonsense": 1}).error == "invalid_arguments"
+        result = tool.run(lasting("sleep 600 >&2 & echo started"))
+        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
+            "exited",
+            0,
+            False,
+            "started",
+        )
+        (note,) = result.notes
+        assert re.match(
+            lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /'), note
+        )
+        assert note in result.text or note in json.loads(result.text)["notes"]
+        assert not [job for job in tool.jobs() if job.status == "running"]
+        stop_named(note)
+        assert eventually(lambda: not alive(int(re.search(r"pid (\d+)", note)[1])))
+        pieces = []
+        result = tool.run(
+            "for c in 342 202 254; do printf \\\\$c; printf \\\\$c >&2; sleep 0.15; done", on_output=pieces.append
+        )
+        assert (
+            sorted("".join(pieces)) == ["€"] * (1 if row.streams is bash_tool.Streams.MERGED else 2)
+            or row.streams is bash_tool.Streams.MERGED
+        )
+        one = tool.definition()
+        assert json.dumps(one) == json.dumps(BashTool(profile=killing).definition()) and one["name"] == "bash"
+        assert (
+            set(one["input_schema"]["properties"]) == set(row.parameters)
+            and one["input_schema"]["additionalProperties"] is False
+        )

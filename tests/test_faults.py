@@ -1,0 +1,873 @@
+"""Faults that the engine has to stand, as far as no clause says them: docs/decisions.md lists them, T01 to T52."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.processes import alive, carriers, eventually, number_in, of_proc, parent_of
+from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, THOROUGH, WITHOUT, background, bash_tool
+from tests.support import cli, compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, no_leak
+from tests.support import supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
+
+
+@fault(
+    "an_exception_at",
+    saboteur=(
+        "        if has_left:\n            self.output.discard()",
+        "        if False:\n            self.output.discard()",
+    ),
+)
+@pytest.mark.parametrize("kind", ["foreground", "background"])
+def test_an_exception_at_any_moment(kind, nothing_is_left):
+    """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
+    next call answers."""
+    command = {"foreground": "sleep 600 & echo $!; kill -9 %1", "background": "sleep 600"}[kind]
+    program = """
+        import os, random, signal, sys, time
+        from bash_tool import BashTool
+        tool, chance = BashTool(state_dir="s"), random.Random(7)
+
+        class Struck(Exception):
+            pass
+
+        def strike(*_):
+            raise Struck
+
+        signal.signal(signal.SIGALRM, strike)
+        tool.run("true; seq 30000")  # a file that an answer has named
+        (named,) = os.listdir("s")
+        struck = 0
+        for n in range(int(sys.argv[1])):
+            options = {"mode": "background"} if sys.argv[3] == "background" else {}
+            result = None
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.choice([0.001, 0.012, 0.33 if options else 0.02]) * chance.random())
+                result = tool.run(sys.argv[2], **options)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Struck:
+                struck += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if result is not None and options:
+                assert tool.job(result.pid).kill()
+                for end in "log", "job":
+                    os.unlink(result.output_file[:-3] + end)
+            end = time.monotonic() + 20
+            while os.listdir("s") != [named] and time.monotonic() < end:
+                time.sleep(0.01)
+            assert os.listdir("s") == [named] and tool.jobs() == [], (n, os.listdir("s"), tool.jobs())
+            if n % 5 == 4:
+                assert tool.run("echo on").stdout == "on\\n"
+        print("struck" if struck else "never struck")
+    """
+    assert in_host(program, 60 if kind == "foreground" else 20, lasting(command), kind) == "struck\n"
+    assert eventually(
+        lambda: not [pid for pid in carriers(nothing_is_left) if of_proc(pid, "cmdline").startswith(b"sleep")]
+    )
+
+
+@fault(
+    "an_exception_behind",
+    saboteur=(
+        "            exchange.leave()\n            self._jobs.drop(exchange)\n            raise\n        finally:\n            if plan",
+        "            raise\n        finally:\n            if plan",
+    ),
+)
+@pytest.mark.parametrize("profile", ["modes", "jobs"])
+def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
+    """A job of which the caller does not learn, because an exception strikes behind its answer, is ended, its files
+    are removed, and close() does not wait."""
+
+    def struck(*_):
+        raise KeyboardInterrupt
+
+    row = dataclasses.replace(PROFILES[profile], grace_s=0.3)
+    with BashTool(profile=row, state_dir="s") as tool:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(bash_tool, "present", struck)
+            mode = "background" if profile == "modes" else "default"
+            tool.run(lasting("echo $$ > pid; sleep 600"), mode=mode, timeout_s=None if profile == "modes" else 0.3)
+        assert not alive(number_in("pid"))
+        begun = time.monotonic()
+    assert time.monotonic() - begun < bash_tool.UNKILLABLE_S and not list(Path("s").iterdir())
+
+
+@fault(
+    "a_kept_job_without_a_thread",
+    saboteur=(
+        "        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n",
+        "",
+    ),
+)
+def test_a_kept_job_without_a_thread_ends_with_its_tool(monkeypatch, nothing_is_left):
+    """Where no thread can be started a kept job goes on all the same, and close() ends it without waiting for a
+    thread."""
+
+    def fails(thread):
+        raise RuntimeError("can't start new thread")
+
+    row = dataclasses.replace(PROFILES["jobs"], grace_s=0.3)
+    with BashTool(profile=row) as tool:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fails)
+            result = tool.run(lasting("sleep 600"), timeout_s=0.3)
+        assert result.status == "running" and alive(result.pid)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < bash_tool.UNKILLABLE_S
+    assert eventually(lambda: not alive(result.pid))
+
+
+@fault("a_monitor_that", saboteur=("        while here and self._tokens and", "        while False and"))
+def test_a_monitor_that_comes_late(monkeypatch):
+    """A monitor thread that starts while close() waits receives the end of its job, and no message of the next
+    command."""
+    begin, ended, start = threading.Event(), [], threading.Thread.start
+    keeping = dataclasses.replace(tiny(default=0.5, grace=1.0), on_timeout=bash_tool.OnTimeout.KEEP)
+    tool = BashTool(profile=keeping, on_job_end=ended.append)
+    with monkeypatch.context() as patched:
+
+        def late(thread):
+            start(threading.Thread(target=lambda: (begin.wait(30), start(thread)), daemon=True))
+
+        patched.setattr(threading.Thread, "start", late)
+        result = tool.run("trap 'touch asked' TERM; while :; do sleep 0.05; done")
+    assert result.status == "running"
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(tool.close)
+        assert eventually(lambda: os.path.exists("asked")) and not closing.done()
+        begin.set()
+        closing.result(30)
+        assert eventually(lambda: ended)
+        (job,) = ended
+        assert job.status == "cancelled"
+        other = BashTool()
+        for n in range(5):
+            assert pool.submit(other.run, "echo %d" % n).result(30).text == "%d\n" % n
+
+
+def test_close_returns_while_a_call_still_writes_its_input():
+    """A call that is on its way to a supervisor when its tool is closed is over all the same (015.5)."""
+    tool = BashTool()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(tool.run, lasting("sleep 600"), stdin=b"x" * 2**26)
+        time.sleep(0.01)
+        tool.close()
+        assert answer.result(20).status in ("cancelled", "rejected")
+
+
+@needs_proc
+def test_a_waiting_thread_does_not_spin():
+    """One of two jobs has ended; the thread that waits for both sleeps until the other ends (027.4)."""
+    with BashTool() as tool:
+        jobs = [background(tool, "sleep %s" % seconds) for seconds in (1.5, 600.5)]
+        begun = time.thread_time()
+        ended = tool.wait(jobs, timeout_s=4)  # the first ends while the thread waits
+        assert time.thread_time() - begun < 0.3 and ended == jobs[:1]
+        assert jobs[1].kill()
+
+
+def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
+    """The wait for the output after the exit counts in the moment at which the host gives a supervisor up."""
+    monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.1)  # of the host: its supervisors have their own
+    monkeypatch.setattr(bash_tool, "HOST_SLACK_S", 0.1)
+    profile = dataclasses.replace(MODES, timeouts_s={"default": 0.3}, grace_s=0.1, drain_idle_s=3.0, drain_total_s=3.0)
+    with BashTool(profile=profile) as tool:
+        result = tool.run("sleep 1.5 & echo hi; exit 3")
+    assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
+
+
+@fault(
+    "the_seconds_of_a_job-1",
+    saboteur=("\"duration_s\": (self.exited_s or time.monotonic()) - self.started_s", "\"duration_s\": 0.5"),
+)
+@needs_proc
+def test_the_seconds_of_a_job_go_on_at_its_end():
+    """A kept command has run since its shell began: while it runs, and then."""
+    with BashTool(profile=keeping(0.5)) as tool:
+        kept = tool.job(tool.run("sleep 1").pid)
+        assert kept.duration_s >= 0.5 and kept.wait(20) and kept.duration_s >= 1
+
+
+@fault(
+    "a_line_that_never_comes",
+    saboteur=("left_s <= (-SEARCH_S if data else 0.0) or (ended and not data)", "not data and (ended or left_s <= 0)"),
+)
+def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
+    """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
+    found = []
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        job = background(tool, "sleep 0.5; yes")  # 64 MiB in the file, which take a minute to search
+        assert eventually(lambda: job.total_bytes > 2**25)
+        thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")), daemon=True)
+        thread.start()
+        thread.join(10 * bash_tool.SEARCH_S)
+        assert job.kill()
+        Path(job.output_file).write_bytes(b"")  # where it is searched all the same, the search ends here
+        assert found == [None]
+
+
+@fault("a_reader_of_a_record", saboteur=("_lock(file.fileno(), fcntl.LOCK_SH)", "_lock(file.fileno())"))
+@needs_proc
+def test_a_reader_of_a_record_leaves_no_lock_to_a_forked_child():
+    """A child that the host forks while a thread reads the record holds no lock by which the job would seem supervised."""
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        job = background(tool, lasting("sleep 600"))
+        os.kill(supervisor_of(job), signal.SIGKILL)
+        assert eventually(lambda: job.status == "lost")
+        stop, forks, seen = threading.Event(), [], set()
+
+        def read():
+            while not stop.is_set():
+                seen.add(bash_tool.Job(job.output_file).status)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            for _ in range(40):
+                forks.append(os.fork() or (time.sleep(60), os._exit(0)))
+        finally:
+            stop.set()
+            reader.join()
+            seen.add(bash_tool.Job(job.output_file).status)
+            for child in forks:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        assert seen == {"lost"}
+
+
+@needs_proc
+def test_a_lost_job_keeps_its_size_and_its_last_line():
+    with BashTool() as tool:
+        job = background(tool, lasting("echo first; seq 300000; echo last; echo > said; exec sleep 600.25"))
+        assert eventually(lambda: Path("said").exists() and job.total_bytes > 1_900_000)
+        os.kill(supervisor_of(job), signal.SIGKILL)
+        assert job.wait(20) and job.status == "lost"
+        assert job.total_bytes > 1_900_000 and job.duration_s > 0
+        assert 'last line: "last"' in tool.run("true").text
+
+
+@needs_proc
+def test_a_variant_with_a_prefix_of_its_own_finds_its_jobs():
+    with BashTool(profile=dataclasses.replace(MODES, file_prefix="agent-"), state_dir="state") as tool:
+        job = background(tool, lasting("sleep 600.75"))
+        assert [one.pid for one in tool.jobs()] == [job.pid] and Path(job.output_file).name.startswith("agent-")
+        assert job.kill()
+    for prefix in ("", "a/b"):
+        with pytest.raises(ValueError, match="file_prefix"):
+            dataclasses.replace(MODES, file_prefix=prefix)
+
+
+@needs_proc
+def test_a_cancel_after_the_answer_ends_no_leftover():
+    """The host is told of the end of the shell and of what goes on; a cancel that comes then is not for these."""
+    told = threading.Event()
+
+    def slow(text):
+        told.wait(20)  # so that the answer waits in the socket
+
+    token = Cancel()
+    with BashTool(state_dir="state") as tool:
+        with ThreadPoolExecutor(1) as pool:
+            start = lasting("echo hi; sleep 0.2; (setsid sleep 600.125 >/dev/null 2>&1 & echo $! > left); exit 3")
+            answer = pool.submit(tool.run, start, cancel=token, on_output=slow)
+            left = number_in("left")
+            time.sleep(0.8)  # the shell has ended, and its leftover was seen
+            token.cancel()
+            told.set()
+            result = answer.result(20)
+        assert result.exit_code == 3 and "still running: pid %d" % left in result.text
+        assert not eventually(lambda: not alive(left), 0.5)
+        os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not shutil.which("localedef"), reason="no localedef here")
+def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
+    """In GBK the last byte of UTF-8 and what follows it are one character: not the NUL that ends the command."""
+    made = subprocess.run(
+        ["localedef", "-i", "zh_CN", "-f", "GBK", str(tmp_path / "zh_CN.GBK")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if made.returncode > 1 or not (tmp_path / "zh_CN.GBK").exists():
+        pytest.skip("localedef has no source of GBK")
+    env = {"PATH": os.environ["PATH"], "LOCPATH": str(tmp_path), "LC_ALL": "zh_CN.GBK"}
+    with BashTool(env=env) as tool:
+        assert tool.run("echo price 5€").text == "price 5€\n"
+        assert tool.run("echo ok # 你").text == "ok\n"
+        assert tool.run("printf %s \"$BASH_EXECUTION_STRING\"").text == "printf %s \"$BASH_EXECUTION_STRING\""
+
+
+# Runs in a supervisor as soon as it begins: what it signals and reaps is written to a file, a line each, in order.
+SPY = """
+    for name in ("kill", "killpg", "waitpid"):
+        def spy(*arguments, name=name, real=getattr(os, name)):
+            answer = None
+            try:
+                answer = real(*arguments)
+                return answer
+            finally:
+                if name != "waitpid" or answer and answer[0]:
+                    fd = os.open(%r, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                    os.write(fd, ("%%s %%d %%d\\n" %% (name, *(answer if name == "waitpid" else arguments))).encode())
+                    os.close(fd)
+        spy.spies = True
+        if not hasattr(getattr(os, name), "spies"):
+            setattr(os, name, spy)
+"""
+
+
+def spying_module(path="signals"):
+    """The module whose supervisors write down in a file what they signal and reap; (name, pid, signal or status)
+    each."""
+    module = with_supervisors_that(textwrap.dedent(SPY) % os.path.abspath(path))
+
+    def signals():
+        lines = [line.split() for line in Path(path).read_text().splitlines()]
+        return [(name, int(pid), int(number)) for name, pid, number in lines]
+
+    return module, signals
+
+
+@fault("t01", saboteur=("        if self.popen.returncode is not None and SEES_TREE:\n            return False\n", ""))
+@needs_proc
+def test_t01_nothing_is_signalled_after_the_reap():
+    """After the reap of a process its number is never used, neither for it nor for its group."""
+    module, signals = spying_module()
+    with module.BashTool(profile=tiny(default=60, drain_idle_s=60, drain_total_s=60, module=module)) as tool:
+        cancel = module.Cancel()
+        thread = threading.Thread(target=lambda: eventually(lambda: Path("begun").exists()) and cancel.cancel())
+        thread.start()
+        result = tool.run(
+            lasting(
+                "setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
+                "(sleep 0.5; touch begun; exec sleep 600) &"
+            ),
+            cancel=cancel,
+        )
+        thread.join()
+    assert result.status == "cancelled" and not alive(number_in("child"))
+    calls, reaped = signals(), set()
+    for name, pid, number in calls:
+        if name == "waitpid":
+            reaped.add(pid)
+        else:
+            assert pid not in reaped or number == 0, (name, pid, number, calls)
+    assert number_in("shell") in reaped and any(
+        name == "kill" and number == signal.SIGTERM for name, _, number in calls
+    )
+
+
+@fault("t05", saboteur=("if group != self.popen.pid or not reached:", "if group != self.popen.pid:"))
+@needs_proc
+@pytest.mark.parametrize("problem", ["PermissionError(1, 'EPERM')", "ProcessLookupError(3, 'ESRCH')"])
+def test_t05_a_group_that_cannot_be_signalled(problem):
+    """Where killpg fails, the members are signalled one by one; nothing is raised, nothing loops."""
+    module = with_supervisors_that("def killpg(*_: object) -> None:\n    raise %s\nos.killpg = killpg\n" % problem)
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        result = tool.run(
+            lasting("trap 'echo heard > heard' TERM; sleep 600 & echo $! > child; while :; do sleep 0.05; done")
+        )
+    assert (result.status, result.notes) == ("timed_out", ()) and not alive(number_in("child"))
+    assert Path("heard").exists()  # the TERM, not only the KILL
+
+
+def module_that_spares():
+    """A module whose supervisors cannot end the process `sleep 600.0625`."""
+    spare = (
+        "def kill(pid: int, number: int, real: Any = os.kill) -> None:\n"
+        "    if b'0.0625' not in _read_file('/proc/%d/cmdline' % pid):\n"
+        "        real(pid, number)\n"
+        "os.kill = kill\n"
+    )
+    return with_supervisors_that(spare, UNKILLABLE_S="0.3")
+
+
+@fault(
+    "t06",
+    saboteur=(
+        "            self.turn(time.monotonic() + KILL_EVERY_S)\n",
+        "            self.turn(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1\n",
+    ),
+)
+@needs_proc
+def test_t06_what_survives_kill_is_named():
+    """A process that cannot be killed is waited for a bounded time, and named; its supervisor reaps it in the end."""
+    module = module_that_spares()
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        begun = time.monotonic()
+        result = tool.run(lasting("setsid sleep 600.0625 & echo $! > child; wait"))
+        pid = number_in("child")
+        assert result.notes == (lasting('could not be killed: pid %d "sleep 600.0625"') % pid,)
+        assert alive(pid) and time.monotonic() - begun < 20
+        assert tool.run("echo $PPID").text != "%d\n" % parent_of(pid)  # not the supervisor that stays with it
+    supervisor = parent_of(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and eventually(lambda: not alive(supervisor))
+
+
+@fault("what_a_job_left", saboteur=("        while self._supervised():\n", "        while False:\n"))
+@needs_proc
+def test_what_a_job_left_and_nothing_can_kill_is_no_success():
+    """Where a process survives that a job has left behind, `kill` returns False, though the job's end was told long ago."""
+    module = module_that_spares()
+    with module.BashTool(profile=tiny(module=module)) as tool:
+        job = background(tool, lasting("setsid sleep 600.0625 & echo $! > child; sleep 0.6"))
+        pid = number_in("child")
+        try:
+            assert job.wait(20) and job.status == "exited" and alive(pid)
+            assert not job.kill() and alive(pid)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
+
+
+@fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
+def test_t07_all_exit_codes():
+    """Every exit code arrives, and an exit with 128 + n is told from a death by signal n."""
+    codes = range(256) if THOROUGH else sorted({1, 2, 127, 129, 143, 254, *range(0, 256, 4), 255})
+    with BashTool() as tool:
+        assert [tool.run("exit %d" % code).exit_code for code in codes] == list(codes)
+        exited, killed = tool.run("exit 143"), tool.run("kill $$")
+    assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
+
+
+@fault("t08", saboteur=("        supervisor.turn(until)\n", "        supervisor.turn(0.0)\n"))
+@needs_proc
+def test_t08_no_busy_waiting():
+    """A command that closes its output, or ignores TERM, costs next to no processor time while it is waited for."""
+
+    def used_s(pid):
+        fields = Path("/proc/%d/stat" % pid).read_bytes().rpartition(b") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    with BashTool(profile=tiny(default=30, grace=1.5)) as tool:
+        for command, limit_s in (("exec >&- 2>&-; sleep 1.5", None), ("trap '' TERM; while :; do sleep 1; done", 0.2)):
+            tool.run(":")
+            begun, used = time.process_time(), []
+            thread = threading.Thread(
+                target=tool.run, args=("echo $PPID > supervisor; " + command,), kwargs={"timeout_s": limit_s}
+            )
+            thread.start()
+            supervisor = number_in("supervisor")
+            while thread.is_alive():
+                used.append(used_s(supervisor))
+                thread.join(0.1)
+            os.unlink("supervisor")
+            assert time.process_time() - begun < 0.2 and used[-1] - used[0] < 0.2, used  # a busy loop takes a second
+
+
+@fault(
+    "t13",
+    saboteur=(
+        "        processes = descendants()\n",
+        "        processes = descendants()\n        for name in filter(str.isdigit, os.listdir('/proc')):\n            is_here = os.path.realpath('/proc/%s/cwd' % name) == os.fsdecode(self._plan.cwd)\n            if is_here and _command_line(int(name)).startswith('sleep'):\n                _signal(int(name), signal.SIGTERM)\n",
+    ),
+)
+@needs_proc
+def test_t13_strangers_are_spared():
+    """Processes of the host, and processes younger than a command, live through its end."""
+    strangers = []
+
+    def begin():
+        assert eventually(lambda: Path("begun").exists())
+        strangers.extend(
+            subprocess.Popen(lasting("sleep 600").split(), start_new_session=new, env=env)
+            for new, env in ((False, None), (True, None), (True, {"PATH": os.environ["PATH"]}))
+        )
+        cancel.cancel()
+
+    cancel = Cancel()
+    thread = threading.Thread(target=begin)
+    thread.start()
+    try:
+        with BashTool(profile=tiny(default=60, grace=0.3)) as tool:
+            assert (
+                tool.run(
+                    lasting("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600"), cancel=cancel
+                ).status
+                == "cancelled"
+            )
+        assert len(strangers) == 3 and all(stranger.poll() is None for stranger in strangers)
+    finally:
+        thread.join()
+        for stranger in strangers:
+            stranger.kill()
+            stranger.wait()
+
+
+@fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
+def test_t31_what_execve_cannot_carry():
+    """An environment that is too large is named as the culprit; the command is not."""
+    for environment in (
+        dict(os.environ, X="x" * 140000),
+        {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}},
+    ):
+        result = BashTool(env=environment).run("echo hi")
+        assert result.error == "spawn_failed" and "environment is too large" in result.text
+    no_leak(lambda: BashTool(env=environment).run("echo hi"))
+
+
+@fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
+@needs_proc
+def test_t36_order_of_signals():
+    """TERM, then CONT, then KILL; no CONT before TERM."""
+    module, signals = spying_module()
+    with module.BashTool(profile=tiny(grace=0.3, module=module)) as tool:
+        tool.run(
+            "echo $$ > me; trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1; done' & "
+            "while :; do sleep 1; done"
+        )
+    for pid in (number_in("me"), number_in("other")):
+        numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
+        assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
+
+
+@fault(
+    "t47",
+    saboteur=(
+        "            if self._control is None or _has_ended(self._control):\n",
+        "            if self._control is None:\n",
+    ),
+)
+@needs_proc
+def test_t47_the_fork_server_is_replaced():
+    """A fork server that was killed is replaced when one is needed; what it brought ends with the host."""
+    in_host(
+        lasting("""
+        import os, signal, subprocess, sys, threading, time
+        import bash_tool
+        from bash_tool import BashTool
+
+        def parent_of(pid):
+            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
+
+        tool, before = BashTool(), len(os.listdir("/proc/self/fd"))
+        threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
+        while not os.path.exists("first") or not os.path.getsize("first"):
+            time.sleep(0.01)
+        server = parent_of(parent_of(int(open("first").read())))
+        assert server != os.getpid()
+        os.kill(server, signal.SIGKILL)
+        while os.path.exists("/proc/%d" % server) and subprocess.run(
+                ["grep", "-qs", "^State:.[ZX]", "/proc/%d/status" % server]).returncode:
+            time.sleep(0.01)
+        begun = time.monotonic()
+        result = tool.run("echo $PPID; echo $$ > second")
+        took = time.monotonic() - begun
+        assert result.error is None and took < 20, (result, took)
+        assert parent_of(int(result.stdout)) != server
+        os._exit(0)
+    """)
+    )
+    assert eventually(lambda: not alive(number_in("first")))
+
+
+@fault(
+    "t52",
+    saboteur=(
+        "            is_due = time.monotonic() >= until\n",
+        "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n",
+    ),
+)
+def test_t52_a_flood_at_its_timeout():
+    """A flood that runs into its timeout is answered at once, its end kept."""
+    with BashTool(profile=tiny(default=0.7)) as tool:
+        begun = time.monotonic()
+        result = tool.run("yes")
+        assert (
+            time.monotonic() - begun < 8
+            and result.status == "timed_out"
+            and result.truncated
+            and result.stdout.endswith("y\n")
+        )
+
+
+@pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
+def test_other_ways_for_the_text(lacking):
+    """Without a memfd the text travels in an unlinked file; where none can be made, the command is not run."""
+    create = "        fd = _create(path, os.O_RDWR)\n"
+    places = [(create, "        raise OSError\n")] if lacking == "memfd and files" else []
+    if WITHOUT != "memfd":
+        places += ABSENT_FEATURES["memfd"]
+    module = variant_module(*places)
+    tool = module.BashTool(profile=tiny(default=20, module=module))
+    for size in (0, 10, 70000, 300000):
+        result = tool.run("x=%s\necho ${#x}; cat; exit 3" % ("y" * size))
+        if lacking == "memfd":
+            assert result.text == "[command failed: exit code 3]\n%d\n" % size
+        else:
+            assert (result.status, result.error) == ("failed", "spawn_failed"), result
+    silent = module.BashTool(shell="true")
+    assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
+    warm_up(module)
+    before = len(descriptors())
+    for _ in range(8):
+        tool.run(":")
+    assert len(descriptors()) <= before
+
+
+def test_close_is_final(monkeypatch):
+    """A command whose confirmation was under way when the tool was closed does not run on."""
+    tool = BashTool(confirm=lambda _: tool.close() or True)
+    assert tool.run(lasting("sleep 600; touch made")).status == "cancelled" and not Path("made").exists()
+
+
+def test_a_host_without_a_directory():
+    """A host whose own directory is gone gets its commands run in an empty folder, not somewhere else."""
+    assert (
+        in_host("""
+        import os
+        from bash_tool import BashTool
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        result = BashTool().run("ls -A; pwd")
+        print(result.error, "scratch-" in result.stdout)
+        try:
+            BashTool("sub")
+        except FileNotFoundError as problem:
+            print("no sub" if "/sub'" in str(problem) else problem)
+        print(BashTool("/").run("pwd").text, end="")
+    """)
+        == "cwd_missing True\nno sub\n/\n"
+    )
+
+
+def test_a_cleaner_of_temporary_files():
+    """The folder of the user that somebody removed is made anew."""
+    with BashTool() as tool:
+        shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
+        assert Path(tool.run("seq 50000").output_file).exists()
+
+
+def test_threads_that_never_stop_calling(nothing_is_left):
+    """A thread that calls and calls while the interpreter ends does not leave a command behind."""
+    in_host(
+        lasting("""
+        import threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        def forever():
+            while True:
+                tool.run("sleep 600")
+        for _ in range(3):
+            threading.Thread(target=forever, daemon=True).start()
+        time.sleep(0.3)
+    """),
+        started=True,
+    )
+    assert eventually(lambda: not carriers(nothing_is_left))
+
+
+def test_a_finalizer_that_calls():
+    """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks
+    nothing."""
+    assert (
+        in_host(
+            """
+        import gc, os, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        answers = []
+
+        class Cycle:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                answers.append(tool.run("echo from the end", timeout_s=5).status)
+
+        gc.set_threshold(1)
+        for _ in range(30):
+            Cycle()
+            assert tool.run("echo hi").text == "hi\\n"
+        gc.set_threshold(700)
+        gc.collect()
+        print(set(answers))
+        last = Cycle()
+    """,
+            started=True,
+        )
+        == "{'exited'}\n"
+    )
+
+
+@needs_proc
+def test_a_sweep_that_cannot_look_says_so():
+    """Where the supervisor cannot read what lives below it, nothing is declared gone: the note says that something
+    lives."""
+    blind = (
+        "def listdir(path: str = '.', real: Any = os.listdir) -> Any:\n"
+        "    if str(path).startswith('/proc'):\n"
+        "        raise OSError(24, 'Too many open files')\n"
+        "    return real(path)\n"
+        "os.listdir = listdir\n"
+    )
+    module = with_supervisors_that(blind, UNKILLABLE_S="0.3")
+    with module.BashTool(profile=tiny(default=0.5, grace=0.2, module=module)) as tool:
+        result = tool.run(lasting("setsid sleep 600 & echo $! > escaped; sleep 600"))
+    assert result.status == "timed_out" and (not alive(number_in("escaped")) or result.notes)
+
+
+def test_a_handler_that_closes():
+    """A signal handler that closes the tool, while it is closed or calls, hangs nothing."""
+    assert (
+        in_host(
+            lasting("""
+        import os, random, signal, threading, time
+        from bash_tool import BashTool
+        random.seed(5)
+        for _ in range(20):
+            tool = BashTool()
+            signal.signal(signal.SIGUSR1, lambda *_: tool.close())
+            threading.Timer(random.random() * 0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            threading.Timer(random.random() * 0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            status = tool.run("sleep 600", timeout_s=20, on_output=lambda _: None).status
+            assert status in ("cancelled", "rejected"), status
+            tool.close()
+            time.sleep(0.06)
+        print("done")
+    """)
+        )
+        == "done\n"
+    )
+
+
+@needs_proc
+@pytest.mark.parametrize("path", ["/nonexistent", ""])
+def test_a_host_without_a_path(path):
+    """What ends the commands of a dead host does not depend on the host's PATH."""
+    program = lasting("""
+        import os, threading
+        from bash_tool import BashTool
+        real, os.environ["PATH"] = os.environ["PATH"], %r
+        tool = BashTool(env=dict(os.environ, PATH=real))
+        threading.Thread(target=tool.run, daemon=True, args=(
+            "setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",)).start()
+        while not all(os.path.exists(name) and open(name).read().endswith("\\n") for name in ("p0", "p1")):
+            pass
+        os._exit(0)
+    """)
+    in_host(program % path)
+    assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5)
+
+
+def test_a_token_from_before_a_fork():
+    """A token that was made, and listened to, before a fork works in the child."""
+    assert (
+        in_host(
+            lasting("""
+        import os, sys, threading, time
+        from bash_tool import BashTool, Cancel
+        cancel = Cancel()
+        BashTool().run("echo hi", cancel=cancel)
+        pid = os.fork()
+        if pid == 0:
+            threading.Timer(0.3, cancel.cancel).start()
+            begun = time.monotonic()
+            status = BashTool().run("sleep 600", timeout_s=30, cancel=cancel).status
+            sys.exit(status == "cancelled" and time.monotonic() - begun < 10)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """)
+        )
+        == "1\n"
+    )
+
+
+def test_a_command_line_without_streams():
+    """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
+    for redirection, code in (
+        (">&-", 125),
+        (">/dev/full", 125),
+        ("2>&-", 3),
+        ("<&-", 3),
+        ("<&- 2>&-", 3),
+        ("--follow 2>/dev/full", 3),
+    ):
+        done = subprocess.run(
+            ["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, compiled_script()],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+        assert done.returncode == code and b"Traceback" not in done.stderr, (redirection, done)
+        assert done.stdout == (b"[command failed: exit code 3]\nhi\n" if code == 3 else b"")
+
+
+def test_the_command_line_hides_its_command():
+    """The text of a command on the command line is in no argument once it runs, equal arguments included."""
+    word = "sought" + os.urandom(4).hex()
+    command = "grep -l %s[%s] /proc/[0-9]*/cmdline 2>/dev/null; : %s" % (word[:-1], word[-1], word)
+    done = cli(command, started=True)
+    assert done.stdout.strip() == b"[no output]" and done.returncode == 0
+    os.mkdir("echo hi")
+    assert cli("--cwd", "echo hi", "echo hi").stdout == b"hi\n"
+
+
+@needs_proc
+def test_the_command_line_hides_its_environment():
+    """No parent of a command shows an environment, not even to root, also where it is a fork of the host."""
+    command = (
+        "for pid in $PPID $(cut -d ' ' -f 4 /proc/$PPID/stat); do tr -d '\\0' </proc/$pid/environ; done 2>/dev/null"
+    )
+    shown = json.loads(cli("--json", command + "; true", started=True).stdout)
+    assert (shown["stdout"], shown["exit_code"]) == ("", 0)
+
+
+@needs_proc  # what has left its process group is found
+def test_the_interpreter_ends_in_the_middle(nothing_is_left):
+    """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
+    begun = time.monotonic()
+    in_host(
+        lasting("""
+        import os, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        for n in range(3):
+            threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
+        while not all(os.path.exists("p%d" % n) and os.path.getsize("p%d" % n) for n in range(3)):
+            time.sleep(0.01)
+    """),
+        started=True,
+    )
+    assert time.monotonic() - begun < 20
+    assert eventually(lambda: not any(alive(number_in("p%d" % n)) for n in range(3)), 2)
+    assert eventually(lambda: not carriers(nothing_is_left))
+
+
+@fault(
+    "t49",
+    saboteur=(
+        "signal.pthread_sigmask(signal.SIG_SETMASK, ())",
+        "signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGPIPE])",
+    ),
+)
+def test_t49_signals_of_the_host():
+    """A host that ignores or blocks signals: a pipeline ends as it should, and every command can be ended."""
+    assert (
+        in_host(
+            lasting("""
+        import signal, time
+        from bash_tool import BashTool, MODES
+        import dataclasses
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGTERM, signal.SIGALRM])
+        tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.5))
+        print(tool.run("yes | head -n 1; echo ${PIPESTATUS[0]}").text.split())
+        begun = time.monotonic()
+        print(tool.run("sleep 600", timeout_s=0.2).text, time.monotonic() - begun < 10)
+        print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGTERM, signal.SIGALRM})
+    """)
+        )
+        == "['y', '141']\n[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n True\nTrue\n"
+    )

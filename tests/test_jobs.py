@@ -1,0 +1,572 @@
+"""Background jobs: what no single clause says."""
+
+import dataclasses
+import inspect
+import itertools
+import json
+import os
+import random
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.known_commands import NAP
+from tests.processes import alive, eventually, number_in
+from tests.support import BashTool, Cancel, Client, IN_A_SUPERVISOR, TOOL, WITHOUT, background, bash_tool
+from tests.support import cancelled_when, changed, dying_host, fault, first_of, in_host, in_profile, keeping, lasting
+from tests.support import lives_in, needs_proc, notes_in, record_beside, supervisor_of, tiny, told_in, variant_module
+from tests.support import written
+
+
+def variant(*places):
+    """The folder of a copy of the module in which something is different: a place where a process kills itself."""
+    return written(changed(TOOL.read_text(encoding="utf-8"), *places), "variant-").parent
+
+
+@needs_proc
+def test_what_an_early_failure_leaves_is_named():
+    with BashTool() as tool:
+        result = tool.run(lasting("sleep 600 & exit 3"), mode="background")
+        assert "; still running: " in notes_in(result.output_file)[0]
+        assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
+
+
+HOSTS_WITHOUT_AN_INTERPRETER = {  # what is done before the import, and after it
+    "none": ("sys.executable = sys._base_executable = None", ""),
+    "empty": ("sys.executable = sys._base_executable = ''", ""),
+    "missing": ("sys.executable = sys._base_executable = '/nonexistent/python'", ""),
+    "another program": ("sys.executable = sys._base_executable = '/bin/false'", ""),
+    "ends": ("sys.executable = sys._base_executable = script('exit 1')", ""),
+    "hangs": ("sys.executable = sys._base_executable = script('exec sleep 60')", ""),
+    "frozen": ("sys.frozen = True", ""),
+    "removed": ("", "os.unlink(bash_tool.__file__)"),
+    "edited": ("", "open(bash_tool.__file__, 'a').write('raise SystemExit\\n')"),
+}
+
+
+@needs_proc
+@pytest.mark.parametrize("host", first_of(HOSTS_WITHOUT_AN_INTERPRETER, "none", "edited"))
+def test_a_supervisor_without_an_interpreter(host):
+    """Where no interpreter can be started, or the file is not what was loaded, commands run and jobs outlive the host
+    all the same: SPEC.md, section 6."""
+    module = variant(('__version__ = "0.2.0"', '__version__ = "0.2.0"  # a copy to edit'))
+    program = lasting("""
+        import os, sys
+        def script(line):
+            path = os.path.abspath("python-" + line.split()[-1])
+            with open(path, "w") as file:
+                file.write("#!/bin/sh\\n%%s\\n" %% line)
+            os.chmod(path, 0o755)
+            return path
+        %s
+        import bash_tool
+        %s
+        tool = bash_tool.BashTool(state_dir="state")
+        assert tool.run("echo hi").text == "hi\\n"
+        print(tool.run("echo up; sleep 600", mode="background").pid)
+        try:
+            os.wait()
+        except ChildProcessError:
+            pass
+        """) % (*HOSTS_WITHOUT_AN_INTERPRETER[host],)
+    pid = int(in_host(program, env=dict(os.environ, PYTHONPATH=str(module))))
+    job = BashTool(state_dir="state").job(pid)
+    assert job.status == "running" and job.read()[0] == "up\n" and job.kill() and not alive(pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it takes root")
+def test_a_host_that_changes_its_user():
+    """Commands run as the user that the host is at the call, also where that user may not execute its interpreter."""
+    program = """
+        import os
+        from bash_tool import BashTool
+        tool = BashTool("/")
+        print(tool.run("id -u").text, end="")
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        print(tool.run("id -u").text, end="")
+    """
+    assert in_host(program) == "0\n65534\n"
+
+
+@needs_proc
+def test_a_program_on_standard_input():
+    """`python3 -` has no file: its commands have supervisors, and its jobs outlive it."""
+    done = subprocess.run(
+        [sys.executable, "-", "--state-dir", "state", "--mode", "background", lasting("sleep 600")],
+        stdout=subprocess.PIPE,
+        input=TOOL.read_bytes(),
+        timeout=60,
+        check=True,
+    )
+    job = BashTool(state_dir="state").job(int(re.search(rb"<pid>(\d+)</pid>", done.stdout).group(1)))
+    assert job.status == "running" and job.kill()
+
+
+# T18 to T29, as far as no clause says them.
+@fault("t18", saboteur=("        if self.attached and line.closed:\n", "        if False:\n"))
+@needs_proc
+def test_t18_the_agent_dies_while_it_starts_a_job():
+    """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""
+    program = """
+        import os, sys, threading, time
+        from bash_tool import BashTool
+        tool = BashTool(state_dir=sys.argv[1])
+        if sys.argv[3] == "warm":
+            tool.run(":")
+        threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), 9)).start()
+        tool.run("echo $$ > %s/me; sleep %s; exit 3" % (sys.argv[1], sys.argv[4]), mode="background")
+        open(sys.argv[1] + "/answered", "w").close()
+        time.sleep(60)
+    """
+
+    within_the_look = variant_module(LOOK_S="60.0")  # however late a busy machine kills the host
+
+    def dies(moment_s, kind):
+        folder = tempfile.mkdtemp(dir=os.getcwd())
+        is_early = moment_s < bash_tool.LOOK_S
+        seconds = lasting("600") if is_early else "1.5"
+        dying_host(program, folder, moment_s, kind, seconds, module=within_the_look if is_early else None)
+        answered, jobs = os.path.exists(folder + "/answered"), BashTool(state_dir=folder).jobs()
+        assert len(jobs) <= 1 and (jobs or not answered), (moment_s, kind)
+        assert answered != is_early
+        for job in jobs:
+            assert job.wait(20)
+            if is_early:  # seen before it was ended
+                assert job.exit_code is None, (moment_s, kind)
+            else:
+                assert (job.status, job.exit_code) == ("exited", 3), (moment_s, kind)
+                assert notes_in(job.output_file) == ["\n\n[background process failed: exit status: 3]\n"]
+        assert eventually(lambda: not lives_in(folder + "/me"))
+
+    moments = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.9]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(dies, moments, itertools.repeat("warm")))
+        list(pool.map(dies, moments[:-1], itertools.repeat("cold")))
+
+
+@fault(
+    "t24",
+    saboteur=(
+        "            pass_fds=() if self._has_prefix else (fd,),\n",
+        "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n",
+    ),
+)
+@needs_proc
+def test_t24_the_lock_is_the_supervisors_alone():
+    """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        job = background(tool, lasting("ls -l /proc/self/fd; sleep 600"))
+        assert ".job" not in job.read()[0] and ".log" not in job.read()[0]
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        try:
+            assert tool.jobs()[0].status == tool.jobs()[0].status == "running"
+            os.kill(supervisor_of(job), signal.SIGKILL)
+            assert eventually(lambda: job.status == "lost") and eventually(lambda: not alive(job.pid))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+@fault(
+    "t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:")
+)
+def test_t28_a_flood_is_capped():
+    """The file of a job that floods has its cap, one notice of that, and one note."""
+    with BashTool() as tool:
+        job = background(tool, "sleep 0.5; yes | head -c 80M; exit 4")  # the look would see the cap reached
+        assert job.wait(60) and job.exit_code == 4
+        text = Path(job.output_file).read_bytes()
+        assert bash_tool.FILE_CAP_BYTES < len(text) < bash_tool.FILE_CAP_BYTES + 300
+        assert text.count(b"[output file capped at 64MB") == 1 and text.endswith(
+            b"\n\n[background process failed: exit status: 4]\n"
+        )
+
+
+@needs_proc
+def test_a_cancel_in_the_first_moment():
+    """A cancel, or an exception in the caller, while the tool looks at a new job ends it."""
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        result = tool.run(
+            lasting("echo $$ > me; echo x; sleep 600"), mode="background", cancel=cancelled_when("me", written=True)
+        )
+        assert result.status == "cancelled" and result.text.startswith("[command cancelled]\n")
+        assert not alive(number_in("me"))
+        token = Cancel()
+        token.cancel()
+        assert (
+            tool.run("echo $$ > never", mode="background", cancel=token).status == "cancelled"
+            and not Path("never").exists()
+        )
+
+
+def test_a_job_in_a_directory_that_is_gone(tmp_path):
+    """Background commands know the same faults as others: a missing directory, a missing shell, a full folder."""
+    os.mkdir("gone")
+    tool = BashTool("gone")
+    os.rmdir("gone")
+    result = tool.run(lasting("pwd; sleep 600"), mode="background")
+    assert "is gone" in result.notes[0] and result.status == "running" and tool.job(result.pid).kill()
+    result = BashTool(shell="no-such-shell").run(":", mode="background")
+    assert (result.status, result.error, result.pid) == ("failed", "shell_not_found", None)
+    result = BashTool(shell="true").run(":", mode="background")
+    assert (result.status, result.error) == ("failed", "spawn_failed") and "before it read the command" in result.text
+    Path("file").write_text("")
+    result = BashTool(state_dir="file").run(":", mode="background")
+    assert (result.status, result.error) == ("failed", "spawn_failed") and "file" in result.text
+
+
+@needs_proc
+@pytest.mark.parametrize("wrong", [{"pid": "abc"}, {"supervisor": 7}, {"notes": "n"}, {"command": None}, None])
+def test_one_bad_record_spoils_no_other(wrong):
+    """A record that is no JSON object, or has a field that is not of its type, hides its own job alone."""
+    with BashTool(profile=tiny(grace=0.3), state_dir="state") as tool:
+        bad, good = background(tool, "sleep 0.5; exit 3"), background(tool, lasting("sleep 601"))
+        assert bad.wait(20)
+        record = Path(record_beside(bad.output_file))
+        record.write_text("[[" if wrong is None else json.dumps({**json.loads(record.read_text()), **wrong}))
+        assert [job.pid for job in BashTool(state_dir="state").jobs()] == [good.pid]
+        with pytest.raises(OSError):
+            bash_tool.Job(bad.output_file)
+        assert good.kill() and not alive(good.pid)
+
+
+@needs_proc
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
+def test_jobs_of_a_host_without_streams(closed):
+    """A host that closed its first three descriptors loses no output of a job."""
+    in_host(
+        lasting("""
+        import os, sys, time
+        from bash_tool import BashTool
+        state = os.path.abspath("state")
+        for fd in map(int, sys.argv[1:]):
+            os.close(fd)
+        tool = BashTool(state_dir=state)
+        job = tool.job(tool.run("echo hello; sleep 0.6; echo bye", mode="background").pid)
+        fine = job.wait(10) and job.read()[0] == "hello\\nbye\\n\\n\\n[background process completed]\\n"
+        (note,) = tool.run("(sleep 0.7; echo late; sleep 600) & echo now").notes[-1:]
+        time.sleep(1)
+        fine = fine and open(note.rpartition(" goes on to ")[2]).read() == "now\\nlate\\n"
+        os._exit(0 if fine else 1)
+    """),
+        *closed,
+    )
+
+
+@needs_proc
+@pytest.mark.parametrize("how", ["slow", "killed"])
+def test_a_supervisor_that_does_not_get_to_its_command(how):
+    """Of a supervisor that is cancelled or killed before its command began nothing is left."""
+    act = {"slow": "time.sleep(2)", "killed": "os.kill(os.getpid(), 9)"}[how]
+    spawn = "def spawn(*words: Any, real: Any = subprocess.Popen, **options: Any) -> Any:\n    %s\n" % act
+    spawn += "    return real(*words, **options)\nsubprocess.Popen = spawn\n"
+    module = variant((IN_A_SUPERVISOR, textwrap.indent(spawn, " " * 8) + IN_A_SUPERVISOR))
+    printed = in_host(
+        lasting("""
+        import threading, sys, json, time
+        from bash_tool import BashTool, Cancel
+        tool, cancel = BashTool(state_dir="state"), Cancel()
+        if sys.argv[1] == "slow":
+            threading.Timer(0.6, cancel.cancel).start()
+        result = tool.run("echo $$ > me; sleep 600", mode="background", cancel=cancel)
+        print(json.dumps([result.status, result.error, result.pid, result.text, len(tool.jobs())]))
+    """),
+        how,
+        env=dict(os.environ, PYTHONPATH=str(module)),
+    )
+    status, error, pid, text, jobs = json.loads(printed)
+    if how == "killed":
+        assert (status, error, pid, jobs) == ("failed", "status_unknown", None, 0), text
+        assert BashTool(state_dir="state").jobs() == []
+        assert not eventually(lambda: os.path.exists("me"), 1)
+    else:
+        assert (status, error, pid) == ("cancelled", None, None), text
+        assert [job.status for job in BashTool(state_dir="state").jobs()] == ["cancelled"]
+        assert eventually(lambda: not lives_in("me"))
+
+
+def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
+    """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout
+    was noticed."""
+    with BashTool(
+        profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
+    ) as tool:
+        result = tool.run(lasting("sleep 600 & exit 3"), mode="background")
+        assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
+        unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
+        assert unseen or re.search(lasting(r'failed: exit status: 3; still running: \d+ "sleep 600"\]'), result.text)
+        result = tool.run(lasting("sleep 600 & sleep 0.8; exit 4"))
+        assert (result.status, result.exit_code) == ("exited", 4)
+        for job in tool.jobs():
+            job.kill()
+
+
+def test_close_in_the_middle_of_starts():
+    """A job that was answered as running keeps its file and its record, whenever the tool is closed."""
+    for n in range(4):
+        tool = BashTool()
+        with ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(tool.run, lasting("sleep 600"), mode="background") for _ in range(4)]
+            time.sleep(0.3 + n / 20)
+            tool.close()
+        for result in (future.result() for future in futures):
+            assert result.status in ("running", "cancelled", "rejected"), result
+            if result.status == "running":
+                assert os.path.exists(result.output_file) and bash_tool.Job(result.output_file, 0.3).kill()
+
+
+@fault(
+    "the_part_of_an_output",
+    saboteur=(
+        "shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)",
+        "shown_bytes = outcome.total_bytes - held",
+    ),
+)
+@needs_proc
+def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is_capped():
+    """What the answer of a kept command has shown is old, also where its file holds less than came."""
+    module = variant_module(FILE_CAP_BYTES="200 * KIB")
+    profile = dataclasses.replace(module.JOBS, timeouts_s={"default": 1.0}, grace_s=0.5)
+    with module.BashTool(profile=profile) as tool:
+        result = tool.run("seq 60000; " + NAP)
+        assert result.total_bytes > 300_000 and os.stat(result.output_file).st_size < 210_000
+        said = tool.call({"check_pid": result.pid}).text
+        assert "(2 lines):\n\n[output file capped at 200KB: the rest was not saved]\n" in said, said
+
+
+@needs_proc
+def test_another_tools_job_at_its_limit_and_a_number_given_again():
+    """A tool that asks about a job of another tool reads its limit; a number is that of the latest job which has
+    it."""
+    with (
+        BashTool(state_dir="state", profile=tiny(grace=0.3)) as other,
+        BashTool(state_dir="state", profile=keeping(0.2)) as tool,
+    ):
+        over = other.run(lasting("sleep 600"), mode="background", timeout_s=0.8).pid
+        assert (
+            other.job(over).wait(10)
+            and "ended, exit code none (timed out after 0.8s)" in tool.call({"check_pid": over}).text
+        )
+        old = tool.run("echo old; sleep 0.5; exit 7").pid
+        assert tool.job(old).wait(10)
+        new = other.run(lasting("echo new; sleep 600"), mode="background")
+        record = Path(record_beside(new.output_file))  # as if the kernel had given it again
+        record.write_text(json.dumps({**json.loads(record.read_text()), "pid": old}))
+        try:
+            text, note, _ = tool.call({"check_pid": old}).text.partition("[background process %d failed" % old)
+            assert "still running" in text and "new" in text and "old" not in text and note
+        finally:
+            os.killpg(new.pid, signal.SIGKILL)
+
+
+HOW_STARTED = {  # each way to have a job, as the arguments of a call
+    "modes": {"mode": "background"},
+    "modes, kept": {},
+    "jobs": {"timeout": 300},
+}
+
+
+def twenty_commands(seed):
+    """Commands that end after 0.6 to 2.5 s, every second one with an error: (command, seconds)."""
+    for hundredths in random.Random(seed).sample(range(60, 250), 20):
+        yield "sleep %.2f; echo bye %d; exit %d" % (hundredths / 100, hundredths, hundredths % 2), hundredths / 100
+
+
+def assert_each_told_once(texts, started):
+    """What these answers, as (when they came, text), tell of these jobs, as {pid: (command, its end at the earliest)}."""
+    told = [(when, *one) for when, text in texts for one in told_in(text)]
+    assert sorted(pid for _, pid, *_ in told) == sorted(started), (told, started)
+    for when, pid, how, command, last in told:
+        text, due = started[pid]
+        assert when >= due and command == text and last.startswith("bye "), (when, due, command, last)
+        assert how == ("failed: exit status 1" if text.endswith("exit 1") else "completed")
+
+
+@needs_proc
+@pytest.mark.parametrize("way", first_of(HOW_STARTED, "modes"))
+def test_twenty_jobs_end_while_four_threads_call(way):
+    """Jobs that end at random are told each once, to some answer, and never before their end."""
+    ended, started, texts, over = [], {}, [], threading.Event()
+    kept = {"on_timeout": bash_tool.OnTimeout.KEEP} if way == "modes, kept" else {}
+    limits = {"timeouts_s": {"default": 20, **({} if way == "jobs" else {"background": 60})}}
+    row = dataclasses.replace(in_profile(way.partition(",")[0], **kept), **limits)
+    with BashTool(profile=row, on_job_end=ended.append) as tool:
+
+        def calls(n):
+            while not over.is_set():
+                arguments = [{"command": "true"}, {"command": "exit 3"}, {"oops": n}, {"command": "echo $$"}][n]
+                text = tool.call(arguments).text
+                texts.append((time.monotonic(), text))
+                time.sleep(0.05)  # four callers without a pause take both processors of a small machine
+
+        def starts(case):
+            (command, seconds), begun = case, time.monotonic()
+            if kept:
+                result = tool.run(command, timeout_s=0.3)
+            else:
+                result = tool.call({"command": command, **HOW_STARTED[way]})
+            started[result.pid] = (command, begun + seconds)
+            texts.append((time.monotonic(), result.text))
+
+        callers = [threading.Thread(target=calls, args=(n,)) for n in range(4)]
+        for caller in callers:
+            caller.start()
+        with ThreadPoolExecutor(5) as pool:
+            list(pool.map(starts, twenty_commands(7)))
+        assert eventually(lambda: len(ended) == 20, 30), (started, ended)
+        time.sleep(0.2)
+        over.set()
+        for caller in callers:
+            caller.join()
+        texts.append((time.monotonic(), tool.call({"command": "true"}).text))
+        assert sorted(job.pid for job in ended) == sorted(started)
+    assert_each_told_once(texts, started)
+
+
+@needs_proc
+@pytest.mark.parametrize("way", first_of(["modes", "jobs"], "jobs"))
+def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
+    """The same over the wire: four calls and five starts at a time."""
+    to_start, asked, started, texts, told = list(twenty_commands(8)), {}, {}, [], 0
+    with Client(profile=way, timeouts={"default": 20, "grace_s": 0.5}) as client:
+        while told < 20 or asked:
+            kinds = [case is None for case, _ in asked.values()]
+            for n in range(4 - sum(kinds) if told < 20 else 0):
+                asked[client.begin(["sleep 0.1", "sleep 0.14; exit 3", "sleep 0.08; echo $$", "sleep 0.2"][n])] = (
+                    None,
+                    time.monotonic(),
+                )
+            for _ in range(min(len(to_start), 5 - kinds.count(False))):
+                case = to_start.pop()
+                asked[client.begin(case[0], **HOW_STARTED[way])] = case, time.monotonic()
+            message = client.receive()
+            (case, begun), text = asked.pop(message["id"]), message["result"]["content"][0]["text"]
+            texts.append((time.monotonic(), text))
+            told += len(told_in(text))
+            if case is not None:
+                pid = int(re.search(r"<pid>(\d+)</pid>|\(pid (\d+)\)", text).expand(r"\1\2"))
+                started[pid] = case[0], begun + case[1]
+        texts.append((time.monotonic(), client.call("true")["content"][0]["text"]))
+    assert_each_told_once(texts, started)
+
+
+@needs_proc
+def test_a_withdrawn_call_leaves_no_job():
+    """A job that no answer names: ended where the call is withdrawn before the text of its answer is made, else it goes on
+    and is listed, though the answer waits behind a text that the client does not read (4.13)."""
+    slow = variant_module(("LOOK_S = 0.3 ", "LOOK_S = 1.5 "))
+    with Client("--state-dir", "jobs", module=slow, timeouts={"grace_s": 0.5}) as client:
+
+        def listed():
+            return [job.pid for job in BashTool(state_dir="jobs").jobs() if job.status == "running"]
+
+        number = client.begin(lasting("echo $$ > early; sleep 600"), mode="background")
+        pid = number_in("early")  # within the look
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        assert eventually(lambda: not alive(pid)) and not listed()
+        long = client.begin("seq 20000")  # more than a pipe holds
+        assert select.select([client.process.stdout], [], [], 20)[0]
+        number = client.begin(lasting("echo $$ > late; sleep 600"), mode="background")
+        pid = number_in("late")
+        assert eventually(lambda: listed() == [pid])
+        time.sleep(2 * slow.LOOK_S)  # now the text of the answer is made
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        assert client.receive()["id"] == long
+        assert client.call("true")["content"][0]["text"] == "[no output]"  # no answer of a call that was withdrawn
+        assert alive(pid) and listed() == [pid]
+        os.killpg(pid, signal.SIGKILL)
+
+
+SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
+FETCH = (
+    "%s -c 'import sys, urllib.request as r; print(r.build_opener(r.ProxyHandler({})).open(sys.argv[1]).status)' "
+    % (shlex.quote(sys.executable))
+)  # curl, where there is none
+
+
+@needs_proc
+def test_a_server_is_started_asked_and_stopped():
+    """A real server in the background, and a program: wait for its line, ask it, stop it, be told once."""
+    with BashTool() as tool:
+        job = tool.job(tool.run(SERVE, mode="background").pid)
+        line = job.wait(20, until=re.compile(r"Serving HTTP on \S+ port (\d+)"))
+        port = re.search(r"port (\d+)", line).group(1)
+        asked = tool.run(FETCH + "http://127.0.0.1:%s/" % port)
+        assert asked.stdout == "200\n" and not asked.notes, asked
+        assert job.wait(5, until="GET / HTTP")
+        stopped = tool.run("kill -9 -%d" % job.pid)
+        assert stopped.exit_code == 0 and job.wait(20) and job.exit_code == 137
+        told = []
+        assert eventually(lambda: told.extend(told_in(tool.run("true").text)) or told or told_in(stopped.text))
+        told += told_in(stopped.text) + told_in(tool.run("true").text)
+        assert [one[:2] for one in told] == [(job.pid, "failed: signal 9 (SIGKILL)")]
+
+
+def test_help_is_short_enough_to_read():
+    """What `help` prints holds no row of data; each option, field and method has its words."""
+    text = subprocess.run(
+        [sys.executable, "-c", "import bash_tool; help(bash_tool)"],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat"),
+    ).stdout.decode()
+    assert (
+        text.count("Executes shell commands via bash -c") == 0 and "profile: 'Profile | str' = <Profile modes>" in text
+    )
+    for field in dataclasses.fields(bash_tool.Profile):
+        assert re.search(r"^ *%s +\w" % field.name, bash_tool.Profile.__doc__, re.MULTILINE), field.name
+    for option in list(inspect.signature(BashTool).parameters):
+        assert re.search(r"^ *%s +\w" % option, BashTool.__doc__, re.MULTILINE), option
+    for owner in (BashTool, bash_tool.Job, Cancel, bash_tool.Result):
+        for name, member in vars(owner).items():
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                assert member.__doc__, name
+    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {
+        "pid",
+        "command",
+        "output_file",
+        "created",
+    }
+    assert public == {
+        "pid",
+        "command",
+        "output_file",
+        "created",
+        "duration_s",
+        "total_bytes",
+        "status",
+        "exit_code",
+        "read",
+        "wait",
+        "kill",
+    }
+
+
+def test_a_log_that_is_emptied(tmp_path):
+    """What a job writes after its log was emptied is shown by the next check."""
+    with BashTool(tmp_path, profile=keeping(0.6), state_dir=tmp_path / "state") as tool:
+        begun = tool.run(lasting("seq 20000; until [ -e go ]; do sleep 0.01; done; echo ERROR 42; sleep 600"))
+        job = tool.job(begun.pid)
+        tool.call({"check_pid": job.pid})
+        log = Path(job.output_file)
+        log.write_bytes(b"")  # `: > FILE`
+        (tmp_path / "go").touch()
+        assert eventually(lambda: "ERROR 42" in log.read_text(errors="replace"))
+        assert "ERROR 42" in tool.call({"check_pid": job.pid}).text
+        job.kill()

@@ -1,0 +1,313 @@
+"""The MCP server: what no single clause says."""
+
+import json
+import os
+import pty
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from tests.processes import CHANGED, alive, eventually, number_in
+from tests.support import BashTool, Client, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, compiled_script
+from tests.support import fault, in_host, keeping, lasting, lives_in, needs_proc, record_beside, request, stop_named
+from tests.support import supervisor_of, tiny, variant_module, with_supervisors_that
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_server_was_started_to_ignore(number):
+    """Stays ignored; where stdin is a terminal, INT ends the server as TERM does (025.22)."""
+    with Client(
+        command=[sys.executable, compiled_script(), "--mcp"], preexec_fn=lambda: signal.signal(number, signal.SIG_IGN)
+    ) as client:
+        client.ask("ping")
+        client.begin("sleep 0.5; echo not cancelled")
+        client.process.send_signal(number)
+        assert client.receive()["result"]["content"][0]["text"] == "not cancelled\n"
+    ours, theirs = pty.openpty()
+    words = [sys.executable, compiled_script(), "--mcp"]
+    with os.fdopen(ours, "wb", 0) as keyboard, subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE) as server:
+        os.close(theirs)
+        keyboard.write(json.dumps(request("ping")).encode() + b"\n")
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(number)
+        assert server.wait(timeout=20) == 0
+
+
+@fault("a_server_without_a_reader", saboteur=("while self._has_reader and time", "while time"))
+def test_a_server_without_a_reader_ends_at_once():
+    """A server whose client has closed both ends does not wait until its answers are read."""
+    with Client(module=variant_module(("FLUSH_S = 2.0 ", "FLUSH_S = 120.0 "))) as client:
+        client.begin(lasting("echo $$ > shell; sleep 600"))
+        pid = number_in(Path("shell"))
+        client.process.stdout.close()
+        client.process.stdin.close()
+        assert client.process.wait(timeout=20) == 0 and not alive(pid)
+
+
+@fault(
+    "no_message_is_lost",
+    saboteur=("            self._written_s = time.monotonic()\n        except", "            pass\n        except"),
+)
+def test_no_message_is_lost_at_the_end_of_input():
+    """A client that has written all its requests into a pipe and closed it gets each answer, however late and slowly it
+    reads."""
+    messages = b"".join(b'{"jsonrpc": "2.0", "id": %d, "method": "ping"}\n' % n for n in range(3000))
+    with subprocess.Popen(
+        [sys.executable, compiled_script(), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        writer = threading.Thread(target=lambda: (server.stdin.write(messages), server.stdin.close()))
+        writer.start()
+        writer.join(1)  # the server has no room for more answers by then
+        answers = []
+        for line in server.stdout:
+            answers.append(json.loads(line)["id"])
+            if len(answers) % 300 == 0:
+                time.sleep(0.9)  # of more than FLUSH_S in all; some 64 KiB are left to read when the input ends
+        writer.join()
+    assert answers == list(range(3000))
+
+
+@given(
+    st.integers() | st.text() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.permutations(["id", "jsonrpc", "method", "params"]),
+    st.sampled_from([None, (",", ":")]),
+    st.booleans(),
+    st.sampled_from(["{", "\"id\":7", "{\"id\":7}", "\\\"id\": 7", ",\"id\":7}", "é"]),
+)
+@example("a", ["params", "id", "jsonrpc", "method"], None, True, "\\\"id\": 7")
+def test_the_id_of_a_long_message(id_, order, separators, plain, filler):
+    """Found behind plain members from the beginning, or before plain members to the end; what stands inside another member
+    is never taken for it."""
+    inner = {"id": 8, "name": "bash", "arguments": {"command": filler * 3000, "id": 9}}
+    members = {"jsonrpc": "2.0", "method": "tools/call", "params": inner, "id": id_}
+    line = json.dumps({key: members[key] for key in order}, separators=separators, ensure_ascii=plain)
+    is_one = isinstance(id_, (str, int)) and not isinstance(id_, bool)
+    line = line.encode("utf-8", "surrogatepass")
+    found = bash_tool._id_of_long(line)
+    is_near = is_one and len(json.dumps(id_)) < 1000
+    try:
+        known = bash_tool.load_json(line)["id"]
+    except ValueError:  # a lone surrogate is no UTF-8
+        known = None
+    assert found == (known if is_near else None) or not is_near and found == id_
+    batch = bash_tool._id_of_long(b"[" + line + b"]")
+    assert batch is None
+
+
+@needs_proc
+def test_what_is_said_of_a_job():
+    """A record says which command, when and by which supervisor; a leftover is told by its whole command line."""
+
+    def record_of(job):
+        return json.loads(Path(record_beside(job.output_file)).read_text())
+
+    with BashTool(profile=tiny(grace=0.3)) as tool:
+        before = time.time()
+        job = background(tool, lasting("sleep 600 # what"))
+        known = record_of(job)
+        assert before - 1 <= known["created"] <= time.time() + 1
+        assert (known["command"], known["pid"], known["status"]) == (lasting("sleep 600 # what"), job.pid, "running")
+        assert known["supervisor"] == [supervisor_of(job), birth(supervisor_of(job))]
+        assert known["at"] == -1 and job.kill() and record_of(job)["at"] == 0
+        *_, note = tool.run(
+            lasting("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done")
+        ).notes
+        assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
+        stop_named(note)
+        other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 0.8"))
+        assert other.wait(10) and other.status == "exited"
+        assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
+        failed = BashTool(shell="no-such-shell")
+        assert (
+            failed.run("x", mode="background").text
+            == failed.run("x").text
+            == "[system error: the shell no-such-shell was not found]"
+        )
+    os.mkdir("gone")
+    with BashTool("gone", profile=keeping(0.5)) as tool:
+        os.rmdir("gone")
+        result = tool.run(lasting("sleep 600"))
+        assert result.notes and tuple(record_of(tool.job(result.pid))["notes"]) == result.notes[:1]
+
+
+def test_files_that_are_not_to_be_had():
+    """What could not be saved says why; where no scratch folder can be made a command whose directory is gone is not
+    run."""
+    with BashTool(state_dir="/proc/none") as tool:
+        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]")
+    os.mkdir("gone")
+    with BashTool("gone", state_dir="/proc/none") as tool:
+        os.rmdir("gone")
+        result = tool.run("touch made")
+        assert (result.status, result.error) == ("failed", "cwd_missing"), result
+        assert "gone cannot be entered (No such file or directory)" in result.text
+
+
+def test_the_shell_is_looked_for_along_the_path():
+    """As a spawn would: in the folders' order, what can be executed, from the commands' directory; again where it has
+    gone since."""
+    for folder in ("first", "second", "here/relative", "third/sh-here"):
+        os.makedirs(folder)
+        Path(folder, "sh-here").write_text("#!/bin/sh\nFOUND=%s exec bash \"$@\"\n" % folder)
+        Path(folder, "sh-here").chmod(0o755)
+
+    def found(*path):
+        return BashTool("here", shell="sh-here", env={"PATH": ":".join((*path, os.environ["PATH"]))})
+
+    first, second, third = map(os.path.abspath, ("first", "second", "third"))
+    tool = found(third, first, second)
+    assert tool.run("echo $FOUND").stdout == "first\n"
+    os.unlink("first/sh-here")
+    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run(
+        "echo $FOUND", mode="background"
+    ).stdout.startswith("second\n")
+    assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
+    assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
+    os.unlink("second/sh-here")
+    assert tool.run(":").text == "[system error: the shell sh-here was not found]"  # third's is a folder
+    assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
+
+
+def test_the_clock_of_a_run_starts_with_its_shell():
+    """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
+    script = Path("python-slow")
+    script.write_text("#!/bin/sh\nsleep 1\nexec %s \"$@\"\n" % shlex.quote(sys.executable))
+    script.chmod(0o755)
+    program = """
+        import sys
+        sys.executable = sys.argv[1]
+        from bash_tool import BashTool
+        with BashTool() as tool:
+            result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
+        print(result.status, result.text, 0.1 <= result.duration_s < 0.8)
+    """
+    assert in_host(program, script.resolve(), started=True) == "exited ho\n True\n"
+    with BashTool() as tool:
+        begun = time.monotonic()
+        results = [tool.run("echo ho; " + rest, mode="background") for rest in ("exit 3", lasting("sleep 600"))]
+        took = time.monotonic() - begun
+        assert [result.status for result in results] == ["exited", "running"] and tool.job(results[1].pid).kill()
+    assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
+
+
+@pytest.mark.parametrize("call", ["subprocess.Popen", "os.waitpid"], ids=["before the spawn", "behind it"])
+def test_a_bug_is_told_as_one(call):
+    """What goes wrong in the tool itself is the answer, with its reason, and leaves nothing that runs."""
+    module = with_supervisors_that(
+        "def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call
+    )
+    result = module.BashTool().run(lasting("echo $$ > me; sleep 600"))
+    assert result.status == "failed" and "ZeroDivisionError" in result.text, result
+    assert WITHOUT in ("proc", "subreaper") or eventually(lambda: not lives_in("me"))
+
+
+@needs_proc
+def test_what_a_fork_of_the_host_does_not_hold():
+    """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
+    server when the last job has ended."""
+    in_host(
+        lasting("""
+        import os, threading, time
+        from bash_tool import BashTool
+        tool = BashTool()
+        threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
+        job = tool.run("echo $$ > job; sleep 600", mode="background")
+        while not os.path.exists("shell") or not os.path.getsize("shell"):
+            time.sleep(0.01)
+        child = os.fork()
+        if child == 0:
+            for fd in (1, 2):       # our reader waits for their end
+                os.close(fd)
+            time.sleep(60)
+            os._exit(0)
+        parent = int(open("/proc/%s/stat" % open("job").read().strip()).read().rpartition(") ")[2].split()[1])
+        server = int(open("/proc/%d/stat" % parent).read().rpartition(") ")[2].split()[1])
+        for name, pid in (("child", child), ("server", server)):
+            with open(name, "w") as file:
+                file.write("%d\\n" % pid)
+        os._exit(0)
+    """)
+    )
+    server = number_in("server")
+    try:
+        assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
+        assert alive(number_in("job")) and alive(server)
+        os.killpg(number_in("job"), signal.SIGKILL)
+        assert eventually(lambda: not alive(server))
+    finally:
+        os.kill(number_in("child"), signal.SIGKILL)
+
+
+def test_a_cancel_among_many_calls():
+    """Calls that start side by side do not lose each other's signals, whenever one of them is cancelled."""
+    with Client(timeouts={"grace_s": 0.5}) as client:
+        for round_ in range(4 if THOROUGH or CHANGED else 2):
+            cancelled = [client.begin(lasting("sleep 600")) for _ in range(12)]
+            kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
+            for id_ in cancelled:
+                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+            answers = {
+                answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)
+            }
+            assert answers == dict.fromkeys(kept, "ok\n")
+
+
+@pytest.mark.parametrize(
+    "numbers", [("TERM",), ("TERM", "INT"), ("HUP", "TERM", "TERM"), ("TERM", "TERM", "INT", "HUP")], ids="+".join
+)
+def test_signals_of_a_busy_server(numbers):
+    """Signals end a server wherever they meet it, idle or with a full outbox, and leave no word on stderr."""
+    for full in (False, True):
+        with Client(stderr=subprocess.PIPE) as client:
+            client.ask("ping")
+            stdin, line = client.process.stdin.fileno(), json.dumps(request("ping", "x" * 4000)).encode() + b"\n"
+            os.set_blocking(stdin, False)
+            while full and select.select([], [stdin], [], 1.0)[1]:  # until it reads no more
+                os.write(stdin, line)
+            for number in numbers:
+                client.process.send_signal(getattr(signal, "SIG" + number))
+            assert client.process.wait(timeout=20) == 0 and client.process.stderr.read() == b""
+            client.process.stderr.close()
+
+
+def test_a_sink_that_does_not_block():
+    """Answers come whole through a descriptor that somebody else has made non-blocking; after a full one nothing is run
+    blindly."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=theirs)
+        for id_ in (1, 2):
+            server.stdin.write(
+                json.dumps(request("tools/call", id_, name="bash", arguments={"command": "seq 20000"})).encode() + b"\n"
+            )
+        server.stdin.flush()
+        theirs.close()
+        with ours.makefile("rb") as lines:
+            assert {json.loads(lines.readline())["id"] for _ in range(2)} == {1, 2}
+            server.stdin.close()
+            assert server.wait(timeout=20) == 0 and not lines.read()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        shell = subprocess.Popen(
+            [sys.executable, compiled_script(), "seq 20000; exit 3"], stdin=subprocess.DEVNULL, stdout=theirs
+        )
+        theirs.close()
+        with ours.makefile("rb") as lines:  # the command line too
+            assert lines.read().endswith(b"\n20000\n") and shell.wait(timeout=20) == 3
+    with open("/dev/full", "wb") as full:
+        server = subprocess.Popen([sys.executable, str(TOOL), "--mcp"], stdin=subprocess.PIPE, stdout=full)
+    server.stdin.write(json.dumps(request("ping")).encode() + b"\n")
+    server.stdin.flush()
+    assert server.wait(timeout=20) == 0  # though its input is still open
+    server.stdin.close()

@@ -1,0 +1,613 @@
+"""SPEC.md, README and the tests say the same: clauses, tables, constants, levels, and every example, executed."""
+
+import ast
+import dataclasses
+import doctest
+import fnmatch
+import inspect
+import json
+import os
+import pydoc
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import test_bash_tool
+from tests.spec import CLAUSES, Conversation, EXAMPLES, FENCE, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
+from tests.spec import dumped_examples, fenced, holds_clause, rows_of, spec_for, steps_of, without_jobs
+from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
+from tests.support import RECIPES, compiled_script, exhaustive, needs_proc, recipes, sabotaged, saboteurs_at_tests
+
+
+PROPERTIES = {
+    re.match(r"test_req_bash_(\d{3})_(\d+)_", name).expand(r"\1.\2"): test
+    for name, test in vars(test_bash_tool).items()
+    if name.startswith("test_req_bash_")
+}
+
+# Clauses whose tests draw nothing, and why; all others draw their cases.
+NOT_DRAWN = {
+    "a constant, a fixed text, or a definition": "002.1 002.2 006.1 006.7 006.8 017.5 021.9 028.7 028.9",
+    "each case of a short list is tried": "002.7 003.7 003.18 003.20 006.2 007.5 007.7 009.2 014.1 017.2 017.3 017.6 020.4 "
+    "025.1 025.9 025.19 026.1 026.2 028.3 028.8",
+    "a bound of time, memory or number, met by the worst case that is known": "003.16 008.5 009.5 009.6 010.1 010.3 024.3 025.14 "
+    "025.15 025.18",
+    "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 020.2 020.3 "
+    "025.16",
+    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 017.11 025.8 025.11 "
+    "025.22 027.1 027.2 027.3 027.6 028.11",
+}
+
+
+def test_a_property_draws_its_cases_or_says_why_not():
+    """The tests of clauses that draw nothing are those of NOT_DRAWN, each of which stands there once."""
+    named = " ".join(NOT_DRAWN.values()).split()
+    drawn = {
+        number
+        for number, test in PROPERTIES.items()
+        if hasattr(test, "hypothesis") or re.search(r"\b(given|agreement)\(", inspect.getsource(test))
+    }
+    assert sorted(named) == sorted(set(PROPERTIES) - drawn)
+
+
+def test_spec_ties():
+    """Clauses, examples, properties and saboteurs are the same set; each clause has one SHALL and a reason."""
+    assert len(CLAUSES) > 80 and SPEC.count("#### REQ-BASH-") == len(CLAUSES)
+    assert set(CLAUSES) == set(PROPERTIES) == set(SABOTEURS) == {number for number, _, _ in EXAMPLES}
+    assert len(EXAMPLES) == SPEC.count("```example")
+    assert not [line for _, _, body in EXAMPLES for line in body.splitlines() if len(line) > 140]
+    assert all(sabotaged(number) != SOURCE for number in saboteurs_at_tests())
+    names = [name for name in vars(test_bash_tool) if name.startswith("test_req_bash_")]
+    assert len(names) == len(CLAUSES)
+    for number, (sentence, body) in CLAUSES.items():
+        assert sentence.count("SHALL") == 1 and "THE SYSTEM SHALL" in sentence and sentence.endswith("."), number
+        assert re.match("(WHEN|WHILE|WHERE|IF|THE SYSTEM)", sentence), number
+        assert re.match(r"Why: (?:.+\n)+\n(?:Detail: (?:.+\n)+\n)?```example", body), number
+
+
+def test_spec_docstring_is_the_clause():
+    """A property has its clause for a docstring, from `@clause`, or word for word; each has the number in its name."""
+    for number, test in PROPERTIES.items():
+        docstring = getattr(getattr(test, "hypothesis", test), "inner_test", test).__doc__
+        assert " ".join(docstring.split()) == CLAUSES[number][0], number
+
+
+@exhaustive
+def test_the_benchmark_judges():
+    """A target is missed beyond the noise alone, noise is half of what the rounds differ by, and a miss is the exit
+    status."""
+    judge = textwrap.dedent("""
+        import tests.bench as bench
+        def row(target, *values, **more):
+            bench.FIGURES[:] = [bench.Figure("x", target, "", lambda: iter(values), **more)]
+            return bench.judged(bench.FIGURES[0])["verdict"]
+        assert row(1.0, 0.5, 1.0, 9.0) == row(1.0, 1.0) == row(1.0, 1.0, at_least=True) == "met" and row(None, 7.0) == ""
+        assert row(1.0, 1.0, 1.1, 1.3) == row(1.0, 0.7, 0.9, 1.0, at_least=True) == "met within the noise"
+        assert row(1.0, 1.1) == row(1.0, 1.1, 1.11, 1.12) == row(1.0, 0.9, at_least=True) == row(1.0, 1.3, instead=1.2) == "MISSED"
+        assert row(1.0, 1.1, instead=1.2, because="of this") == "out of reach" and bench.main() == 0
+        row(1.0, 1.1)
+        sys.exit(10 * bench.main())
+        """)
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\nsys.argv[1:] = []" + judge], cwd=HERE, stdout=subprocess.PIPE, timeout=60
+    )
+    assert done.returncode == 10 and b"(of this); 1.20 holds\n" in done.stdout and b"MISSED" in done.stdout
+    done = subprocess.run(
+        [sys.executable, "tests/bench.py", "--json", "--quick", "cleaning", "MiB"],
+        cwd=HERE,
+        stdout=subprocess.PIPE,
+        timeout=60,
+    )
+    told = json.loads(done.stdout)
+    assert [row["figure"] for row in told["figures"]] == [
+        "ending: control back after a timeout and 0.2 s of cleaning up"
+    ] and told["machine"]
+    assert 0 < told["figures"][0]["value"] < 5000  # 7 ms, if nobody else is at work here
+
+
+def as_pattern(transcript):
+    """A transcript of one run as an example that every run fits: numbers of processes and ports, paths of output files and
+    times may be others, each the same wherever it stands, and `…` alone on its line stands for any lines."""
+    for shape, name in (
+        (r"(\bpid |<pid>|-9 -|process |port |127\.0\.0\.1:)(\d{4,})", r"\1{{n\2}}"),
+        (r"(/tmp/bash-tool-of-0/output-)(\w+)(\.log)", r"{{f\2}}"),
+        (r"( after )([\d.]+s)(: )", r"\1{{*}}\3"),
+        (r"(?<=}} \")(?=python3)", "{{*}}"),  # the path of the interpreter behind a shim
+        (r"(?m)^…$", "{{**}}"),
+    ):
+        transcript = re.sub(shape, name, transcript)
+    return transcript
+
+
+@needs_proc  # it names the processes that still run
+def test_readme_is_true(tmp_path):
+    """The Python of README.md and docs/recipes.md runs, README's transcripts are what the tool says, and its first commands
+    do what README says."""
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") <= 300
+    told = [
+        subprocess.run(["bash", "-c", program], cwd=HERE, stdout=subprocess.PIPE, timeout=60).stdout.decode()
+        for program in recipes("Begin", HERE / "README.md")
+    ]
+    assert "hello\nexit code: 3\n" in told[0] and '"name": "bash"' in told[1].split("\n")[1]
+    printed = json.loads(told[1].split("\n")[0])["mcpServers"]["bash"]
+    with Client(command=[printed["command"], *printed["args"]]) as client:
+        assert client.call("pwd")["content"][0]["text"] == "%s\n" % HERE
+    for page in (readme, RECIPES.read_text(encoding="utf-8")):
+        for program in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+            if "import ray\n" not in program:  # `make ray` runs that one
+                exec(program, {})
+    for transcript in re.findall(r"^```transcript\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "example"
+        folder.mkdir()
+        conversation = LibraryConversation("", folder)
+        with conversation.tool:
+            conversation.run(as_pattern(transcript), marks=False)
+    for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        server = json.loads(configuration)["mcpServers"]["bash"]
+        here = {"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}
+        words = [here.get(word, word) for word in (server["command"], *server["args"])]
+        given = server.get("env", {})
+        with Client(command=words, env=dict(os.environ, **given)) as client:
+            assert client.call("pwd")["content"][0]["text"] == "/\n"
+            if given:
+                assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
+                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(
+                    client.ask("tools/list")
+                )
+
+
+def test_spec_numbers_exist():
+    """Every number of a clause that the code, the tests or README name is one of SPEC.md."""
+    for file in [*HERE.glob("*.py"), *HERE.glob("*.md"), *HERE.glob("docs/*.md"), *HERE.glob("tests/**/*.py")]:
+        for number in re.findall(r"REQ-BASH-(\d{3}\.\d+)", file.read_text(encoding="utf-8")):
+            assert number in CLAUSES, (file, number)
+
+
+def decisions(heading):
+    """The rows of the table below a heading of docs/decisions.md."""
+    section = (HERE / "docs" / "decisions.md").read_text(encoding="utf-8").split("\n## %s\n" % heading)[1]
+    lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    return [line[2:-2].split(" | ") for line in lines[1:]]
+
+
+def names_of_tests():
+    """The names of all tests."""
+    files = [HERE / "test_bash_tool.py", *(HERE / "tests").glob("**/test_*.py")]
+    return {name for file in files for name in re.findall(r"(?m)^def (test_\w+)", file.read_text(encoding="utf-8"))}
+
+
+def test_spec_accounts_for_the_seeds():
+    """Each of the five seeds has its rows, and each row a clause that exists or a decision."""
+    rows = decisions("What the five seeds ask")
+    assert len(rows) > 40 and {seed for seed, _, _ in rows} == {"000", "001", "002", "003", "004"}
+    for _, asks, held in rows:
+        numbers = re.findall(r"\d{3}\.\d+", held)
+        assert all(number in CLAUSES for number in numbers), asks
+        assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
+
+
+def test_spec_failures_and_faults_name_tests():
+    """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
+    rows = decisions("The failures of other tools")
+    table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}  # of each letter, so many rows
+    assert [row for row, _, _ in rows] == [
+        row
+        for letter, most in table.items()
+        for n in range(1, most + 1)
+        for row in ["%s%d" % (letter, n)]
+        if row != "B15"
+    ]
+    for row, clauses, tests in rows:
+        numbers, names = re.findall(r"\d{3}\.\d+", clauses), re.findall(r"test_\w+", tests)
+        assert numbers and set(numbers) <= set(CLAUSES) and names and set(names) <= names_of_tests(), row
+    faults = dict(decisions("The faults of process supervision"))
+    assert list(faults) == ["T%02d" % n for n in range(1, 53)]
+    for fault, tests in faults.items():
+        names = re.findall(r"test_\w+", tests)
+        assert set(names) <= names_of_tests() and (names or tests.startswith("none:")), fault
+
+
+def constants(*types):
+    """What the module calls by a name in capitals, of these types."""
+    return {
+        name: value
+        for name, value in vars(bash_tool).items()
+        if name.isupper() and name[0] != "_" and type(value) in types
+    }
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("core",),
+        ("server",),
+        ("command line",),
+        ("library",),
+        ("jobs", "server"),
+        ("JOBS", "server"),
+        ("STREAMS", "library"),
+        ("GUARDED", "command line"),
+        tuple(UPON),
+    ],
+    ids=",".join,
+)
+def test_spec_for_levels(levels):
+    """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
+    text, known = spec_for(*levels)
+    held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
+    assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
+    examples = [body for n, _, body in EXAMPLES if holds_clause(held, n)]
+    assert [body for _, _, body in FENCE.findall(text)] == (
+        [*map(without_jobs, examples)] if "jobs" not in held else examples
+    )
+    assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
+    prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
+    named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
+    assert not named & (spec_for(*UPON)[1] | {number[:3] for number in CLAUSES}) - known
+    assert {number for number in re.findall(r"\(([1-7]\.\d+)[,)]", prose)} <= known
+    assert not re.search(
+        r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", "")
+    )
+
+
+def test_spec_small_decisions():
+    """What 4.4, 4.8 and 4.12 to 4.14 decide in one sentence each, since a blind implementation had read it
+    otherwise."""
+    env = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LC_CTYPE", "LANG")}
+    with Client("--mode", "default", env=dict(env, LC_ALL="", LC_CTYPE="", LANG="", BASH_TOOL_TIMEOUTS="")) as client:
+
+        def answer(params, method="tools/call"):
+            said = client.ask(method, **params)
+            return said["result"] if "result" in said else said["error"]["code"]
+
+        def text(**arguments):
+            return answer({"name": "bash", "arguments": arguments})["content"][0]["text"]
+
+        assert text(command=1.0) == '[system error: invalid arguments: "command" must be a string, got number]'
+        assert text(cmd=None, command=":").startswith('[system error: invalid arguments: unknown key "cmd"')
+        assert text(command="echo ${LC_CTYPE:-$LANG}") == "C.UTF-8\n"
+        version = "io.modelcontextprotocol/protocolVersion"
+        assert "resultType" not in answer({"_meta": {version: None}}, "tools/list")
+        assert "resultType" not in answer(
+            {"protocolVersion": "2025-06-18", "_meta": {version: "2026-07-28"}}, "initialize"
+        )
+        assert "resultType" in answer({}, "server/discover") and answer({"_meta": {version: 7}}, "tools/list") == -32602
+        for value, taken in (
+            ("0." + "1" * 1001, True),
+            ("1" * 1000, True),
+            ("1" * 5000, not hasattr(sys, "set_int_max_str_digits")),
+            ("[" * 500 + "]" * 500, True),
+        ):
+            client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": %s}}' % value.encode())
+            assert client.receive()["id"] == (7 if taken else None), value[:9]
+    for name, value in (("PROFILE", ""), ("TIMEOUTS", '{"default": 1.1e9}'), ("TIMEOUTS", "[]"), ("STRUCTURED", "yes")):
+        assert cli("--mcp", env={**os.environ, "BASH_TOOL_" + name: value}).returncode == 125, (name, value)
+
+
+def test_spec_levels():
+    """Every clause is in a level of conformance, and every number that a table or the index names is a clause."""
+    assert LEVELS == {row[0]: row[3].split() for row in rows_of("1.3 Conformance")[1:]}
+    assert {"core", "jobs", "server", "command line", "library", "JOBS", "STREAMS", "GUARDED"} == set(LEVELS)
+    globs = [glob for level in LEVELS.values() for glob in level]
+    assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
+    assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
+    index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
+    assert (
+        set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1]))
+        <= set(CLAUSES)
+        == set(re.findall(r"\b\d{3}\.\d+\b", index))
+    )
+    sections = re.findall(r"^###? (\d\.?\d*) ", SPEC, re.MULTILINE)
+    assert set(
+        re.findall(
+            r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| "))
+        )
+    ) <= set(sections)
+
+
+def test_spec_profiles():
+    """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
+    head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 5]
+    assert head[1:] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
+    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {
+        "description",
+        "parameters",
+        "required",
+    }
+    for field, *cells in rows:
+        for cell, name in zip(cells, head[1:]):
+            value = getattr(getattr(bash_tool, name), field.strip("`"))
+            if field == "`truncation`":
+                value = value.name
+            elif field == "`format`":
+                value = value.write.__name__.replace("format_", "")
+            elif field == "`cleaning`":
+                value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[
+                    value
+                ]
+            elif field == "`streams`":
+                value = value.name.lower()
+            elif hasattr(value, "value"):
+                value = value.value
+            elif not isinstance(value, str):
+                cell, value = (
+                    cell if cell == "–" else json.loads(cell),
+                    dict(value) if hasattr(value, "items") else value,
+                )
+            assert cell in ("–", value), (field, name)
+
+
+def test_spec_definitions():
+    """The definitions in SPEC.md are those that the tool gives, in its order."""
+    known = {name: json.loads(body) for name, body in fenced("definition")}
+    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(
+        bash_tool.OUTPUT_SCHEMA
+    )
+    ((_, without),) = fenced("without-jobs")
+    modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
+    assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
+    for name, profile in PROFILES.items():
+        same, tool = known[name], bash_tool.BashTool("/", profile=profile)
+        mcp = {
+            **known["mcp"],
+            "inputSchema": same["input_schema"],
+            **{key: same[key] for key in ("name", "description")},
+        }
+        assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
+    assert json.dumps(dict(bash_tool.OUTPUT_SCHEMA)) == json.dumps(known["structured"]["outputSchema"])
+
+
+def test_spec_constants():
+    """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
+    rows = [
+        row
+        for heading in ("4.10 Constants", "4.13 The Model Context Protocol")
+        for row in rows_of(heading)
+        if re.fullmatch("`[A-Z_]+`", row[0])
+    ]
+    units = {"KIB": 1024, "MIB": 1024**2}
+    assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
+    assert len(rows) == len({row[0] for row in rows})
+    told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
+    for name, text in constants(str).items():
+        assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
+
+
+def test_spec_results_and_errors():
+    """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
+    fields = [
+        name
+        for row in rows_of("4.3 Results")
+        if len(row) == 5 and row[0] != "field"
+        for name in re.findall(r"`(\w+)`", row[0])
+    ]
+    assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
+    over_mcp = [
+        name
+        for row in rows_of("4.3 Results")
+        if len(row) == 5 and row[2] == "yes"
+        for name in re.findall(r"`(\w+)`", row[0])
+    ]
+    assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
+    ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
+    told = re.findall(r"(?:rejected\(|failed\(|SpawnError\(|\berror=|\berror, reason = |\"failed\", )\"(\w+)\"", SOURCE)
+    assert ids == set(told) - set(bash_tool.OUTPUT_SCHEMA["properties"]["status"]["enum"]) | {"lost"}
+
+
+def test_spec_environment_and_patterns():
+    """What SPEC.md says of names, values and patterns is what the code holds; so are the options of the command
+    line."""
+    ((_, table),) = fenced("environment")
+    assert dict(pair.split("=", 1) for pair in table.split()) == dict(bash_tool.NON_INTERACTIVE)
+    table = SPEC.split("\n**Dropped** (")[1].split("\n**Set** (")[0]
+    dropped = [name for names in re.findall(r"(?m)^\| (`[^|]*`) \|", table) for name in re.findall("`(.+?)`", names)]
+    assert sorted(dropped) == sorted(bash_tool.DROPPED_NAMES)
+    words = {name: body.split() for name, body in fenced("words")}
+    endings = words.pop("SECRET_ENDINGS")
+    assert list(bash_tool.SECRET_ENDINGS) == endings + [word + "S" for word in endings]
+    for name in ("SECRET_WORDS", "PLAIN_WORDS", "LOCATION_WORDS", "PLAIN_NAMES", "PLAIN_VALUES"):
+        assert sorted(getattr(bash_tool, name)) == sorted(words.pop(name)), name
+    assert not words
+    assert "PROXY, INDEX, INDEX_URL or REGISTRY" in SPEC and len(bash_tool.REMOTE_ENDINGS) == 4
+    assert fenced("groups") == [("", bash_tool.ENV_GROUP)]
+    patterns = dict(fenced("pattern"))
+    assert len(patterns) == 7
+    del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
+    for name, lines in patterns.items():
+        pattern = getattr(bash_tool, "_" + name)
+        assert lines.replace("\n", "") == (
+            pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()
+        ), name
+    options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
+    server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
+    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(
+        re.findall(r"BASH_TOOL_[A-Z]+", SOURCE)
+    )
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(bash_tool._parser()._option_string_actions) - {
+        "-h",
+        "--help",
+    }
+
+
+def test_help_lists_the_environment():
+    """--help names each variable that is set and each that is taken out; README names no other."""
+    section = (
+        (HERE / "README.md")
+        .read_text(encoding="utf-8")
+        .split("\n## The environment of a command\n")[1]
+        .split("\n## ")[0]
+    )
+    named, removed = (
+        set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0]))
+        for word in ("Set", "Taken out")
+    )
+    assert named <= set(bash_tool.NON_INTERACTIVE) and removed <= set(bash_tool.DROPPED_NAMES)
+    lines = cli("--help").stdout.decode().split("\n")
+    assert len(lines) <= 2 * 24 and max(map(len, lines)) <= 80  # two screens
+    told = set(re.findall(r"[^\s,]+", " ".join(lines)))
+    assert {*bash_tool.NON_INTERACTIVE, *bash_tool.DROPPED_NAMES, "--keep-env", "--drop-env"} <= told
+
+
+class LibraryConversation(Conversation):
+    """An example, told to a tool of the library, to its command line in a shell, and to a server of its own."""
+
+    def __init__(self, head, folder):
+        changes, base, deny = {}, MODES, ()
+        self.cancel_after, self.structured = None, False
+        for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
+            if key == "cancel_after":
+                self.cancel_after = float(value)
+            elif key == "timeouts_s":
+                changes[key] = dict(base.timeouts_s, **json.loads(value))
+            elif key == "profile":
+                base = PROFILES[value]
+            elif key == "deny":
+                deny = json.loads(value)
+            elif key == "structured":
+                self.structured = json.loads(value)
+            elif key == "on_timeout":
+                changes[key] = bash_tool.OnTimeout(value)
+            else:
+                changes[key] = json.loads(value)
+        super().__init__(folder)
+        self.tool = BashTool(folder, profile=dataclasses.replace(base, **changes), deny=deny)
+        self.timeouts, self.client = (
+            {mode: limit for mode, limit in self.tool.profile.timeouts_s.items() if limit != base.timeouts_s[mode]},
+            None,
+        )
+        commands = folder.parent / "commands"
+        commands.mkdir()
+        for name, words in (("bash_tool", [sys.executable, compiled_script()]), ("python3", [sys.executable])):
+            (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
+            (commands / name).chmod(0o755)
+        self.env = dict(
+            os.environ,
+            PATH="%s:%s" % (commands, os.environ["PATH"]),
+            PYTHONPATH=str(TOOL.parent),
+            BASH_TOOL_DIR=str(TOOL.parent),
+            BASH_TOOL_PYTHON=sys.executable,
+        )
+
+    def step(self, line):
+        begun = time.monotonic()
+        if line.startswith("$ "):
+            done = subprocess.run(
+                ["bash", "-c", self.fill(line[2:])],
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=60,
+            )
+            text, is_error = done.stdout.decode("utf-8"), False
+        else:
+            cancel = None
+            if self.cancel_after is not None:
+                cancel = Cancel()
+                threading.Timer(self.cancel_after, cancel.cancel).start() if self.cancel_after else cancel.cancel()
+            result = self.tool.call(self.fill(line[2:]), cancel=cancel)
+            text, is_error = result.text, result.is_error
+        self.took = time.monotonic() - begun
+        return text[:-1] if text.endswith("\n") else text, is_error
+
+    def speak(self, line):
+        """A line to a server, which is started for the first of them."""
+        if self.client is None:
+            self.client = Client(
+                cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts, structured=self.structured
+            )
+        begun = time.monotonic()
+        if line == "EOF":
+            assert self.client.end() == 0
+        else:
+            self.client.send(self.fill(line).encode())
+        self.took = time.monotonic() - begun
+
+    def hear(self, line):
+        """The next line of the server holds what this one shows."""
+        begun = time.monotonic()
+        got = self.client.receive()
+        self.took += time.monotonic() - begun
+        assert got is not None, "the server has ended, with exit code %s" % self.client.process.wait(timeout=20)
+        self.holds(got, json.loads(line), json.dumps(got)[:3000])
+
+
+@pytest.mark.parametrize("number, head, body", [pytest.param(*each, id=each[0]) for each in EXAMPLES])
+def test_example(number, head, body, tmp_path, monkeypatch):
+    """Every example of SPEC.md holds."""
+    folder = tmp_path / "example"
+    folder.mkdir()
+    conversation = LibraryConversation(head, folder)
+    with conversation.tool:
+        try:
+            conversation.run(body)
+        finally:
+            if conversation.client is not None:
+                conversation.client.__exit__()
+
+
+def test_spec_examples_can_be_dumped():
+    """The dump holds each example whole: what it tells apart, put together again, is the example."""
+    examples = json.loads(json.dumps(dumped_examples()))
+    assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
+    for each, (_, head, body) in zip(examples, EXAMPLES):
+        lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
+        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(
+            re.findall(r"^\? ", body, re.MULTILINE)
+        )
+        assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
+        for step in each["steps"]:
+            assert len({"call", "shell", "send"} & set(step)) == 1 and all(
+                line in lines for line in step["expect"].split("\n")
+            )
+
+
+def test_the_line_in_the_file():
+    """Above the line the file imports what is cheap, and a fork server that gets there goes no further; the sections that
+    are called pure name nothing of the operating system."""
+    lines = SOURCE.splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if text.startswith("# ════ Above this line"))
+    assert lines[line - 3].strip() == 'serve_forks(globals()["fork_server_control"])'
+    heads = {text.split()[2]: n for n, text in enumerate(lines, 1) if re.match(r"# ---- \d+ ", text)}
+    for node in ast.walk(ast.parse(SOURCE)):
+        pure = heads["4"] < getattr(node, "lineno", 0) < heads["7"]
+        if isinstance(node, ast.FunctionDef) and pure:
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            system = {"os", "signal", "subprocess", "select", "threading", "_thread", "time", "fcntl", "open"}
+            assert not names & system, node.name
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and node.col_offset == 0 and node.lineno < line:
+            modules = {name.name for name in node.names} if isinstance(node, ast.Import) else {node.module}
+            costly = {"json", "re", "threading", "dataclasses", "enum", "typing", "tempfile", "codecs", "asyncio"}
+            assert not modules & costly, modules
+
+
+def test_public_docstrings_and_doctests():
+    """Every public name says what it gives; the sessions in docstrings are true."""
+    assert doctest.testmod(bash_tool).failed == 0
+    page = pydoc.plain(pydoc.render_doc(bash_tool))
+    public = [name for name in bash_tool.__all__ if name != "__version__"]
+    assert all(page.index(name) < page.index("supervisor") for name in public)
+    classes = set(re.findall(r"(?m)^    class (\w+)\(", page))
+    assert classes == {name for name in public if inspect.isclass(getattr(bash_tool, name))}
+    for name in bash_tool.__all__:
+        assert name == "__version__" or name.isupper() or getattr(bash_tool, name).__doc__
+
+
+def test_depends_on_nothing():
+    """The module imports the standard library alone, and parses as Python 3.9."""
+    tree = ast.parse(SOURCE, feature_version=(3, 9))
+    imported = {
+        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= getattr(sys, "stdlib_module_names", imported)

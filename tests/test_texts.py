@@ -1,0 +1,218 @@
+"""The pure functions, to the letter: texts, kept ends and profiles that no single clause shows whole."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from tests.support import GUARDED, JOBS, MODES, STREAMS, bash_tool
+
+
+def test_words_for_sizes_and_values():
+    """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80
+    characters."""
+    K = 1024
+    for count, text in (
+        (0, "0B"),
+        (1, "1B"),
+        (1023, "1023B"),
+        (K, "1KB"),
+        (K + 1, "1.0KB"),
+        (3 * K // 2, "1.5KB"),
+        (K * K - 1, "1024.0KB"),
+        (K * K, "1MB"),
+        (5 * K * K // 2, "2.5MB"),
+        (K**3 - K * K, "1023MB"),
+        (K**3, "1GB"),
+        (5 * K**3 // 2, "2.5GB"),
+        (3 * K**4, "3072GB"),
+    ):
+        assert bash_tool.size_text(count) == text
+    for seconds, text in (
+        (30.0, "30s"),
+        (900.0, "900s"),
+        (0.7, "0.7s"),
+        (1.23456, "1.235s"),
+        (0.0004, "0s"),
+        (999999.0, "999999s"),
+        (999999.97, "999999s"),
+        (1e6, "1000000s"),
+        (1000000.5, "1000000s"),
+        (86400000.0, "86400000s"),
+    ):
+        assert bash_tool.seconds_text(seconds) == text
+    assert (
+        bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé"
+        and bash_tool.printable(7) == "7"
+        and bash_tool.printable("\0", "?") == "?"
+    )
+    assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
+    assert (
+        bash_tool.shown("x" * 80) == "x" * 80
+        and bash_tool.shown("x" * 81) == "x" * 79 + "…"
+        and bash_tool.shown("x" * 999) == "x" * 79 + "…"
+    )
+    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == [
+        "",
+        "",
+        "",
+        "€",
+        "€",
+        "é€",
+        "aé€",
+    ] and bash_tool.last_bytes("a", 9) == "a"
+    assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
+
+
+@given(
+    st.text(st.characters(), max_size=100)
+    | st.lists(st.sampled_from(["]", "[", '"', "\\", "\n", "\ud800", "u005d", "x"])).map("".join)
+)
+def test_quoted_comes_back(value):
+    """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
+    text = bash_tool.quoted(value)
+    assert json.loads(text) == bash_tool.shown(value)
+    assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                b"a",
+                b"\n",
+                b"m",
+                "é".encode(),
+                "😀".encode(),
+                b"\xe2\x82",
+                b"\xff",
+                b"\x1b",
+                b"\x1b[3",
+                b"\x1b]0;t",
+                b"\x07",
+                b"\\",
+                b"\r",
+                b"\r\n",
+                b" ",
+            ]
+        ),
+        max_size=8,
+    ).map(b"".join),
+    st.integers(0, 9),
+    st.integers(0, 5),
+)
+@example(b"\x1b[" + b"1;" * 600, 300, 0)
+@example(b"\x1b[" + b"1;" * 400, 300, 0)
+@example(b"\x1b[31", 2, 0)
+def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
+    """Of a stream that goes on, what a later byte could make part of a character, of a sequence or of a line end waits;
+    wherever the stream was split."""
+    held = 0
+    for n in range(1, min(len(data), 1024) + 1):
+        end = data[-n:]
+        lead = end[0]
+        more = {2: 0xC2 <= lead <= 0xDF, 3: 0xE0 <= lead <= 0xEF, 4: 0xF0 <= lead <= 0xF4}
+        half = any(
+            fits and n < length and all(0x80 <= byte <= 0xBF for byte in end[1:]) for length, fits in more.items()
+        )
+        half |= end in (b"\r", b"\x1b", b"\x1b[", b"\x1b]")
+        half |= end[:2] == b"\x1b[" and end[2:].lstrip(b"0123456789:;<=>?").lstrip(b" !\"#$%&'()*+,-./") == b""
+        half |= end[:2] == b"\x1b]" and not set(end[2:-1]) & set(b"\x07\x1b\n") and end[-1:] not in (b"\x07", b"\n")
+        held = n if half else held
+    stream = bash_tool.Captured(data[:in_head], data[in_head:], len(data) + 7, newlines)
+    left = bash_tool.without_unfinished(stream)
+    kept = data[: len(data) - held]
+    assert left == bash_tool.Captured(kept[:in_head], kept[in_head:], len(data) + 7 - held, newlines)
+
+
+def test_what_is_kept_of_a_stream():
+    """Enough of each end, whatever it turns out to be, and no more."""
+    for name, kept in (
+        ("MODES", (65536, 65536)),
+        ("JOBS", (0, 102400)),
+        ("STREAMS", (120004, 0)),
+        ("GUARDED", (262148, 0)),
+    ):
+        row = getattr(bash_tool, name)
+        assert row.truncation.kept(row) == kept
+    assert MODES.truncation.kept(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
+
+
+def test_profiles_that_cannot_be():
+    """A row that no run could keep to is refused with the reason; what is just possible is not."""
+    waits = {"timeouts_s": {"default": 1e-9}, "grace_s": 0.0, "drain_idle_s": 0.0, "drain_total_s": 0.0}
+    dataclasses.replace(MODES, **waits, max_output_bytes=1, snip_size=1)
+    dataclasses.replace(JOBS, **waits, max_output_bytes=1, max_output_lines=1, rolling_bytes=1)
+    dataclasses.replace(STREAMS, **waits, max_output_chars=1)
+    dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
+    dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
+    dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
+    timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
+    for row, changes, reason in (
+        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s takes seconds by mode, with \"default\", got {'slow': 1.0}"),
+        *(
+            (
+                MODES,
+                timeouts(slow=value),
+                "timeouts_s['slow'] takes seconds above 0 and up to 1000000000, got %r" % value,
+            )
+            for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")
+        ),
+        *(
+            (MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
+            for name in ("grace_s", "drain_idle_s", "drain_total_s")
+        ),
+        *(
+            (row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
+            for row, name in (
+                (GUARDED, "max_output_bytes"),
+                (JOBS, "max_output_lines"),
+                (STREAMS, "max_output_chars"),
+                (JOBS, "rolling_bytes"),
+                (MODES, "snip_size"),
+            )
+            for value in (0, 1.5, True)
+        ),
+        *(
+            (
+                row,
+                changes,
+                "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER, got %r"
+                % changes.get("on_timeout", bash_tool.OnTimeout.KEEP),
+            )
+            for row, changes in (
+                (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}),
+                (JOBS, {"saving": bash_tool.Saving.NEVER}),
+                (MODES, {"on_timeout": "keep"}),
+            )
+        ),
+        *(
+            (
+                row,
+                timeouts(background=1.0),
+                'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, '
+                "got {'default': 1.0, 'background': 1.0}",
+            )
+            for row in (JOBS, STREAMS, GUARDED)
+        ),
+    ):
+        with pytest.raises(ValueError) as refused:
+            dataclasses.replace(row, **changes)
+        assert str(refused.value) == reason
+
+
+def test_completion_notes_to_the_letter():
+    """How a job ended, as its output file says it."""
+    outcome = bash_tool.Outcome
+    for ended, how in (
+        (outcome("exited", 0), "completed"),
+        (outcome("exited", 3), "failed: exit status: 3"),
+        (outcome("exited", 143, "SIGTERM"), "failed: signal: 15 (SIGTERM)"),
+        (outcome("exited", 143), "failed: exit status: 143"),
+        (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
+        (outcome("cancelled"), "failed: cancelled"),
+    ):
+        assert bash_tool.how_it_ended(ended._asdict(), ":") == how
+    assert bash_tool.JOB_NOTE == "\n\n[background process {how}]\n"

@@ -1,0 +1,337 @@
+"""Random commands, cancels, jobs, forks, and kills of supervisors and fork servers: python -m tests.tools.soak 600"""
+
+import collections
+import contextlib
+import gc
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from tests.processes import alive, dwellers, eventually, of_proc, parent_of, processes
+from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, stop_named, tasks, tiny, unique
+
+
+def ancestors():
+    """This process and those above it."""
+    found, pid = [], os.getpid()
+    while pid > 0:
+        found.append(pid)
+        with contextlib.suppress(OSError):
+            pid = parent_of(pid)
+            continue
+        break
+    return found
+
+
+# In a command: what follows may signal $S, its supervisor, and $F, the fork server; where the tool works without them and
+# these would be this process or an ancestor of it, the command ends.
+GUARD = """S=$PPID; F=$(sed 's/.*) . //; s/ .*//' /proc/$S/stat); for pid in %s; do
+[ $S != $pid ] && [ $F != $pid ] || { echo no supervisor; exit 99; }; done;""" % " ".join(map(str, ancestors()))
+
+
+class Place:
+    """A folder, and numbers of seconds for sleepers, by which they are found."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="bash-tool-soak-"))
+        self.marks = []
+
+    def seconds(self):
+        self.marks.append(unique())
+        return self.marks[-1]
+
+    def left(self):
+        return running(*self.marks)
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for pid in [*self.left(), *dwellers(self.folder)]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def running(*words):
+    """The live processes that have one of these words among their arguments."""
+    wanted = {word.encode() for word in words}
+    return [pid for pid in processes() if wanted & set(of_proc(pid, "cmdline").split(b"\0")) and alive(pid)]
+
+
+def memory_kib(pid):
+    """The proportional share of a process's memory; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        return int(re.search(r"Pss:\s+(\d+)", Path("/proc/%d/smaps_rollup" % pid).read_text())[1])
+    return 0
+
+
+class Soak:
+    """Random commands with known outcomes, from several threads, while whatever can fail fails."""
+
+    def __init__(self, place, seed, calm):
+        self.place, self.seed, self.calm = place, seed, calm
+        self.counts, self.violations = collections.Counter(), []
+        self.lock = threading.Lock()
+        self.killed_servers = set()
+        self.blind = {}  # marks of commands whose supervisor we killed: what is left may be another's to end
+        self.row = tiny(default=30, grace=0.3)
+        self.tool = self.made()
+
+    def made(self):
+        return BashTool(self.place.folder, profile=self.row, state_dir=str(self.place / "state"))
+
+    def expect(self, name, claim, *shown):
+        with self.lock:
+            self.counts[name] += 1
+            if not claim:
+                self.violations.append((name, *shown))
+                print("VIOLATION", name, *[str(one)[:600] for one in shown], flush=True)
+
+    def seconds(self):
+        with self.lock:
+            return self.place.seconds()
+
+    def plain(self, tool, rng, name="plain", before="", after="", **options):
+        word, code = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77])
+        size = rng.choice([0, 0, 0, 20000])
+        pause = rng.choice(["", "", "sleep 0.0%d; " % rng.randrange(10)])
+        result = tool.run(
+            "%s %s%s echo %s; %s exit %d" % (before, "seq %d; " % size if size else "", pause, word, after, code),
+            **options,
+        )
+        counted = sum(len(str(n)) + 1 for n in range(1, size + 1)) + len(word) + 1
+        if self.unguarded(name, result):
+            return
+        right = (result.status, result.exit_code, result.total_bytes) == (
+            "exited",
+            code,
+            counted,
+        ) and result.stdout.endswith(word + "\n")
+        self.expect(name, right, result)
+
+    def unguarded(self, name, result):
+        """Whether a fault found its supervisor without a fork server (that was killed): then the command did nothing
+        else."""
+        missed = result.exit_code == 99 and result.stdout == "no supervisor\n"
+        self.counts["(missed) " + name] += missed
+        return missed
+
+    def timeout(self, tool, rng):
+        mark = self.seconds()
+        start = rng.choice(
+            [
+                "sleep {0} &",
+                "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)",
+                "nohup sleep {0} >/dev/null 2>&1 &",
+                "",
+            ]
+        )
+        result = tool.run(start.format(mark) + "\necho begun; sleep " + mark, timeout_s=rng.uniform(0.05, 0.3))
+        self.expect(
+            "timeout",
+            (result.status, result.exit_code) == ("timed_out", None) and not running(mark),
+            result,
+            running(mark),
+        )
+
+    def cancel(self, tool, rng):
+        mark, token, delay_s = self.seconds(), Cancel(), rng.choice([0.0, rng.uniform(0, 0.02), rng.uniform(0, 0.3)])
+        timer = threading.Timer(delay_s, token.cancel)
+        timer.start()
+        result = tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), cancel=token)
+        timer.join()
+        self.expect(
+            "cancel",
+            (result.status, result.exit_code) == ("cancelled", None) and not running(mark),
+            result,
+            running(mark),
+        )
+
+    def job(self, tool, rng):
+        mark, code = self.seconds(), rng.choice([0, 3, 9])
+        if rng.random() < 0.5:
+            result = tool.run("echo up; sleep 0.%d; exit %d" % (rng.randrange(1, 7), code), mode="background")
+            job = tool.job(result.pid)
+            waited = job.wait(20)
+            text = job.read(0)[0]
+            self.expect(
+                "job",
+                waited and job.exit_code == code and text.count("[background process") == 1 and text.startswith("up\n"),
+                result,
+                text,
+            )
+        else:
+            job = tool.job(
+                tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), mode="background").pid
+            )
+            killed = job.kill()
+            self.expect(
+                "job killed",
+                killed is True and not running(mark) and job.status != "running",
+                job.status,
+                running(mark),
+            )
+
+    def leftover(self, tool, rng):
+        mark = self.seconds()
+        result = tool.run("setsid nohup sleep %s >/dev/null 2>&1 & echo $!" % mark)
+        pid = int(result.stdout)
+        named = any("pid %d" % pid in note for note in result.notes)
+        if named:
+            stop_named(result.text)
+        self.expect("leftover", named and eventually(lambda: not alive(pid), 5), result)
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+    def kill_supervisor(self, tool, rng):
+        mark = self.seconds()
+        path = self.place / mark
+        result = tool.run(
+            "%s echo $F >%s; (env -i setsid sleep %s >/dev/null 2>&1 </dev/null &); kill -9 $S; sleep %s"
+            % (GUARD, path, mark, mark)
+        )
+        if self.unguarded("KILL supervisor", result):
+            return
+        right = (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
+        if path.exists():
+            with self.lock:
+                self.blind[mark] = int(path.read_text() or 0)
+        self.expect("KILL supervisor", right, result)
+
+    def kill_fork_server(self, tool, rng):
+        path = self.place / ("server-" + self.seconds())
+        self.plain(tool, rng, "KILL fork server", "%s echo $F >%s; kill -9 $F;" % (GUARD, path))
+        if path.exists():
+            with self.lock:
+                self.killed_servers.add(int(path.read_text() or 0))
+
+    def fork(self, tool, rng):
+        pid = os.fork()
+        if not pid:
+            time.sleep(rng.choice([0, 1]))
+            os._exit(0)
+        self.plain(tool, rng, "fork of the host")
+        os.waitpid(pid, 0)
+
+    def work(self, number, until):
+        rng, tool = random.Random("%s %s" % (self.seed, number)), self.made()
+        faults = [] if self.calm else [self.kill_supervisor, self.kill_fork_server, self.fork]
+        while time.monotonic() < until and len(self.violations) < 30:
+            act = rng.choice(
+                [self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover, *faults, "reopen"]
+            )
+            try:
+                if act == "reopen":
+                    tool.close()
+                    tool = self.made()
+                    self.expect("reopen", True)
+                else:
+                    act(rng.choice([tool, tool, self.tool]), rng)
+            except BaseException as problem:
+                self.expect(getattr(act, "__name__", act), False, repr(problem))
+        tool.close()
+
+    def phase(self, seconds, first):
+        end = time.monotonic() + seconds
+        threads = [threading.Thread(target=self.work, args=(first + n, end)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def state(self):
+        """What there is when nothing runs: of the host, of its fork server, of its supervisors. By then every idle
+        supervisor has ended, also one whose fork server was killed, so that the command has a new one."""
+        time.sleep(bash_tool.IDLE_S + 1)
+        shown = self.tool.run(GUARD + " echo $S $F").stdout.split()
+        server = int(shown[1]) if len(shown) == 2 and shown[1].isdigit() else 0
+        self.expect("a fork server", server > 0, shown)
+        eventually(lambda: tasks() == OWN_THREADS, 15)  # monitors of jobs that have ended
+        gc.collect()
+        below = []
+        with contextlib.suppress(OSError):
+            below = (
+                [int(pid) for pid in Path("/proc/%d/task/%d/children" % (server, server)).read_text().split()]
+                if server
+                else []
+            )
+        return {
+            "descriptors": len(descriptors()),
+            "threads": tasks(),
+            "host PSS KiB": memory_kib(os.getpid()),
+            "fork server": server,
+            "fork server PSS KiB": memory_kib(server),
+            "fork server descriptors": fds_of(server),
+            "supervisors": len(below),
+            "largest supervisor PSS KiB": max(map(memory_kib, below), default=0),
+            "most descriptors of a supervisor": max(map(fds_of, below), default=0),
+        }
+
+
+def fds_of(pid):
+    with contextlib.suppress(OSError):
+        return len(os.listdir("/proc/%d/fd" % pid)) if pid else 0
+    return 0
+
+
+def soak(seconds, seed, calm=False):
+    print("seed", seed, flush=True)
+    with Place() as place:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place.folder)
+        run = Soak(place, seed, calm)
+        run.phase(max(2.0, seconds / 4), 0)
+        before = run.state()
+        run.phase(seconds * 3 / 4, 8)
+        after = run.state()
+        run.tool.close()
+        eventually(lambda: not place.left(), 3)
+        survivors = place.left()
+        apart = [
+            pid
+            for pid in survivors
+            for mark, server in run.blind.items()
+            if server in run.killed_servers and pid in running(mark)
+        ]
+        found = sorted(set(survivors) - set(apart))
+        for name in before:
+            if name != "fork server":
+                print("%-36s %10d %10d" % (name, before[name], after[name]))
+        allowed = {
+            "descriptors": 0,
+            "threads": 0,
+            "host PSS KiB": 4096 + before["host PSS KiB"] // 10,
+            "fork server PSS KiB": 1024,
+            "fork server descriptors": 4,
+            "largest supervisor PSS KiB": 1024,
+            "most descriptors of a supervisor": 2,
+        }
+        for name, more in allowed.items():
+            run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
+        for name in () if calm else ("KILL supervisor", "KILL fork server"):
+            run.expect("each fault was met", run.counts[name] > 0 or seconds < 10, name)
+        run.expect("one idle supervisor", after["supervisors"] == 1, after["supervisors"])
+        run.expect("survivors", not found, [Path("/proc/%d/cmdline" % pid).read_bytes() for pid in found if alive(pid)])
+        print("\n%-36s %10s" % ("act", "times"))
+        for name, count in sorted(run.counts.items()):
+            print("%-36s %10d" % (name, count))
+        print("%-36s %10d" % ("left by a supervisor without server", len(set(apart))))
+        print("%-36s %10d" % ("VIOLATIONS", len(run.violations)))
+        for name, count in collections.Counter(one[0] for one in run.violations).items():
+            print("    %-32s %10d" % (name, count))
+        return int(bool(run.violations))
+
+
+if __name__ == "__main__":
+    SECONDS = float(sys.argv[1]) if sys.argv[1:] else 600.0
+    sys.exit(soak(SECONDS, sys.argv[2] if sys.argv[2:] else os.urandom(4).hex(), sys.argv[3:] == ["calm"]))
