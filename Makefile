@@ -57,6 +57,10 @@ $(VENV)-$(OF)/ready: pyproject.toml
 integration: $(VENV)-$(OF)/ready    ## with real programs: OF=interop (sandboxes, clients, SDKs, sshd), packages, hosts or ray; ARGS=-s shows what was said
 	$(VENV)-$(OF)/bin/python -m pytest -m $(OF) tests/integration $(ARGS)
 
+.PHONY: ray
+ray:        ## the recipe for Ray on a cluster of two nodes on this machine, one of which is killed: 300 MB, one minute
+	@$(MAKE) --no-print-directory integration OF=ray ARGS="-s $(ARGS)"
+
 SERVER ?= $(abspath $(IN_VENV)) $(abspath bash_tool.py) --mcp
 .PHONY: wire
 wire: $(VENV)/ready     ## the verdict of SPEC.md on a server of MCP, in any language; make wire SERVER='node server.mjs' ARGS='003.*'

@@ -4,10 +4,29 @@
 
     from bash_tool import BashTool
 
-    bash = BashTool("/repo")
-    bash.definition()                             # what the model is told
-    result = bash.call({"command": "make test"})  # what the model sent -> what it reads
-    result.text, result.is_error
+    with BashTool("/repo") as bash:
+        tools = [bash.definition()]                   # what the model is told
+        result = bash.call({"command": "make test"})  # what the model sent -> what the model reads
+        result.text, result.is_error
+        bash.run("make test", timeout_s=600).exit_code     # the same for a program
+
+What a program imports, each with its own help:
+
+    BashTool   the tool: definition() call() run() jobs() job() wait() close()
+    Result     what call() and run() give: text, is_error, status, exit_code, stdout, ...
+    Job        a command that goes on by itself: status, read(), wait(), kill()
+    Cancel     cancel() ends the calls that were given this token, from any thread
+    Profile    a way of speaking to a model. MODES (the default), JOBS, STREAMS and GUARDED are
+               rows, PROFILES is all of them by name, OnTimeout says what a timeout does
+
+Texts are str, sizes are bytes. Times are seconds, in names that end in `_s`; `timeout` is the one
+exception, milliseconds that a model sends. Nothing that a model sends and nothing that a command
+does raises: a refusal and a failure are a Result with `is_error`, whose `error` has an id where not
+the command but something else went wrong. A mistake of the program is a ValueError; a directory or
+a file that is missing is an OSError.
+
+How it works
+============
 
 Every command has a supervisor, a process of its own:
 
@@ -70,7 +89,7 @@ TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
 if TYPE_CHECKING:
     from typing import Any, Collection, Container, Mapping, NoReturn, Sequence
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BashTool",
@@ -3780,10 +3799,16 @@ def _lost(outcome: Outcome) -> Outcome:
 class Job:
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
-    What is known of it stands in a record beside its output file, so every tool on the same folder,
-    in any process, sees the same. `pid` is its process and its process group; `command` the text
-    that was asked for (its first 2,000 characters); `created` seconds since the epoch. Raises
-    OSError where no sound record stands beside `output_file`.
+    `BashTool.job(pid)` and `BashTool.jobs()` give jobs; a program makes none itself. The state of a
+    job stands in a record beside its output file, so every tool on the same folder, in any process,
+    sees the same.
+
+    pid          an int: the process of the shell, and its process group
+    command      the text that was asked for, its first 2,000 characters
+    output_file  the path of the file that takes the output; its last line says how the job ended
+    created      seconds since the epoch
+
+    Raises OSError where no sound record stands beside `output_file`.
     """
 
     _exchange: Exchange | None = None  # by which the end of a job of this process comes
@@ -3951,9 +3976,9 @@ class Job:
         return data[: max(0, at - offset)] if at >= 0 else data
 
     def read(self, offset: int = 0) -> tuple[str, int]:
-        """The output from byte `offset` on, and the offset to go on from: no character is split,
-        and reading piece by piece yields the same text as reading at once. Raises OSError if the
-        file is gone. Upholds REQ-BASH-003.12."""
+        """(text, offset): the output from byte `offset` on, and the offset to go on from. No
+        character is split, and reading piece by piece yields the same text as reading at once.
+        Raises OSError if the file is gone. Upholds REQ-BASH-003.12."""
         final = self.status != "running"
         with _open_own(self.output_file) as file:
             file.seek(max(0, offset))
@@ -5117,13 +5142,6 @@ class Server:
 # command the program prints what a model would read, and ends with the exit code of the command.
 
 
-def _own_sha256() -> str:
-    """Of this file, as it is now. Raises OSError where it is gone."""
-    import hashlib  # 2 ms, for --version alone
-
-    return hashlib.sha256(_read_file(__file__)).hexdigest()
-
-
 def _write(fd: int, text: str) -> None:
     """Writes UTF-8, whatever the locale is. That the reader has gone is no error, nor that standard
     error takes nothing: the answer goes to standard output."""
@@ -5132,13 +5150,19 @@ def _write(fd: int, text: str) -> None:
 
 
 _FLAGS = {
-    "--follow": "show live output on stderr",
+    "--follow": "show live output on stderr, and on a terminal each 10s of silence",
     "--json": "print the whole result as one line of JSON",
-    "--mcp": "serve a client of the Model Context Protocol on stdin and stdout",
-    "--structured": "with --mcp: results also as structured content (or BASH_TOOL_STRUCTURED=1)",
+    "--mcp": "serve the Model Context Protocol on stdin and stdout",
+    "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
     "--jobs": "list the background jobs, with size and elapsed time",
     "--version": "print the version and this file's sha256",
 }
+# What a person at a terminal is told.
+_SILENT = "still running after %ds; the limit ends after %gs"
+_STOPPING = (
+    "the command is asked to end (TERM); Ctrl-C once more kills it (KILL)",
+    "the command is killed (KILL); Ctrl-C twice more ends bash_tool.py",
+)
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out": ", ".join(sorted(DROPPED_NAMES)),
@@ -5152,17 +5176,17 @@ def _parser() -> Any:
     import argparse  # only the command line pays for it
 
     parser = argparse.ArgumentParser(
-        prog="bash_tool.py",
+        usage="%(prog)s [options] [COMMAND]",
         # Without a width argparse imports shutil, which takes 2 ms.
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
     add = parser.add_argument
     add("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
     add(
         "--profile",
-        choices=sorted(PROFILES),
-        help="how to speak (default: BASH_TOOL_PROFILE, else modes)",
+        metavar="NAME",
+        help="how to speak: modes (or what BASH_TOOL_PROFILE says), jobs, streams, guarded",
         default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),
     )
     add("--mode", default="default", help="default (30s), slow (15min) or background")
@@ -5210,7 +5234,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
-        return "BASH_TOOL_PROFILE must be one of %s" % listed(sorted(PROFILES))
+        return "--profile and BASH_TOOL_PROFILE take one of %s" % listed(sorted(PROFILES))
     has_text, has_style = options.command is not None, options.schema is not None
     if has_text + has_style + options.mcp + options.jobs + options.version != 1:
         return "give one of COMMAND, --schema, --mcp, --jobs, --version"
@@ -5264,6 +5288,29 @@ def _serve(tool: BashTool, structured: bool) -> None:
     server.serve()
 
 
+def _tell(text: str) -> None:
+    """Says this on a line of its own to a person, where standard error is a terminal."""
+    if os.isatty(2):
+        _write(2, "\n[%s]\n" % text)
+
+
+def _follower(limit_s: float) -> Callable[[str], None]:
+    """What shows live output, and says after each HEARTBEAT_S of silence that the command runs. A
+    timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
+    thread that waits for the answer. Upholds REQ-BASH-017.11."""
+    begun = time.monotonic()
+
+    def follow(text: str) -> None:
+        _write(2, text)
+        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)
+
+    signal.signal(
+        signal.SIGALRM, lambda *_: _tell(_SILENT % (time.monotonic() - begun, limit_s))
+    )
+    follow("")
+    return follow
+
+
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code."""
     command = options.command
@@ -5280,14 +5327,17 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         """Cancels. From the third signal on the next one has its default action, which ends this
         process also where it hangs in a write; the supervisor then ends the command."""
         cancel.cancel()
+        _tell(_STOPPING[cancel.count > 1])
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
 
     before = {number: signal.signal(number, interrupted) for number in _stop_signals()}
-    follow = (lambda text: _write(2, text)) if options.follow else None
+    limit_s = options.timeout or tool.profile.timeouts_s.get(options.mode, 0.0)
+    follow = _follower(limit_s) if options.follow else None
     result = tool.run(
         command, mode=options.mode, timeout_s=options.timeout, cancel=cancel, on_output=follow
     )
+    signal.alarm(0)
     for number, handler in before.items():
         signal.signal(number, handler)
     text = json.dumps(result.to_dict()) if options.json else result.text
@@ -5359,7 +5409,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     try:
         if options.version:
-            _write(1, "bash_tool %s sha256:%s\n" % (__version__, _own_sha256()))
+            import hashlib  # 2 ms, for --version alone
+
+            own = hashlib.sha256(_read_file(__file__))  # OSError where the file is gone
+            _write(1, "bash_tool %s sha256:%s\n" % (__version__, own.hexdigest()))
             return 0
         profile = _profile(options.profile)
         if not options.mcp:  # a job that is kept would end with this process

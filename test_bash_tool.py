@@ -35,8 +35,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from tests.known_commands import Known, NAP, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless, endless_in_each_way
-from tests.known_commands import failures, filler, folders, known_commands, leaving, names, sizes_about, words
+from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once
+from tests.known_commands import endless, endless_in_each_way, failures, filler, folders, known_commands, leaving
+from tests.known_commands import names, sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of
 from tests.spec import fenced, size_in_words
@@ -77,55 +78,6 @@ def plain_bash(command, **options):
 
 
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
-SNIPPETS = r"""
-echo hi
-exit 3
-return 3
-if
-echo a; if
-set -e; false; echo no
-set -euo pipefail; echo $x; echo no
-trap "echo bye" EXIT; echo x
-kill -9 $$
-cat <<E\nhi\nE
-cat <<E\nhi\nE\necho z
-echo $0 $# "$@" $-
-echo $LINENO\necho $LINENO
-read x; echo $?
-# only a comment
-\n\n
-nonexistent-command
-! true
-exec false
-exec echo hi
-f() { return 4; }; f
-echo ${BASH_SOURCE[0]} ${#BASH_SOURCE[@]}
-echo `echo \`echo a\``
-echo a\
-echo 'unterminated
-(exit 7)
-ls /proc/self/fd
-set -o pipefail; false | true
-shopt -s expand_aliases\nalias q="echo qq"\nq
-trap "echo err" ERR; false; true
-echo $((1/0)); echo after
-${x?bad}; echo no
-wait; jobs; echo $!
-exit $?
-echo !!
-echo {1..3} ~ *.nomatch
-exec 3>/dev/null; echo x >&3; echo k
-readonly x=1; x=2; echo after
-unset PATH; ls
-echo "$(trap)" $BASH_SUBSHELL
-case x in
-)
-;
-&
-echo \x01\x7f\xff
-exit 300
-yes | head -n 1
-""".strip("\n").split("\n")
 
 
 @clause(
@@ -2114,33 +2066,6 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 
 
 # ---- 008 Text ------------------------------------------------------------------------------------------------------
-ESCAPE_SEQUENCES = [
-    "\x1b[31m",
-    "\x1b[0m",
-    "\x1b[1;38;5;9m",
-    "\x1b[?25l",
-    "\x1b[2J",
-    "\x1b]0;title\x07",
-    "\x1b]8;;http://x\x1b\\",
-    "\x1bP1$r0m\x1b\\",
-    "\x1b_app\x1b\\",
-    "\x1b^pm\x1b\\",
-    "\x1bXsos\x1b\\",
-    "\x1b(B",
-    "\x1b=",
-    "\x1bM",
-    "\x9b1m",
-    "\x1b[1:2m",
-    "\x9d0;title\x9c",
-    "\x90dcs\x1b\\",
-    "\x98sos\x9c",
-    "\x9epm\x07",
-    "\x9fapp\x9c",
-    "\x9c",
-    "\x1b[\x1b[m",
-    "\x1bK",
-    "\x1b(D",
-]
 
 
 @clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
@@ -3670,6 +3595,57 @@ def test_req_bash_017_9_jobs():
         assert all(one["duration_s"] >= 0 and one["created"] <= time.time() for one in listed)
         assert jobs[pids[2]].kill()
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
+
+
+@clause("017.11", saboteur=("signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)", "pass"))
+@pytest.mark.parametrize("terminal", [True, False])
+def test_req_bash_017_11_a_person_at_a_terminal(terminal):
+    assert bash_tool.HEARTBEAT_S == 10.0
+    script = variant_module(HEARTBEAT_S="0.4").__file__
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    text = b""
+
+    def seen(word, within_s=20.0):
+        """Whether this has come on standard error by then."""
+        nonlocal text
+        end = time.monotonic() + within_s
+        while word not in text and select.select([ours], [], [], max(0.0, end - time.monotonic()))[0]:
+            text += os.read(ours, 4096).replace(b"\r\n", b"\n")
+        return word in text
+
+    command = lasting(
+        "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; echo on; echo $$ > shell; while :; do sleep 0.05; done"
+    )
+    words = [sys.executable, str(script), "--follow", "--mode", "slow", "--timeout", "70", command]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as tool:
+        try:
+            assert seen(b"begun\n")
+            assert (
+                seen(b"begun\n\n[still running after 0s; the limit ends after 70s]\n", 8 if terminal else 1.5)
+                == terminal
+            )
+            assert not terminal or seen(b"[still running after 1s; the limit ends after 70s]\n")
+            Path("go").write_text("")
+            shell = number_in("shell")
+            assert seen(b"on\n")
+            tool.send_signal(signal.SIGINT)
+            assert seen(b"asked\n")
+            assert (
+                seen(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n", 8 if terminal else 1)
+                == terminal
+            )
+            tool.send_signal(signal.SIGINT)
+            assert (
+                seen(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n", 8 if terminal else 1)
+                == terminal
+            )
+            answer = tool.communicate(timeout=20)[0].decode()
+        finally:
+            tool.kill()
+    assert tool.returncode == 130 and not alive(shell) and answer.startswith("[command cancelled]\nbegun\n")
+    assert terminal or b"[" not in text
+    os.close(ours)
+    os.close(theirs)
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------

@@ -51,6 +51,84 @@ class Known:
     deaf: bool = False  # TERM does not end it
 
 
+SNIPPETS = r"""
+echo hi
+exit 3
+return 3
+if
+echo a; if
+set -e; false; echo no
+set -euo pipefail; echo $x; echo no
+trap "echo bye" EXIT; echo x
+kill -9 $$
+cat <<E\nhi\nE
+cat <<E\nhi\nE\necho z
+echo $0 $# "$@" $-
+echo $LINENO\necho $LINENO
+read x; echo $?
+# only a comment
+\n\n
+nonexistent-command
+! true
+exec false
+exec echo hi
+f() { return 4; }; f
+echo ${BASH_SOURCE[0]} ${#BASH_SOURCE[@]}
+echo `echo \`echo a\``
+echo a\
+echo 'unterminated
+(exit 7)
+ls /proc/self/fd
+set -o pipefail; false | true
+shopt -s expand_aliases\nalias q="echo qq"\nq
+trap "echo err" ERR; false; true
+echo $((1/0)); echo after
+${x?bad}; echo no
+wait; jobs; echo $!
+exit $?
+echo !!
+echo {1..3} ~ *.nomatch
+exec 3>/dev/null; echo x >&3; echo k
+readonly x=1; x=2; echo after
+unset PATH; ls
+echo "$(trap)" $BASH_SUBSHELL
+case x in
+)
+;
+&
+echo \x01\x7f\xff
+exit 300
+yes | head -n 1
+""".strip("\n").split("\n")
+
+ESCAPE_SEQUENCES = [
+    "\x1b[31m",
+    "\x1b[0m",
+    "\x1b[1;38;5;9m",
+    "\x1b[?25l",
+    "\x1b[2J",
+    "\x1b]0;title\x07",
+    "\x1b]8;;http://x\x1b\\",
+    "\x1bP1$r0m\x1b\\",
+    "\x1b_app\x1b\\",
+    "\x1b^pm\x1b\\",
+    "\x1bXsos\x1b\\",
+    "\x1b(B",
+    "\x1b=",
+    "\x1bM",
+    "\x9b1m",
+    "\x1b[1:2m",
+    "\x9d0;title\x9c",
+    "\x90dcs\x1b\\",
+    "\x98sos\x9c",
+    "\x9epm\x07",
+    "\x9fapp\x9c",
+    "\x9c",
+    "\x1b[\x1b[m",
+    "\x1bK",
+    "\x1b(D",
+]
+
 NAP = "sleep %d" % random.randint(10**6, 10**7)  # no other process of the machine is called so
 DEADLY = ["HUP", "INT", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1", "USR2", "BUS", "XCPU"]
 words = st.text(st.sampled_from("abcXYZ089 .,:-_=+\né€😀"), max_size=12).map(lambda word: word + ";")

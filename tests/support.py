@@ -964,9 +964,12 @@ def record_beside(output):
     return output[: -len(".log")] + ".job"
 
 
-def recipes(heading):
-    """The shell recipes of a section of README.md."""
-    section = (HERE / "README.md").read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
+RECIPES = HERE / "docs" / "recipes.md"
+
+
+def recipes(heading, page=RECIPES):
+    """The shell recipes of a section of a page."""
+    section = page.read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
     return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 

@@ -265,7 +265,7 @@ def far_side(tmp_path, monkeypatch):
 
 @pytest.mark.interop
 def test_interop_ssh(far_side):
-    """README's recipes, with a real sshd: one command without a trace, a server that is there already, a server that is sent along;
+    """The recipes for other machines, with a real sshd: one command without a trace, a server that is there already, a server that is sent along;
     and what happens to commands when the link dies."""
     once, installed, sent = recipes("On other machines")[:3]
     done = subprocess.run(["bash", "-c", once], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)

@@ -17,11 +17,9 @@ import pytest
 
 from tests.integration.support import SHORT_ENV, SHORT_MODES, mcp_server, say, sleepers
 from tests.processes import eventually
-from tests.spec import HERE
-from tests.support import BashTool, MODES, PROFILES, bash_tool
+from tests.support import BashTool, MODES, PROFILES, RECIPES, bash_tool
 
 
-RECIPES = HERE / "README.md"
 STEPS = (  # what the model asks for, what it reads, whether that is an error; the first two in one turn
     ({"command": "echo fine; echo 'and \"quoted\", \u00e9' >&2"}, r'fine\nand "quoted", \u00e9\n', False),
     ({"command": "echo some; exit 3"}, r"\[command failed: exit code 3\]\nsome\n", True),
@@ -304,7 +302,7 @@ def test_interop_openai_responses(tmp_path, monkeypatch):
     answer = functools.partial(as_response, script)
     with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
         with openai.OpenAI(api_key="none", base_url=url) as client:
-            assert recipe("client.responses")(client, "the-model", "go") == "done"
+            assert recipe('definition("openai")')(client, "the-model", "go") == "done"
         for body in bodies:
             assert body["tools"] == [bash.definition("openai")] and admitted(FunctionToolParam, body["tools"][0])
         kinds = {"function_call": ResponseFunctionToolCallParam, "function_call_output": FunctionCallOutput}
@@ -321,7 +319,7 @@ def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     for kind, answer, change, word in (
         (anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
-        (openai.OpenAI, as_response, {"status": "incomplete"}, "client.responses"),
+        (openai.OpenAI, as_response, {"status": "incomplete"}, 'definition("openai")'),
     ):
         cut_short = functools.partial(lambda answer, change, body: {**answer(Script(), body), **change}, answer, change)
         with quick_tool(tmp_path, monkeypatch) as (_, results), model_server(cut_short) as (url, bodies):
@@ -463,6 +461,107 @@ def test_interop_anthropic_worker(tmp_path, monkeypatch):
     turns = Turns(steps)
     turns.told = told
     turns.check(steps, "anthropic's session runner, as in a worker: " + versions("anthropic"))
+
+
+SHELL_STEPS = (  # the actions of shell calls, and what each command gives: stdout, what stderr begins with, outcome
+    (
+        {"commands": ["cd /usr; pwd", "pwd; echo oops >&2; exit 3", "kill -9 $$"]},
+        [
+            ("/usr\n", "", {"type": "exit", "exit_code": 0}),
+            ("/usr\n", "oops\n", {"type": "exit", "exit_code": 3}),
+            ("", "", {"type": "exit", "exit_code": 137}),
+        ],
+    ),
+    (
+        {"commands": ["echo before; sleep 60", "pwd"], "timeout_ms": 500, "max_output_length": 100},
+        [("before\n", "", {"type": "timeout"}), ("/usr\n", "", {"type": "exit", "exit_code": 0})],
+    ),
+    (
+        {"commands": ["seq 9; echo no >&2"], "timeout_ms": None, "max_output_length": 5},
+        [("1\n2\n3", "", {"type": "exit", "exit_code": 0})],
+    ),
+    (
+        {"commands": ["cd $OLDPWD; sleep 600 >/dev/null 2>&1 & echo $! >left; echo up", "kill $(cat left)", "a\0b"]},
+        [
+            ("up\n", "[still running: pid ", {"type": "exit", "exit_code": 0}),
+            ("", "", {"type": "exit", "exit_code": 0}),
+            ("", '{"error": "invalid arguments: ', {"type": "exit", "exit_code": 125}),
+        ],
+    ),
+)
+
+
+def as_shell_response(turns, body):
+    """What the Responses API would answer with calls of `shell`."""
+    answer = as_response(turns, {"input": [], **body})
+    for item in answer["output"]:
+        if item["type"] == "function_call":
+            action = json.loads(item.pop("arguments"))
+            item.update(
+                type="shell_call",
+                id="sh_" + item["call_id"],
+                action={"timeout_ms": None, "max_output_length": None, **action},
+            )
+            del item["name"]
+    return answer
+
+
+class ShellTurns(Turns):
+    def turn(self, told):
+        return super().turn({"call_%d" % n: None for n in range(self.answered)})
+
+    answered = 0
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("way", ["responses", "agents"])
+def test_interop_openai_native(way, tmp_path, monkeypatch):
+    """The recipe for OpenAI's `shell`, as a loop over the Responses API and with ShellTool of the Agents SDK: each command
+    has its output and its end, in items of the SDK's types."""
+    import agents
+    import asyncio
+    import openai
+    from openai.types.responses import FunctionShellToolParam
+    from openai.types.responses.response_input_item_param import ShellCallOutput
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    turns, outputs = ShellTurns(SHELL_STEPS), []
+
+    def answer(body):
+        items = body["input"] if isinstance(body["input"], list) else []
+        outputs[:] = [item for item in items if item.get("type") == "shell_call_output"]
+        turns.answered = len(outputs)
+        return as_shell_response(turns, body)
+
+    async def with_agents(bash, url):
+        executor = recipe("shell_executor", "shell_executor")(bash)
+        async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
+            agent = agents.Agent(
+                "shell",
+                model=agents.OpenAIResponsesModel("the-model", client),
+                tools=[agents.ShellTool(executor=executor)],
+            )
+            run = await agents.Runner.run(agent, "go", run_config=agents.RunConfig(tracing_disabled=True))
+            return run.final_output
+
+    def with_responses(bash, url):
+        monkeypatch.setattr(bash_tool, "BashTool", lambda **options: bash)
+        with openai.OpenAI(api_key="none", base_url=url) as client:
+            return recipe("shell_executor")(client, "the-model", "go")
+
+    with carrying_tool(tmp_path, "streams") as bash, model_server(answer) as (url, bodies):
+        assert admitted(FunctionShellToolParam, bash.definition("openai-native"))
+        done = asyncio.run(with_agents(bash, url)) if way == "agents" else with_responses(bash, url)
+        assert done == "done" and all(body["tools"] == [bash.definition("openai-native")] for body in bodies)
+    say("\n== openai's shell, %s: %s" % (way, versions("openai", "openai-agents")))
+    assert len(outputs) == len(SHELL_STEPS)
+    for (action, wanted), item in zip(SHELL_STEPS, outputs):
+        say("> %s\n%s" % (json.dumps(action), json.dumps(item["output"])))
+        for each, (stdout, begin, outcome) in zip(item["output"], wanted):
+            assert (each["stdout"], each["outcome"]) == (stdout, outcome)
+            assert each["stderr"].startswith(begin) and bool(each["stderr"]) == bool(begin)
+        assert len(item["output"]) == len(wanted) and item.get("max_output_length") == action.get("max_output_length")
+        assert way == "agents" or admitted(ShellCallOutput, item)
 
 
 @pytest.mark.interop
