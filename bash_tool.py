@@ -133,7 +133,8 @@ HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is
 SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
 HOST_SLACK_S = 2.0          # by which a supervisor may answer late; then the host gives it up
 LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
-ACCEPT_S = 5.0              # a fork server that brings no supervisor by then is replaced
+ACCEPT_S = 5.0              # a fork server that does not start by then is replaced, as is a
+                            # supervisor that does not take its request
 REQUESTS_MOST = 8           # tries: supervisors that end just then, two interpreters twice, a fork
 IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads had
                             # 470 commands a second, with 16 they have 760
@@ -381,9 +382,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def printable(value: object, instead: str = "\ufffd") -> str:
-    """A value from outside as one line that any wire can carry: `instead` stands for each character
-    that cannot be printed, lone surrogates included."""
-    return "".join(c if c.isprintable() else instead for c in str(value))
+    """A value from outside, or a path as bytes, as one line that any wire can carry: `instead`
+    stands for each character that cannot be printed, lone surrogates included."""
+    text = os.fsdecode(value) if isinstance(value, bytes) else str(value)
+    return "".join(c if c.isprintable() else instead for c in text)
 
 
 def shown(value: object) -> str:
@@ -552,35 +554,31 @@ def _lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
         return False
 
 
-def temporary_folders() -> list[str]:
-    """The folders for temporary files, in the order in which they are tried."""
-    bases = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")
-    return [os.path.abspath(base) for base in bases if base]
-
-
 def usable(folder: str) -> bool:
     """True for a folder in which a file can be made."""
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def data_file(*parts: bytes) -> int:
+def temporary_folder() -> str:
+    """The first folder for temporary files in which a file can be made."""
+    for base in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
+        if base and usable(base):
+            return os.path.abspath(base)
+    return "/tmp"
+
+
+def data_file(data: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
     memory, else in a folder for temporary files. Raises OSError."""
     try:
         fd = os.memfd_create("btool", os.MFD_CLOEXEC)
     except (AttributeError, OSError):  # macOS, some sandboxes
-        folder = next(filter(usable, temporary_folders()), "/tmp")
-        path = os.path.join(folder, "bash-tool-" + os.urandom(6).hex())
+        path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
         fd = _create(path, os.O_RDWR)
         os.unlink(path)
-    try:
-        for part in parts:
-            _write_all(fd, part)
-        os.lseek(fd, 0, os.SEEK_SET)
-        return fd
-    except OSError:
-        os.close(fd)
-        raise
+    _write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def make_folder(path: str) -> None:
@@ -631,12 +629,10 @@ def _make_room(folder: str, prefix: str) -> None:
     much or too many. Only files of this user count. Upholds REQ-BASH-009.6."""
     files: dict[str, tuple[float, int]] = {}
     for path in own_outputs(folder, prefix):
-        files[path] = (0.0, 0)
         with suppress(OSError):  # it may be gone by now
             info = os.lstat(path)
-            files[path] = (info.st_mtime, info.st_size)
-            if info.st_uid != os.geteuid():
-                del files[path]
+            if info.st_uid == os.geteuid():
+                files[path] = (info.st_mtime, info.st_size)
     used = FILE_CAP_BYTES + sum(size for _, size in files.values())
     for path in sorted(files, key=files.__getitem__):
         if used <= FOLDER_CAP_BYTES and len(files) < FOLDER_CAP_FILES:
@@ -660,28 +656,15 @@ def _remove_finished(output: str) -> bool:
     return is_free
 
 
-class Record:
-    """The record of a job: one JSON text in a file beside the output, written in place by the
-    supervisor alone, which holds the file's lock as long as it lives. From the beginning the file
-    has room for the end, so that a full disk does not lose it."""
-
-    def __init__(self, output: str) -> None:
-        """Raises OSError."""
-        self._fd = _create(record_of(output), os.O_RDWR)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
-        os.pwrite(self._fd, b" " * RECORD_ROOM, 0)
-
-    def write(self, facts: Mapping[str, Any]) -> None:
-        """Writes down what is known by now; blanks keep the room."""
-        import json  # here, because most supervisors run no job
-
-        text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
-        with suppress(OSError):
-            os.pwrite(self._fd, text.ljust(RECORD_ROOM), 0)
-
-    def close(self) -> None:
-        """Gives back the descriptor, and the lock with it."""
-        os.close(self._fd)
+def create_record(output: str) -> int:
+    """A descriptor of a new record: one JSON text in a file beside the output, written in place by
+    the supervisor of the job alone, which holds the file's lock as long as it lives. From the
+    beginning the file has room for the end, so that a full disk does not lose it. Raises
+    OSError."""
+    fd = _create(record_of(output), os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)  # a reader may hold it for a moment
+    os.pwrite(fd, b" " * RECORD_ROOM, 0)
+    return fd
 
 
 # -- Processes
@@ -846,8 +829,7 @@ class Plan:
     saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
     limit_bytes: int
     counts_lines: bool
-    head_bytes: int  # of each stream, how much of its beginning and its end is kept
-    tail_bytes: int
+    kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
 
@@ -908,8 +890,7 @@ class HostLine(Channel):
             return
         except OSError:
             messages = None
-        if messages is None:
-            self.closed = True
+        self.closed = messages is None
         for message in messages or ():
             if isinstance(message, int):
                 self.stops = max(self.stops, abs(message))
@@ -954,21 +935,21 @@ class HostLine(Channel):
 class Output:
     """The output of one command: its pipes, what is kept of each stream, and the file with all raw
     bytes in the order of their arrival. They wait in memory while they fit there. A file that
-    cannot be made or written ends the saving, never the command. Upholds REQ-BASH-009.2 to
-    REQ-BASH-009.5."""
+    cannot be made or written ends the saving, never the command. The record of a job stands beside
+    the file. Upholds REQ-BASH-009.2 to REQ-BASH-009.5."""
 
     last_s = 0.0  # when a byte was read or a pipe ended
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
     _fd: int | None = None
+    _record: int | None = None  # a descriptor of the record of a job
 
-    def __init__(self, plan: Plan, line: HostLine, selector: selectors.BaseSelector) -> None:
-        self._plan, self._line, self._selector = plan, line, selector
+    def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
+        self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [
-            OutputBuffer(plan.head_bytes, plan.tail_bytes, plan.counts_lines)
-            for _ in range(plan.streams)
+            OutputBuffer(*plan.kept, plan.counts_lines) for _ in range(plan.streams)
         ]
         # None: there is a file, or none is needed.
         self._pending: bytearray | None = bytearray()
@@ -983,7 +964,7 @@ class Output:
             if len(self._plan.shell) > 1:  # a shell of another user may open /dev/stderr again
                 with suppress(OSError):
                     os.fchmod(writer, 0o666)
-            self._selector.register(reader, selectors.EVENT_READ, self.read)
+            self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
 
     def read(self, reader: int) -> None:
         """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
@@ -1004,7 +985,7 @@ class Output:
         buffer = self.buffers[stream]
         buffer.add(chunk)
         if self._plan.watched:
-            self._line.add_live(chunk, stream)
+            self._supervisor.line.add_live(chunk, stream)
         if self._pending is None:
             self._write(chunk)
             return
@@ -1016,7 +997,7 @@ class Output:
 
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
-        self._selector.unregister(reader)
+        self._supervisor.selector.unregister(reader)
         os.close(reader)
 
     def read_all(self) -> None:
@@ -1026,11 +1007,9 @@ class Output:
 
     def is_long_text(self) -> bool:
         """True if the text of a stream is over the limit: three bytes replace an invalid one."""
-        most = self._plan.limit_bytes
-        return any(
-            3 * len(kept) > most and len(kept.decode("utf-8", "replace").encode()) > most
-            for kept in (b"".join(buffer.captured()[:2]) for buffer in self.buffers)
-        )
+        kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
+        texts = [data.decode("utf-8", "replace").encode() for data in kept]
+        return max(map(len, texts)) > self._plan.limit_bytes
 
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included."""
@@ -1057,6 +1036,27 @@ class Output:
             if os.fstat(self._fd).st_size == 0:  # on a full disk: no answer names an empty file
                 self.discard()
 
+    def begin_job(self) -> None:
+        """Makes the output file and the record of a job. Raises SpawnError."""
+        self.save()
+        try:
+            if self.problem:
+                raise OSError(self.problem)
+            self._record = create_record(self.path)
+        except OSError as problem:
+            reason = "no file for the job could be made: " + _reason(problem)
+            raise SpawnError("spawn_failed", reason) from None
+
+    def write_record(self, facts: Mapping[str, Any]) -> None:
+        """Writes down what is known by now, if there is a record; blanks keep the room."""
+        if self._record is None:
+            return
+        import json  # here, because most supervisors run no job
+
+        text = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
+        with suppress(OSError):
+            os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
+
     def append_note(self, note: str) -> int:
         """Appends a completion note, also behind the cap; returns its place in the file, -1 where
         it could not be written."""
@@ -1082,11 +1082,11 @@ class Output:
             self._close_pipe(reader)
 
     def close(self) -> None:
-        """Closes the pipes and the file, which gives back the file's lock."""
+        """Closes the pipes, the file and the record, which gives back their locks."""
         self.close_pipes()
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        for fd in (self._fd, self._record):
+            if fd is not None:
+                os.close(fd)
 
 
 # The line that the shell is told in its arguments. The shell reads the text of the command up to a
@@ -1101,11 +1101,10 @@ _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # the shell enters the directory. `cd` must leave OLDPWD as it was. A TMOUT of the host would end
 # the reading from a pipe; from a file it does not (bash(1), read), where it may be read-only.
 _NO_LIMIT = "TMOUT=0 "
-_ENTER = (
-    "builtin set -- \"${OLDPWD-}\"; "
-    "builtin cd -L -- \"$BASH_EXECUTION_STRING\" || builtin exit; OLDPWD=$1; "
-    "[[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; "
-)
+_ENTER = """\
+builtin set -- "${OLDPWD-}"; \
+builtin cd -L -- "$BASH_EXECUTION_STRING" || builtin exit; OLDPWD=$1; \
+[[ $1 ]] || { builtin unset OLDPWD; builtin declare -x OLDPWD; }; builtin set --; """
 # Where the directory and the variables that the command ends with are carried over, a trap on EXIT
 # writes them behind the text of the command, into the file that held the text, so that a value
 # passes through no process and no file with a name. Descriptor 20, above those of a supervisor, is
@@ -1114,30 +1113,28 @@ _ENTER = (
 # itself is open, the first free descriptor from 10 up. So the trap tries 20 and 10, and takes the
 # descriptor at which an empty string and a NUL stand, as behind the text of the command. A trap on
 # DEBUG would write among the variables, and a limit on the size of files would kill the shell.
-_SAVE_STATE = (
-    "builtin trap -- '{ builtin trap - DEBUG; builtin trap \"\" XFSZ; "
-    "for BASH_EXECUTION_STRING in 20 10; do "
-    "{ builtin read -r -t 1 -d \"\" BASH_EXECUTION_STRING && "
-    "[[ ! $BASH_EXECUTION_STRING ]] && "
-    "{ builtin export -p && builtin printf \"\\0\" && builtin pwd && builtin printf \"\\0\"; "
-    "builtin break; }; } <&\"$BASH_EXECUTION_STRING\" >&\"$BASH_EXECUTION_STRING\" "
-    "|| builtin :; done; } >/dev/null 2>&1' EXIT; "
-)
+_SAVE_STATE = """\
+builtin trap -- '{ builtin trap - DEBUG; builtin trap "" XFSZ; \
+for BASH_EXECUTION_STRING in 20 10; do \
+{ builtin read -r -t 1 -d "" BASH_EXECUTION_STRING && \
+[[ ! $BASH_EXECUTION_STRING ]] && \
+{ builtin export -p && builtin printf "\\0" && builtin pwd && builtin printf "\\0"; \
+builtin break; }; } <&"$BASH_EXECUTION_STRING" >&"$BASH_EXECUTION_STRING" \
+|| builtin :; done; } >/dev/null 2>&1' EXIT; """
 
 
 def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
     """The line for the arguments of a shell that finds the text of its command at descriptor
     `fd`."""
+    copy = "20<&%d " % (0 if has_prefix else fd) if carries else ""
     if has_prefix:
         read = _NO_LIMIT + _READ_TEXT % ""
         line = read + _ENTER + read
-        redirection = "" if has_input else "</dev/null"
-        if carries:
-            redirection = "20<&0 " + redirection
-        line += "command exec %s; " % redirection if redirection else ""
+        own = "" if has_input else "</dev/null"
     else:
-        redirection = "20<&%d " % fd if carries else ""
-        line = _READ_TEXT % ("-u %d " % fd) + "command exec %s%d<&-; " % (redirection, fd)
+        line = _READ_TEXT % ("-u %d " % fd)
+        own = "%d<&-" % fd
+    line += "command exec %s; " % (copy + own)
     line += _TAKE_TEXT
     return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
 
@@ -1153,14 +1150,13 @@ def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
         found = os.path.join(cwd, folder, name)
         if os.access(found, os.X_OK) and os.path.isfile(found):
             return found
-    raise SpawnError("shell_not_found", "the shell %s was not found" % shown(os.fsdecode(name)))
+    raise SpawnError("shell_not_found", "the shell %s was not found" % shown(name))
 
 
 class Shell:
-    """The shell of one command: its text, its directory, and the process group that it leads. Until
-    the supervisor reaps the shell, the kernel gives its number to no other process or group."""
-
-    popen: subprocess.Popen[bytes]  # from `start` on
+    """The shell of one command: its text, its directory, and the process group that it leads;
+    `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel gives
+    its number to no other process or group."""
 
     def __init__(self, plan: Plan, source: int) -> None:
         """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
@@ -1168,7 +1164,6 @@ class Shell:
         self._has_prefix = len(plan.shell) > 1
         self._carries = plan.carries and not (self._has_prefix and source >= 0)
         self._text_fd = -1
-        self._text_bytes = 0
         self.scratch = b""  # a folder in the place of the command's directory
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
@@ -1183,7 +1178,7 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            why = {"cwd": printable(os.fsdecode(plan.cwd)), "reason": _reason(problem)}
+            why = {"cwd": printable(plan.cwd), "reason": _reason(problem)}
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
@@ -1201,15 +1196,14 @@ class Shell:
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
-        found = program(plan.shell[0], plan.path, plan.cwd)
-        if not os.access(found, os.X_OK):  # removed since
+        where = plan.shell[0], plan.path, plan.cwd
+        if not os.access(program(*where), os.X_OK):  # removed since
             program.cache_clear()
-            found = program(plan.shell[0], plan.path, plan.cwd)
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=found,
+            executable=program(*where),
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -1228,7 +1222,7 @@ class Shell:
                 with open(self._source, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
-        self._text_fd = data_file(text, behind)
+        self._text_fd = data_file(text + behind)
 
     def why_unread(self) -> str:
         """How a shell ended that has not read its text; empty if it has: shell and supervisor share
@@ -1236,7 +1230,7 @@ class Shell:
         if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
             return ""
         code, name = status_of(self.popen.returncode)
-        shell, how = shown(os.fsdecode(self._plan.shell[0])), name or "exit code %d" % code
+        shell, how = shown(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
@@ -1270,15 +1264,13 @@ class Shell:
                 if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
-    def clear_scratch(self, is_lived_in: bool) -> None:
-        """Removes the scratch folder, or says that it holds something. A folder in which processes
-        live stays. Upholds REQ-BASH-013.2."""
+    def clear_scratch(self) -> None:
+        """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
         try:
-            if self.scratch and (not is_lived_in or os.listdir(self.scratch)):
+            if self.scratch:
                 os.rmdir(self.scratch)
         except OSError:
-            path = printable(os.fsdecode(self.scratch))
-            self.notes.append(NOTE_SCRATCH.format(path=path))
+            self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
@@ -1305,7 +1297,6 @@ def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
 class Command:
     """One command, in the phases that stand at the head of this section."""
 
-    record: Record | None = None
     exited_s = 0.0  # when the shell ended; 0: it runs
     alone = False  # no descendant lives: waitpid(2) said ECHILD
     attached = True  # ends with its host
@@ -1318,7 +1309,7 @@ class Command:
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.plan = supervisor, plan
         self.shell = Shell(plan, source)
-        self.output = Output(plan, supervisor.line, supervisor.selector)
+        self.output = Output(plan, supervisor)
         self.created, self.started_s = time.time(), time.monotonic()
         self.is_job, self.grace_s = plan.background, plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
@@ -1335,8 +1326,6 @@ class Command:
             self.output.discard()
             self.supervisor.line.tell("failed", *problem.args)
         finally:
-            if self.record is not None:
-                self.record.close()
             self.output.close()
             self.shell.close()
 
@@ -1345,29 +1334,18 @@ class Command:
         writers: list[int] = []
         try:
             if self.plan.background:
-                self.begin_job()
+                self.output.begin_job()
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            words = (shown(os.fsdecode(self.plan.shell[0])), shown(_reason(problem)))
+            words = (shown(self.plan.shell[0]), shown(_reason(problem)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
         finally:
             for writer in writers:
                 os.close(writer)
-        self.write_record()
-
-    def begin_job(self) -> None:
-        """Makes the output file and the record of a job. Raises SpawnError."""
-        self.output.save()
-        try:
-            if self.output.problem:
-                raise OSError(self.output.problem)
-            self.record = Record(self.output.path)
-        except OSError as problem:
-            reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason) from None
+        self.output.write_record(self.facts())
 
     def watch(self) -> bool:
         """Waits for the end of the shell; False if the command is to be ended. So is a job whose
@@ -1396,8 +1374,8 @@ class Command:
             self.attached = False
         else:
             with suppress(SpawnError):
-                self.begin_job()
-        self.write_record()
+                self.output.begin_job()
+        self.output.write_record(self.facts())
         self.tell()
 
     def drain(self) -> bool:
@@ -1444,7 +1422,7 @@ class Command:
             self.left = descendants()
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self.left, self.output)
-        self.shell.clear_scratch(bool(self.left))
+        self.shell.clear_scratch()
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
         has_left = self.supervisor.line.closed
@@ -1468,7 +1446,7 @@ class Command:
         how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.note_at = self.output.append_note(note)
-        self.write_record()
+        self.output.write_record(self.facts())
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
@@ -1494,27 +1472,23 @@ class Command:
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
         }
         if self.is_job:
-            text = plan.text[: 4 * COMMAND_RECORDED].decode("utf-8", "ignore")
             facts.update(
                 pid=self.shell.popen.pid,
-                command=text[:COMMAND_RECORDED],
+                command=plan.text.decode()[:COMMAND_RECORDED],
                 created=self.created,
                 supervisor=self.supervisor.identity,
                 at=self.note_at,
             )
         return facts
 
-    def write_record(self) -> None:
-        """Writes down what is known by now, if there is a record."""
-        if self.record is not None:
-            self.record.write(self.facts())
-
     def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
-        output = self.output
+        output, facts = self.output, self.facts()
+        if self.stopped and not self.answered:  # in the first look: not told as a job
+            facts.update(pid=None, supervisor=())
         self.supervisor.line.tell(
             "answer",
-            self.facts(),
+            facts,
             [buffer.captured() for buffer in output.buffers],
             (os.fsencode(output.path), output.problem, output.room < 0),
             b"" if self.stopped else self.shell.written(),
@@ -1634,10 +1608,10 @@ class Supervisor(Loop):
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
         self.line.tell("hello", *self.identity)
-        idle_s = time.monotonic()
-        while not self.line.closed and time.monotonic() < idle_s + IDLE_S:
+        until = time.monotonic() + IDLE_S
+        while not self.line.closed and time.monotonic() < until:
             if self.line.request is None:
-                self.turn(idle_s + IDLE_S)
+                self.turn(until)
             plan, self.line.request = self.line.request, None
             if plan is not None:
                 self.kills = 0
@@ -1647,7 +1621,7 @@ class Supervisor(Loop):
                     os.environb.update(plan.env)
                 Command(self, plan, source).run()
             if plan is not None or self.line.unsent:  # the host has not read the last answer
-                idle_s = time.monotonic()
+                until = time.monotonic() + IDLE_S
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
@@ -1687,7 +1661,7 @@ class ForkServer(Loop):
             self.wait(LOOK_AROUND_S if has_strays else None)
             ended, _ = _reap()
             self._supervisors.difference_update(ended)
-            if SEES_TREE and (has_strays or any(ended.values())):
+            if SEES_TREE:
                 has_strays = not self._supervisors.issuperset(_children(os.getpid()))
 
     def _hear(self, _: int) -> None:
@@ -1853,6 +1827,9 @@ class Start(NamedTuple):
 
 
 Asked = Union[Request, Inquiry, Restart]
+AnyPath = Union[str, "os.PathLike[str]"]
+OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
+OnEnd = Callable[["Job"], object]  # takes a job that has ended
 
 
 class Captured(NamedTuple):
@@ -1918,6 +1895,7 @@ class Outcome(NamedTuple):
     created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
+    raw: Sequence[Captured] = ()  # the streams as they came; `fitted` makes texts of them
 
     @property
     def stdout(self) -> Fitted:
@@ -2255,6 +2233,16 @@ def keep_head(
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
+def fitted(outcome: Outcome, profile: Profile) -> Outcome:
+    """The outcome with the texts of its streams."""
+    streams = outcome.raw
+    if outcome.status == "running":  # the output of a background command is in its file
+        kept = streams if outcome.kept else ()
+        streams = [without_unfinished(stream) for stream in kept]
+    fit = profile.truncation.fit
+    return outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
+
+
 def code_text(code: int, name: str | None = None) -> str:
     """An exit code, with the name of a signal that ended the shell or that bash passed on as
     128 + n."""
@@ -2297,9 +2285,7 @@ def job_lines(outcome: Outcome) -> list[str]:
     return [started]
 
 
-def ended_note(
-    pid: int, command: str, path: str, outcome: Outcome, streams: Sequence[Captured]
-) -> str:
+def ended_note(pid: int, command: str, path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
     how = how_it_ended(outcome._asdict(), "")
@@ -2307,7 +2293,7 @@ def ended_note(
         passed_s = outcome.duration_s
         how += " after " + seconds_text(round(passed_s, 1 if passed_s < 1 else 0))
     last = ""
-    for stream in streams:  # the later one wins: standard error, if it has a line
+    for stream in outcome.raw:  # the later one wins: standard error, if it has a line
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         lines = [line for line in end.split("\n") if line.strip()]
         last = "; last line: " + quoted(lines[-1].strip()) if lines else last
@@ -2547,7 +2533,7 @@ class LiveText:
             self._tell(skipped, text)
 
 
-def _with_notes(on_output: Callable[[str], object] | None) -> OnLive | None:
+def _with_notes(on_output: OnText | None) -> OnLive | None:
     """A function that hands live output to `on_output`, with a line on what was skipped. Raises
     ValueError for what is no function."""
     check_function("on_output", on_output)
@@ -2834,6 +2820,21 @@ def carrying(profile: Profile) -> Profile:
         parameters={**profile.parameters, "restart": RESTART},
         required=(),
     )
+
+
+def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
+    """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
+    if isinstance(profile, str):
+        require(profile in PROFILES, "profile", "a row or one of " + listed(PROFILES), profile)
+        profile = PROFILES[profile]
+    require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
+    require(isinstance(carry, bool), "carry", "True or False", carry)
+    if carry:
+        profile = carrying(profile)
+    if timeout_s is None:
+        return profile
+    check_seconds("timeout_s", timeout_s, above_0=True)
+    return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
 
 
 # ---- 6 Decisions -------------------------------------------------------------------------------
@@ -3280,17 +3281,16 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
     PYTHONHOME says where it is."""
     env = {k: v for k, v in os.environ.items() if k.startswith(("LD_LIBRARY_", "DYLD_"))}
     env["PYTHONHOME"] = "%s:%s" % (sys.base_prefix, sys.base_exec_prefix)
-    control = str(theirs.fileno())
-    name = os.fsdecode(OWN_NAME)
+    control = theirs.fileno()
     with (
         theirs,
         suppress(OSError),
         subprocess.Popen(
-            [name, "-s", "-S", "-X", "utf8", "-c", LOADER, control, str(sys.hexversion)],
+            [OWN_NAME, "-sS", "-X", "utf8", "-c", LOADER, str(control), str(sys.hexversion)],
             executable=python,
             env=env,
             cwd="/",
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(control,),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -3316,7 +3316,7 @@ def _fork_directly(control: int) -> None:
             os.setsid()
             if os.fork() == 0:
                 for fd in map(int, os.listdir("/dev/fd")):
-                    if fd > 2 and fd != control:
+                    if fd != control:
                         with suppress(OSError):  # that of the list itself
                             os.close(fd)
                 null = os.open(os.devnull, os.O_RDWR)
@@ -3348,7 +3348,8 @@ class NotRun(LineLost):
 
 
 def _has_ended(end: socket.socket) -> bool:
-    """True if the other end is closed; for a socket on which no message is on its way."""
+    """True if the other end is closed; for a socket on which no message is on its way. A request
+    that is sent to a closed end raises SIGPIPE, whose default action would end the host."""
     try:
         return not end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -3364,7 +3365,7 @@ class Line(Channel):
         super().__init__(end)
         self.supervisor = 0  # the number of the process, once its first message has come
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
-        self._messages: deque[Any] = deque()
+        self._messages: deque[tuple[Any, ...]] = deque()
 
     def wait_for(self, events: int, until: float) -> bool:
         """True as soon as the socket is ready, False after this moment. `select.poll` needs no
@@ -3408,17 +3409,16 @@ class Line(Channel):
             if messages is None:
                 raise (LineLost if self.supervisor else NotRun)("no supervisor answered")
             self._messages.extend(messages)
-        message: tuple[Any, ...] = self._messages.popleft()
-        return message
+        return self._messages.popleft()
 
 
 class Engine:
     """The fork server and the idle supervisors of this process, for its present user and groups. A
     forked child has none of them: it begins with an engine of its own."""
 
-    def __init__(self, python: str | None) -> None:
+    def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
-        self.python = python  # None: the fork server is a fork of this process
+        self.python = _python()  # None: the fork server is a fork of this process
         self._ids: tuple[int, ...] = ()
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[Line] = []
@@ -3431,7 +3431,8 @@ class Engine:
         return ours, theirs
 
     def borrow(self) -> Line:
-        """A line to an idle supervisor, or to a new one. Raises NotRun, OSError."""
+        """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
+        does not take the request."""
         with self.lock:
             ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
             if ids != self._ids:
@@ -3447,10 +3448,7 @@ class Engine:
                 self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
             ours, theirs = self._socketpair()
             with theirs:  # what comes from the supervisor is the fork server's reply
-                try:
-                    socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-                except OSError:
-                    raise NotRun("no fork server answered") from None
+                socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
             return Line(ours)
 
     def _start_server(self) -> socket.socket:
@@ -3480,14 +3478,14 @@ class Engine:
             self._idle.append(line)
 
 
-_engine = Engine(_python())
+_engine = Engine()
 
 
 def _begin_anew() -> None:
     """In a forked child: gives back the copies of the parent's sockets."""
     global _engine
-    old, _engine = _engine, Engine(_python())
-    for end in list(old.sockets):
+    old, _engine = _engine, Engine()
+    for end in old.sockets:
         end.close()
 
 
@@ -3529,37 +3527,28 @@ class Cancel:
             exchange.tell_stops()
 
 
-class Answer(NamedTuple):
-    """What a supervisor has told: an outcome without texts, and the raw bytes of its streams. The
-    status is `running` where the command goes on as a job."""
-
-    outcome: Outcome
-    streams: Sequence[Captured] = ()
-
-
-def failed(error: str, reason: str) -> Answer:
+def failed(error: str, reason: str) -> Outcome:
     """The answer where the tool could not run a command, or lost it."""
-    return Answer(Outcome("failed", error=error, reason=reason))
+    return Outcome("failed", error=error, reason=reason)
 
 
 class Exchange:
     """One command as the host sees it: a request, and the messages of its supervisor. The caller's
     thread waits for the answer, the monitor thread of a job for the end. Each of its tokens, in any
-    thread, may ask for a stop: that of the call, and that of the tool's `close`."""
+    thread, may ask for a stop: that of the call, and that of the tool's `close`. An answer is an
+    outcome without texts: its status is `running` where the command goes on as a job."""
 
     _line: Line | None = None  # to a supervisor that has the request, or a part of it
     _is_sent = False  # the whole request was sent: a stop may follow
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
-    _runs_on = False  # as a job
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
         self._plan, self._tokens = plan, tokens
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         # The longest that the ending of a command takes.
-        ending_s = max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
-        self._ending_s = ending_s + HOST_SLACK_S
+        self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         self._owner = os.getpid()
         self.waiter: int | None = threading.get_ident()  # the thread that waits for messages
 
@@ -3575,13 +3564,7 @@ class Exchange:
             self._gives_up_s = min(self._gives_up_s, time.monotonic() + self._ending_s)
             line.tell_stops(wanted)
 
-    def _expect_end(self) -> None:
-        """Sets the moment at which the host gives the supervisor up: when the command ends at the
-        latest. A supervisor that has not answered by then hangs, say in a system call on a file
-        system that does not answer. Upholds REQ-BASH-002.1."""
-        self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
-
-    def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
+    def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. Where this raises an exception, the command is
         to be left: see `leave`."""
         for token in self._tokens:
@@ -3589,7 +3572,7 @@ class Exchange:
         kept = False
         try:
             answer = self._run(on_live, stdin)
-            kept = answer.outcome.kept
+            kept = answer.kept
             return answer
         finally:
             # After the call `close` may stop a kept command, and nothing a background command.
@@ -3603,14 +3586,14 @@ class Exchange:
             if token not in tokens:
                 token._exchanges.remove(self)
 
-    def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Answer:
+    def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
         another supervisor is asked. The fork server ends what a killed supervisor leaves. Upholds
         REQ-BASH-007.5."""
         why = ""
         for _ in range(REQUESTS_MOST):
             if self._stops_wanted():
-                return Answer(Outcome("cancelled"))
+                return Outcome("cancelled")
             try:
                 self._request(stdin)
                 return self.wait(on_live)
@@ -3627,7 +3610,7 @@ class Exchange:
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no supervisor,
-        or no place for the input."""
+        or no place for the input. Upholds REQ-BASH-002.1."""
         fields = dict(vars(self._plan))
         fds: list[int] = []
         try:
@@ -3644,12 +3627,12 @@ class Exchange:
             for fd in fds:
                 os.close(fd)
         self._is_sent = True
-        self._gives_up_s = time.monotonic() + ACCEPT_S  # until a new supervisor says hello
-        if line.supervisor:
-            self._expect_end()
+        # When the command ends at the latest. A supervisor that has not answered by then hangs, say
+        # in a system call on a file system that does not answer.
+        self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
         self.tell_stops()
 
-    def wait(self, on_live: OnLive | None = None) -> Answer:
+    def wait(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
         self.waiter = threading.get_ident()
         live = LiveText(on_live)
@@ -3666,7 +3649,6 @@ class Exchange:
             kind, *parts = message
             if kind == "hello":
                 line.supervisor = parts[0]
-                self._expect_end()
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
@@ -3678,21 +3660,19 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Answer:
+    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Outcome:
         streams, (path, problem, capped), carried, is_idle = parts
         self._path = os.fsdecode(path) or None
         saved = Saved(self._path, problem, capped) if path or problem else None
-        outcome = Outcome(**facts, saved=saved, carried=carried)
+        raw = [Captured(*stream) for stream in streams]
+        outcome = Outcome(**facts, saved=saved, carried=carried, raw=raw)
         if outcome.status == "running":
             outcome = outcome._replace(kept=not self._plan.background)
-            self._runs_on, self._gives_up_s = True, math.inf
+            self._gives_up_s = math.inf
             self.tell_stops()
         else:
             self._end_line(is_idle)
-            if not self._runs_on and outcome.status in ("cancelled", "timed_out"):
-                # A background command that was ended in its first look was never told as a job.
-                outcome = outcome._replace(pid=None, supervisor=())
-        return Answer(outcome, [Captured(*stream) for stream in streams])
+        return outcome
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
@@ -3704,7 +3684,7 @@ class Exchange:
             else:
                 line.socket.close()
 
-    def wait_for_end(self) -> Answer | None:
+    def wait_for_end(self) -> Outcome | None:
         """The end of a command that runs on; None where its supervisor was killed."""
         try:
             return self.wait()
@@ -3714,7 +3694,7 @@ class Exchange:
             self._end_line(False)
             self.obey(())
 
-    def _give_up(self, line: Line) -> Answer:
+    def _give_up(self, line: Line) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor:
@@ -3724,7 +3704,7 @@ class Exchange:
         if self._plan.background:
             return failed("spawn_failed", note)
         status = "cancelled" if self._stops_sent else "timed_out"
-        return Answer(Outcome(status, limit_s=self._waits_s, notes=(note,)))
+        return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
     def await_end(self) -> None:
         """Waits until the command is over, or is given up. Returns at once in a forked copy of the
@@ -3771,12 +3751,10 @@ def _pause_s(since_s: float) -> float:
 def _open_own(path: str) -> io.BufferedReader:
     """A regular file of this user or of root, to be read. Raises OSError for what else stands
     there."""
-    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
-    info = os.fstat(file.fileno())
-    if stat.S_ISREG(info.st_mode) and info.st_uid in (os.geteuid(), 0):
-        return file
-    file.close()
-    raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
+    info = os.lstat(path)
+    if not stat.S_ISREG(info.st_mode) or info.st_uid not in (os.geteuid(), 0):
+        raise FileNotFoundError(errno.ENOENT, "not a regular file of this user", path)
+    return open(path, "rb")
 
 
 def read_record(output: str) -> tuple[Outcome | None, bool]:
@@ -3793,7 +3771,7 @@ def read_record(output: str) -> tuple[Outcome | None, bool]:
 
 def _lost(outcome: Outcome) -> Outcome:
     """What is known of a job after its supervisor was killed."""
-    return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False)
+    return outcome._replace(status="lost", error="lost", reason=JOB_LOST, kept=False, raw=())
 
 
 class Job:
@@ -3811,9 +3789,8 @@ class Job:
     Raises OSError where no sound record stands beside `output_file`.
     """
 
-    _exchange: Exchange | None = None  # by which the end of a job of this process comes
     _monitor_of = 0  # the process in which a thread waits for the end
-    _final: Answer | None = None  # what that thread received
+    _final: Outcome | None = None  # what that thread received
     _note = ""  # what the next answer of the tool says of it
     _shown_bytes = 0  # of the output, that answers have shown
 
@@ -3830,19 +3807,14 @@ class Job:
         self.pid, self.command, self.created = known.pid or 0, known.command, known.created
         self._showing = threading.Lock()  # concurrent checks return each line once
 
-    def __repr__(self) -> str:
-        return "<Job %d %s: %s>" % (self.pid, self.status, shown(self.command))
-
-    def _monitor(self, exchange: Exchange, on_end: Callable[["Job"], object] | None) -> None:
+    def _monitor(self, exchange: Exchange, on_end: OnEnd | None) -> None:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
         if final is None:
-            outcome = _lost(self._known)
-            end = Captured(b"", self._output_from(max(0, self._size() - SNIP_SIZE)), 0)
-            final = Answer(outcome._replace(duration_s=time.time() - self.created), [end])
-        self._known = final.outcome
-        about = (self.pid, self.command, self.output_file)
-        self._note = ended_note(*about, final.outcome, final.streams)
+            passed_s = time.time() - self.created
+            final = _lost(self._known)._replace(duration_s=passed_s)
+        self._known = final
+        self._note = ended_note(self.pid, self.command, self.output_file, final)
         self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
@@ -3880,8 +3852,8 @@ class Job:
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time."""
-        supervisor = list(self._known.supervisor)
-        return identity(supervisor[0]) == supervisor and (PROC is None or supervisor[1] > 0)
+        supervisor = self._known.supervisor
+        return identity(supervisor[0]) == supervisor
 
     @property
     def status(self) -> str:
@@ -3971,8 +3943,7 @@ class Job:
                 data = file.read(MIB)
         except OSError:
             return b""
-        self._look()
-        at = self._known.at
+        at = self._look().at
         return data[: max(0, at - offset)] if at >= 0 else data
 
     def read(self, offset: int = 0) -> tuple[str, int]:
@@ -4016,8 +3987,7 @@ class Job:
         size = os.stat(self.output_file).st_size
         offset = self._shown_bytes if is_running and self._shown_bytes <= size else 0
         buffer, data = OutputBuffer(0, most, True), b"x"
-        # A command can lengthen the file.
-        while data and buffer.total_bytes < 2 * FILE_CAP_BYTES:
+        while data:
             data = self._output_from(offset + buffer.total_bytes)
             buffer.add(data)
         stream = Captured(*buffer.captured())
@@ -4029,24 +3999,21 @@ class Job:
     def _tell(self, profile: Profile) -> Outcome:
         """What the job has said since the last time; once it has ended, how, and the tails of all
         that it said."""
-        known, fit = self._look(), profile.truncation.fit
+        known = self._look()
         is_running = known.status == "running"
         if not is_running:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._final is not None and self._final.streams:
-                streams = tuple(fit(stream, profile) for stream in self._final.streams)
-                return self._final.outcome._replace(streams=streams, command="")
+            if self._final is not None and self._final.raw:
+                return fitted(self._final, profile)
         saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
         with self._showing:
             try:
                 stream = self._new_output(is_running, profile.rolling_bytes)
             except OSError as problem:
                 saved = Saved(None, _reason(problem), False)
-        streams = (fit(stream, profile),)
+        streams = (profile.truncation.fit(stream, profile),)
         total = stream.total_bytes
-        return known._replace(
-            streams=streams, total_bytes=total, saved=saved, kept=False, command=""
-        )
+        return known._replace(streams=streams, total_bytes=total, saved=saved, kept=False)
 
 
 def _deadline(timeout_s: float | None) -> float:
@@ -4080,23 +4047,22 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
     for an empty one."""
-    strings: Iterable[str] = ("",)
-    if isinstance(value, Iterable):
-        strings = (value,) if isinstance(value, str) else tuple(value)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        strings = tuple(value)
+    else:
+        strings = (value,)
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
-    return tuple(strings)
+    return strings
 
 
-def _directory(cwd: str | os.PathLike[str] | None) -> str:
+def _directory(cwd: AnyPath | None) -> str:
     """The directory of a tool, absolute. One that is given must be there: a typing error is to be
     seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = os.environ.get("PWD", "")
-        if not base.startswith("/") or os.path.isdir(base):
-            base = "/nonexistent"
+        base = "/nonexistent"
     if cwd is None:
         return base
     path = _path("cwd", cwd, base)
@@ -4109,26 +4075,11 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     return path
 
 
-def _path(what: str, path: str | os.PathLike[str], base: str = "") -> str:
+def _path(what: str, path: AnyPath, base: str = "") -> str:
     """An absolute path, which is not looked at: its file system may not answer."""
     right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
     require(right, what, "a path", path)
     return os.path.abspath(os.path.join(base, path))
-
-
-def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
-    """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
-    if isinstance(profile, str):
-        require(profile in PROFILES, "profile", "a row or one of " + listed(PROFILES), profile)
-        profile = PROFILES[profile]
-    require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
-    require(isinstance(carry, bool), "carry", "True or False", carry)
-    if carry:
-        profile = carrying(profile)
-    if timeout_s is None:
-        return profile
-    check_seconds("timeout_s", timeout_s, above_0=True)
-    return replace(profile, timeouts_s={**profile.timeouts_s, "default": timeout_s})
 
 
 def _environment(
@@ -4153,19 +4104,7 @@ def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
 
 
-def _fitted(answer: Answer, profile: Profile) -> Outcome:
-    """The outcome with the texts of its streams."""
-    streams = answer.streams
-    if answer.outcome.status == "running":  # the output of a background command is in its file
-        kept = streams if answer.outcome.kept else ()
-        streams = [without_unfinished(stream) for stream in kept]
-    fit = profile.truncation.fit
-    return answer.outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
-
-
-def _refusal(
-    request: Request, deny: Sequence[str], confirm: Callable[[str], object] | None
-) -> Outcome | None:
+def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
     REQ-BASH-018.2."""
     for pattern in deny:
@@ -4181,27 +4120,21 @@ def _refusal(
     return None
 
 
-def user_folder() -> str:
-    """The one folder of this user for output files and records, in the first folder for temporary
-    files that can be written to; a new private one where the folder of that name is a link, another
-    user's or open to others. It is made with the first file. Upholds REQ-BASH-009.2."""
-    name = "bash-tool-of-%d" % os.geteuid()
-    for base in filter(usable, temporary_folders()):
-        path = os.path.join(base, name)
-        if not os.path.lexists(path):
-            return path
+def default_folder(profile: Profile) -> str:
+    """Where a tool that was given no folder puts output files and records: in the one folder of
+    this user, within the first folder for temporary files that can be written to; a new private one
+    where the folder of that name is a link, another user's or open to others. It is made with the
+    first file. Upholds REQ-BASH-009.2."""
+    base = temporary_folder()
+    if not profile.own_folder:
+        return base
+    path = os.path.join(base, "bash-tool-of-%d" % os.geteuid())
+    if os.path.lexists(path):
         info = os.lstat(path)
         is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & 0o077
-        if is_private and info.st_uid == os.geteuid() and usable(path):
-            return path
-        return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
-    return os.path.join("/tmp", name)
-
-
-def default_folder(profile: Profile) -> str:
-    """Where a tool that was given no folder puts its files."""
-    folder = user_folder()
-    return folder if profile.own_folder else os.path.dirname(folder)
+        if not (is_private and info.st_uid == os.geteuid() and usable(path)):
+            return os.path.join(base, "bash-tool-" + os.urandom(6).hex())
+    return path
 
 
 class JobTable:
@@ -4210,11 +4143,7 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(
-        self,
-        setup: Setup,
-        lists_folder: bool,
-        most: int,
-        on_end: Callable[[Job], object] | None,
+        self, setup: Setup, lists_folder: bool, most: int, on_end: OnEnd | None
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
         self._profile, self._folder, self._most = setup.profile, setup.folder, most
@@ -4226,8 +4155,11 @@ class JobTable:
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
-        jobs = list(self._known.values())
-        return [job for job in jobs if job._monitor_of and not job._has_ended()]
+        return [
+            job
+            for job in list(self._known.values())
+            if job._monitor_of and not job._has_ended()
+        ]
 
     def enter(self, start: object) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First come,
@@ -4246,27 +4178,22 @@ class JobTable:
         """Gives back a place: the job has started, or will not."""
         self._starts.remove(start)
 
-    def add(self, answer: Answer) -> Job | None:
+    def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
-        outcome = answer.outcome
         if not outcome.supervisor:
             return None
         path = outcome.saved.path if outcome.saved is not None else None
         job = Job(path or "", self._profile.grace_s, outcome)
-        held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in answer.streams)
+        held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in outcome.raw)
         # The file has no more.
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)
         if outcome.status != "running":
             self._known[job.pid] = job
-        ended = [job for job in list(self._known.values()) if job._has_ended()]
-        for old in ended[:-FOLDER_CAP_FILES]:
-            self._known.pop(old.pid, None)
         return job
 
     def watch(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told."""
         self._known[job.pid] = self._untold[job.pid] = job
-        job._exchange = exchange
         job._monitor_of = os.getpid()
         try:
             threading.Thread(
@@ -4275,12 +4202,10 @@ class JobTable:
         except RuntimeError:  # no thread can be started: the job goes on all the same
             job._monitor_of, exchange.waiter = 0, None
 
-    def drop(self, exchange: Exchange) -> None:
+    def drop(self, job: Job) -> None:
         """Forgets the job of a command that an exception has ended."""
-        for pid, job in list(self._known.items()):
-            if job._exchange is exchange:
-                self._known.pop(pid, None)
-                self._untold.pop(pid, None)
+        self._known.pop(job.pid, None)
+        self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
@@ -4296,7 +4221,7 @@ class JobTable:
         for path in paths:
             with suppress(OSError):  # no job, removed to make room, damaged, or another user's
                 jobs.append(own.get(path) or Job(path, self._profile.grace_s))
-        return sorted((job for job in jobs if job.pid), key=lambda job: job.created)
+        return sorted(jobs, key=lambda job: job.created)
 
     def running(self) -> list[Job]:
         """Those of `all` that run."""
@@ -4312,9 +4237,7 @@ class JobTable:
                     known = self._known[pid] = job
         return known
 
-    def inquire(
-        self, inquiry: Inquiry, cancel: Cancel | None
-    ) -> tuple[Outcome, Job | None, bool]:
+    def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one; and
         whether all was done that was asked for. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
         known = self.find(inquiry.pid)
@@ -4322,7 +4245,7 @@ class JobTable:
             named = _job_names(self.running()[-MAX_JOBS:]) or "none"
             reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
             return rejected("no_such_job", reason), None, False
-        is_gone = not inquiry.kill or known._end(cancel or Cancel())
+        is_gone = not inquiry.kill or known._end(cancel)
         outcome = known._tell(self._profile)
         is_gone = is_gone or outcome.status == "lost"
         if not is_gone:
@@ -4352,22 +4275,21 @@ class Setup(NamedTuple):
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
-        head_bytes, tail_bytes = profile.truncation.kept(profile)
         used = profile.truncation.limits
         limits = [getattr(profile, name) for name in used if name.startswith("max_")]
         saves_what_is_cut = profile.saving is Saving.WHEN_CUT
-        own = _encoded(request.env or {})
+        own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
         if own:
             env = {**env, **own}
-        is_plain = request.mode != "background" and request.cwd is None and not own
+        is_plain = request.mode != "background" and not has_cwd and not own
         return Plan(
             text=request.command.encode("utf-8"),
             shell=self.shell,
             # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
             cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
-            cwd_required=request.cwd is not None,
+            cwd_required=has_cwd,
             env=env,
             carries=self.carries and is_plain,
             **self._waits(request),
@@ -4378,8 +4300,7 @@ class Setup(NamedTuple):
             saves_what_is_cut=saves_what_is_cut,
             limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,
             counts_lines="max_output_lines" in used,
-            head_bytes=head_bytes,
-            tail_bytes=tail_bytes,
+            kept=profile.truncation.kept(profile),
             folder=os.fsencode(self.folder),
             file_prefix=profile.file_prefix,
         )
@@ -4438,7 +4359,7 @@ class BashTool:
 
     def __init__(
         self,
-        cwd: str | os.PathLike[str] | None = None,
+        cwd: AnyPath | None = None,
         *,
         profile: Profile | str = MODES,
         timeout_s: float | None = None,
@@ -4446,11 +4367,11 @@ class BashTool:
         keep_env: str | Sequence[str] = (),
         drop_env: str | Sequence[str] = (),
         deny: str | Sequence[str] = (),
-        confirm: Callable[[str], object] | None = None,
+        confirm: OnText | None = None,
         shell: str | Sequence[str] = ("bash",),
-        state_dir: str | os.PathLike[str] | None = None,
+        state_dir: AnyPath | None = None,
         max_jobs: int = MAX_JOBS,
-        on_job_end: Callable[[Job], object] | None = None,
+        on_job_end: OnEnd | None = None,
         carry: bool = False,
     ) -> None:
         row = _row(profile, timeout_s, carry)
@@ -4483,9 +4404,6 @@ class BashTool:
         """How the tool speaks to the model."""
         return self._setup.profile
 
-    def __repr__(self) -> str:
-        return "<BashTool %s in %r>" % (self.profile.name, self.cwd)
-
     def __enter__(self) -> "BashTool":
         return self
 
@@ -4507,7 +4425,7 @@ class BashTool:
         arguments: object,
         *,
         cancel: Cancel | None = None,
-        on_output: Callable[[str], object] | None = None,
+        on_output: OnText | None = None,
     ) -> Result:
         """The answer to what a model sent: a mapping, or the JSON text of one.
 
@@ -4524,11 +4442,11 @@ class BashTool:
         *,
         mode: str = "default",
         timeout_s: float | None = None,
-        cwd: str | os.PathLike[str] | None = None,
+        cwd: AnyPath | None = None,
         env: Mapping[str, str] | None = None,
         stdin: str | bytes | None = None,
         cancel: Cancel | None = None,
-        on_output: Callable[[str], object] | None = None,
+        on_output: OnText | None = None,
     ) -> Result:
         """The same for Python callers, with what a model cannot say.
 
@@ -4542,7 +4460,7 @@ class BashTool:
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        check_env({} if env is None else env)
+        check_env(env or {})
         right = stdin is None or isinstance(stdin, (str, bytes))
         require(right, "stdin", "str or bytes", type(stdin))
         if cwd is not None:
@@ -4585,50 +4503,46 @@ class BashTool:
         """Ends every call that is still under way, and every job that is attached to this process;
         leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
         end. Upholds REQ-BASH-015.5."""
-        interrupt: BaseException | None = None
-        while True:
-            try:
-                self._closing.cancel()
-                for exchange in list(self._closing._exchanges):
-                    exchange.await_end()
-                break
-            except BaseException as problem:
-                interrupt = problem
-        if interrupt is not None:
-            raise interrupt
+        try:
+            self._closing.cancel()
+            for exchange in list(self._closing._exchanges):
+                exchange.await_end()
+        except BaseException:
+            self.close()
+            raise
 
     def _answer(
         self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
     ) -> Result:
         """The answer to a request, or to what was found wrong with it."""
-        require(cancel is None or isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
+        cancel = Cancel() if cancel is None else cancel
+        require(isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
         if isinstance(request, Inquiry):
             outcome, job, is_gone = self._jobs.inquire(request, cancel)
             # The question was answered, whatever the answer is.
             return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
         if isinstance(request, Outcome):
-            return self._finish(request, cancel)
-        if self._closing.count:
-            return self._finish(rejected("closed", "this tool is closed"), cancel)
-        if isinstance(request, Restart):  # REQ-BASH-028.8
+            outcome = request
+        elif self._closing.count:
+            outcome = rejected("closed", "this tool is closed")
+        elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._starts = [self._setup.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
-            return self._finish(Outcome("exited", exit_code=0, streams=(told,)), cancel)
-        refusal = _refusal(request, self._deny, self._confirm)
-        if refusal is not None:
-            return self._finish(refusal, cancel)
-        return self._run(request, cancel, on_live)
+            outcome = Outcome("exited", exit_code=0, streams=(told,))
+        else:
+            return self._run(request, cancel, on_live)
+        return self._finish(outcome, cancel)
 
     def _finish(
         self,
         outcome: Outcome,
-        cancel: Cancel | None,
+        cancel: Cancel,
         job: Job | None = None,
         passed: Iterable[str] = (),
     ) -> Result:
         """The result, with the notes that are told once. `passed`: names of variables that came
         with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
-        if cancel is not None and cancel._withdrawn:
+        if cancel._withdrawn:
             raise Withdrawn
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
@@ -4641,30 +4555,34 @@ class BashTool:
                 notes += (NOTE_WITHHELD.format(why=why, names=", ".join(names)),)
         return present(outcome._replace(notes=notes), self.profile)
 
-    def _run(self, request: Request, cancel: Cancel | None, on_live: OnLive | None) -> Result:
+    def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
         Upholds REQ-BASH-015.2."""
+        refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
         plan = self._setup.plan(request, on_live is not None, starts[0])
-        exchange = Exchange(plan, [self._closing] + ([cancel] if cancel is not None else []))
-        refusal = self._jobs.enter(exchange) if plan.background else None
+        exchange = Exchange(plan, [self._closing, cancel])
+        job = None
+        if plan.background and refusal is None:
+            refusal = self._jobs.enter(exchange)
         if refusal is not None:
             return self._finish(refusal, cancel)
         try:
             answer = exchange.answer(on_live, request.stdin)
-            carried = answer.outcome.carried
-            if carried != starts[0].written:  # else the start is the same object, and sent once
-                starts[0] = next_start(carried, self._setup.first.env) or starts[0]
-            outcome = _fitted(answer, self.profile)
-            outcome = outcome._replace(command=request.command, mode=request.mode)
+            # Else the start stays the same object, which is sent once.
+            if answer.carried != starts[0].written:
+                starts[0] = next_start(answer.carried, self._setup.first.env) or starts[0]
             job = self._jobs.add(answer)
+            outcome = fitted(answer, self.profile)
+            outcome = outcome._replace(command=request.command, mode=request.mode)
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
                 self._jobs.watch(job, exchange)
             return result
         except BaseException:
             exchange.leave()
-            self._jobs.drop(exchange)
+            if job is not None:
+                self._jobs.drop(job)
             raise
         finally:
             if plan.background:
@@ -4690,6 +4608,7 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNKNOWN_VERSION = -32022
+_SOURCE, _SINK = 0, 1  # the descriptors of the messages of the client, and of the answers
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
@@ -4938,11 +4857,8 @@ class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
     comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.20."""
 
-    def __init__(
-        self, tool: BashTool, structured: bool = False, source: int = 0, sink: int = 1
-    ) -> None:
+    def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool, self._structured = tool, structured
-        self._source, self._sink = source, sink
         self._definition = tool.definition("mcp")
         if structured:
             self._definition["outputSchema"] = dict(OUTPUT_SCHEMA)
@@ -4991,22 +4907,22 @@ class Server:
             # at most the kernel's buffer is left to read. poll(2) reports that end unasked for a
             # pipe, as POLLHUP; for a socket POLLRDHUP has to be asked for.
             closed = getattr(select, "POLLRDHUP", 0)
-            poller.register(self._source, select.POLLIN if has_room else closed)
+            poller.register(_SOURCE, select.POLLIN if has_room else closed)
         if self._has_reader:  # poll(2) reports unasked, as POLLERR, that the reader has gone
-            poller.register(self._sink, select.POLLOUT if self._unsent else 0)
+            poller.register(_SINK, select.POLLOUT if self._unsent else 0)
         events = dict(poller.poll(wait_ms))
         if self._wake in events:
             for number in os.read(self._wake, READ_BYTES):
-                if number == signal.SIGINT and not os.isatty(self._source):
+                if number == signal.SIGINT and not os.isatty(_SOURCE):
                     # Ctrl-C in the terminal of a client: each call is answered. REQ-BASH-025.22
                     for underway in self._calls.values():
                         underway.cancel.cancel()
                 else:
                     self._signals += bool(number)
-        if self._source in events:
+        if _SOURCE in events:
             self._read()
-        if self._sink in events:
-            self._write(events[self._sink] == select.POLLOUT)
+        if _SINK in events:
+            self._write(events[_SINK] == select.POLLOUT)
         while self._inbox and len(self._outbox) < OUTBOX_MESSAGES:
             self._take(self._inbox.popleft())
 
@@ -5015,7 +4931,7 @@ class Server:
         byte more than is allowed, and its end."""
         chunk = b""
         with suppress(OSError):  # ECONNRESET: the client has left, and did not read all
-            chunk = os.read(self._source, READ_BYTES)
+            chunk = os.read(_SOURCE, READ_BYTES)
         self._at_end = not chunk
         first, *others = (chunk or b"\n").split(b"\n")  # the last line may have no newline
         self._line += first
@@ -5030,7 +4946,7 @@ class Server:
         try:
             if not is_ready:
                 raise BrokenPipeError
-            self._unsent = self._unsent[os.write(self._sink, self._unsent[: select.PIPE_BUF]) :]
+            self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
             self._written_s = time.monotonic()
         except BlockingIOError:  # where another process has set the flag
             pass

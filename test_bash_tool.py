@@ -337,10 +337,7 @@ def in_group(pid, group):
 
 @clause(
     "002.4",
-    saboteur=(
-        "    streams = answer.streams\n",
-        "    streams = answer.streams if answer.outcome.status != \"timed_out\" else ()\n",
-    ),
+    saboteur=("    streams = outcome.raw\n", "    streams = outcome.raw if outcome.status != \"timed_out\" else ()\n"),
 )
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
@@ -599,7 +596,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
 @clause(
     "003.8",
     saboteur=(
-        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST, kept=False)",
+        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST, kept=False, raw=())",
         "    return outcome._replace(status=\"exited\", exit_code=0)",
     ),
 )
@@ -930,8 +927,8 @@ def test_req_bash_003_16_a_bound_on_jobs():
 @clause(
     "003.17",
     saboteur=(
-        "            with suppress(SpawnError):\n                self.begin_job()\n",
-        "            self.begin_job()\n",
+        "            with suppress(SpawnError):\n                self.output.begin_job()\n",
+        "            self.output.begin_job()\n",
     ),
 )
 @needs_proc
@@ -1977,7 +1974,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
 @clause(
     "007.4",
     saboteur=(
-        "    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(os.fsdecode(name)))\n",
+        "    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(name))\n",
         "    return name\n",
     ),
 )
@@ -2011,9 +2008,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     no_leak(lambda: [fails(*case) for case in cases])
 
 
-@clause(
-    "007.5", saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Answer(Outcome(\"exited\", 0))")
-)
+@clause("007.5", saboteur=("return failed(\"status_unknown\", SUPERVISOR_KILLED)", "return Outcome(\"exited\", 0)"))
 @needs_proc
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_req_bash_007_5_a_lost_status_is_unknown(profile):
@@ -2649,8 +2644,8 @@ def test_req_bash_011_2_names_the_leftover(code, count):
 @clause(
     "011.3",
     saboteur=(
-        "        self.shell.clear_scratch(bool(self.left))\n",
-        "        self.shell.clear_scratch(bool(self.left))\n        self.output._write = lambda chunk: None\n",
+        "        self.shell.clear_scratch()\n",
+        "        self.shell.clear_scratch()\n        self.output._write = lambda chunk: None\n",
     ),
 )
 def test_req_bash_011_3_goes_on_reading():
@@ -2817,7 +2812,13 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
-@clause("013.2", saboteur=("            self.notes.append(NOTE_SCRATCH.format(path=path))\n", "            pass\n"))
+@clause(
+    "013.2",
+    saboteur=(
+        "            self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))\n",
+        "            pass\n",
+    ),
+)
 @few
 @given(
     st.lists(
@@ -3301,10 +3302,7 @@ def test_req_bash_015_3_the_second_cancel_kills():
         assert result.status == "timed_out" and time.monotonic() - begun < 30
 
 
-@clause(
-    "015.4",
-    saboteur=("            if self._stops_wanted():\n                return Answer(Outcome(\"cancelled\"))\n", ""),
-)
+@clause("015.4", saboteur=("            if self._stops_wanted():\n                return Outcome(\"cancelled\")\n", ""))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     assert (
         in_host("""
@@ -3338,7 +3336,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     however_it_is_called()
 
 
-@clause("015.5", saboteur=("                self._closing.cancel()\n                for", "                for"))
+@clause("015.5", saboteur=("            self._closing.cancel()\n            for", "            for"))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -4224,13 +4222,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause(
-    "021.8",
-    saboteur=(
-        "return self._final.outcome._replace(streams=streams, command",
-        "return self._final.outcome._replace(streams=(), command",
-    ),
-)
+@clause("021.8", saboteur=("return fitted(self._final, profile)\n", "return self._final\n"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
@@ -4887,7 +4879,7 @@ def test_req_bash_025_9_goodbye(goodbye):
             os.killpg(job, signal.SIGKILL)
 
 
-@clause("025.22", saboteur=("if number == signal.SIGINT and not os.isatty(self._source):", "if False:"))
+@clause("025.22", saboteur=("if number == signal.SIGINT and not os.isatty(_SOURCE):", "if False:"))
 def test_req_bash_025_22_an_interrupt_cancels():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
     with Client(timeouts={"grace_s": 60}) as client:
@@ -5361,7 +5353,6 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
         with BashTool(profile=name) as named, BashTool(profile=row, timeout_s=77) as limited:
             assert named.profile is row and named.definition() == BashTool(profile=row).definition()
             assert limited.profile == dataclasses.replace(row, timeouts_s={**row.timeouts_s, "default": 77})
-            assert re.fullmatch("<BashTool %s in '[^']*'>" % name, repr(named))
     assert "default (77s timeout)" in json.dumps(BashTool(timeout_s=77).definition())
     begun = time.monotonic()
     with BashTool(profile=tiny(grace=0.3), timeout_s=0.4) as tool:
@@ -5399,7 +5390,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     assert not os.path.exists("ran")
 
 
-@clause("026.4", saboteur=("cwd_required=request.cwd is not None", "cwd_required=False"))
+@clause("026.4", saboteur=("cwd_required=has_cwd", "cwd_required=False"))
 @few
 @given(
     st.sampled_from(
@@ -5475,7 +5466,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
         ("sleep 1.2", "completed", None),
         ("sleep 1.2; kill -TERM $$", "failed: signal 15 (SIGTERM)", None),
         ("sleep 1.2; printf '\\e[31mred\\e[0m\\n\\n  \\n'", "completed", "red"),
-        ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", "lost"),
+        ("echo lost; sleep 1.2; kill -9 $PPID; sleep 9", "error: lost", None),
     ]
     ended = []
     with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
@@ -5840,7 +5831,9 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     assert one_said == other_said, (one, other)
 
 
-@clause("028.5", saboteur=("if carried != starts[0].written:", "if carried and plan.cwd == starts[0].cwd:"))
+@clause(
+    "028.5", saboteur=("if answer.carried != starts[0].written:", "if answer.carried and plan.cwd == starts[0].cwd:")
+)
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):

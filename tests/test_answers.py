@@ -36,10 +36,7 @@ def test_odd_rows():
         assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(
             lambda: job.status != "running", 0.3
         )
-        assert (
-            repr(job) == lasting("<Job %d running: echo out; sleep 0.8; echo err >&2; sleep 600>") % job.pid
-            and job.kill()
-        )
+        assert job.kill()
     short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
     with BashTool(profile=short) as tool:
         assert tool.definition()["input_schema"]["properties"]["mode"]["enum"] == ["default"]

@@ -24,8 +24,8 @@ import test_bash_tool
 from tests.spec import CLAUSES, Conversation, EXAMPLES, FENCE, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
-from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
-from tests.support import RECIPES, compiled_script, exhaustive, needs_proc, recipes, sabotaged, saboteurs_at_tests
+from tests.support import BashTool, Cancel, Client, MODES, PROFILES, RECIPES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
+from tests.support import compiled_script, exhaustive, needs_proc, recipes, sabotaged, saboteurs_at_tests
 
 
 PROPERTIES = {
