@@ -406,8 +406,8 @@ def quoted(value: object) -> str:
 
 
 def status_of(returncode: int) -> tuple[int, str | None]:
-    """The exit code and the name of the signal, from subprocess's return code: signal n reads as
-    128 + n, as in any shell. Upholds REQ-BASH-007.2.
+    """The exit code and the name of the signal, from subprocess's return code: signal n reads
+    as 128 + n, as in any shell. Upholds REQ-BASH-007.2.
 
     >>> status_of(3), status_of(-9)
     ((3, None), (137, 'SIGKILL'))
@@ -426,7 +426,7 @@ def stop_text(status: str, limit_s: float) -> str:
 
 def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
     """How a job ended; `colon` or nothing stands before a number. Upholds REQ-BASH-003.5 to
-    REQ-BASH-003.7."""
+    003.7."""
     stopped = stop_text(facts["status"], facts["limit_s"])
     if stopped:
         return "failed: " + stopped
@@ -839,7 +839,7 @@ class Plan:
 
 class OutputBuffer:
     """The first and the last bytes of one stream, however long it is. The total counts all.
-    Upholds REQ-BASH-010.1."""
+    Upholds REQ-BASH-010.1 and 010.2."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
@@ -868,8 +868,8 @@ class OutputBuffer:
 
 
 class HostLine(Channel):
-    """A supervisor's end. What the host does not read waits here; of live output, the only thing
-    without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
+    """A supervisor's end. What the host does not read waits here; of live output, the only
+    thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
 
     closed = False
     request: Plan | None = None  # the next one
@@ -933,10 +933,10 @@ class HostLine(Channel):
 
 
 class Output:
-    """The output of one command: its pipes, what is kept of each stream, and the file with all raw
-    bytes in the order of their arrival. They wait in memory while they fit there. A file that
-    cannot be made or written ends the saving, never the command. The record of a job stands beside
-    the file. Upholds REQ-BASH-009.2 to REQ-BASH-009.5."""
+    """The output of one command: its pipes, what is kept of each stream, and the file with all
+    raw bytes in the order of their arrival. They wait in memory while they fit there. A file
+    that cannot be made or written ends the saving, never the command. The record of a job
+    stands beside the file. Upholds REQ-BASH-003.19 and 009.2 to 009.5."""
 
     last_s = 0.0  # when a byte was read or a pipe ended
     room = FILE_CAP_BYTES  # below 0: the file is capped
@@ -955,7 +955,8 @@ class Output:
         self._pending: bytearray | None = bytearray()
 
     def open_pipes(self, writers: list[int]) -> None:
-        """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError."""
+        """Opens a pipe for each stream; the ends for the shell go to `writers`. Raises OSError.
+        Upholds REQ-BASH-001.2 and 024.1."""
         for stream in range(self._plan.streams):
             reader, writer = os.pipe()
             writers.append(writer)
@@ -1012,7 +1013,8 @@ class Output:
         return max(map(len, texts)) > self._plan.limit_bytes
 
     def save(self) -> None:
-        """From now on the bytes go to a file, those from before included."""
+        """From now on the bytes go to a file, those from before included. Upholds
+        REQ-BASH-009.8."""
         if self._fd is None and not self.problem:
             try:
                 folder = os.fsdecode(self._plan.folder)
@@ -1023,6 +1025,7 @@ class Output:
             self._pending = None
 
     def _write(self, chunk: bytes | bytearray) -> None:
+        """Upholds REQ-BASH-009.3."""
         if self._fd is None or self.room < 0 or self.problem:
             return
         try:
@@ -1082,7 +1085,8 @@ class Output:
             self._close_pipe(reader)
 
     def close(self) -> None:
-        """Closes the pipes, the file and the record, which gives back their locks."""
+        """Closes the pipes, the file and the record, which gives back their locks. Upholds
+        REQ-BASH-010.3."""
         self.close_pipes()
         for fd in (self._fd, self._record):
             if fd is not None:
@@ -1125,7 +1129,7 @@ builtin break; }; } <&"$BASH_EXECUTION_STRING" >&"$BASH_EXECUTION_STRING" \
 
 def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str:
     """The line for the arguments of a shell that finds the text of its command at descriptor
-    `fd`."""
+    `fd`. Upholds REQ-BASH-001.1 and 028.4."""
     copy = "20<&%d " % (0 if has_prefix else fd) if carries else ""
     if has_prefix:
         read = _NO_LIMIT + _READ_TEXT % ""
@@ -1155,8 +1159,8 @@ def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
 
 class Shell:
     """The shell of one command: its text, its directory, and the process group that it leads;
-    `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel gives
-    its number to no other process or group."""
+    `popen` is its process, from `start` on. Until the supervisor reaps the shell, the kernel
+    gives its number to no other process or group. Upholds REQ-BASH-001.7."""
 
     def __init__(self, plan: Plan, source: int) -> None:
         """`source`: a descriptor of the command's own input, or subprocess.DEVNULL."""
@@ -1168,9 +1172,9 @@ class Shell:
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
     def start(self, writers: Sequence[int]) -> None:
-        """Spawns the shell in its directory, or where the directory is gone in an empty folder: to
-        refuse would end the conversation, any other folder would make relative paths dangerous.
-        Raises OSError, SpawnError. Upholds REQ-BASH-013.1."""
+        """Spawns the shell in its directory, or where the directory is gone in an empty folder:
+        to refuse would end the conversation, any other folder would make relative paths
+        dangerous. Raises OSError, SpawnError. Upholds REQ-BASH-001.5, 013.1 and 026.4."""
         plan = self._plan
         self._make_text()
         try:
@@ -1192,7 +1196,8 @@ class Shell:
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
-        `filename` of the OSError is the directory."""
+        `filename` of the OSError is the directory. Upholds REQ-BASH-004.1, 005.1, 005.2 and
+        014.7."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
@@ -1213,8 +1218,9 @@ class Shell:
         )
 
     def _make_text(self) -> None:
-        """Makes what the shell reads its text from. The slash and the newline: `read` would take a
-        NUL for the second half of a character."""
+        """Makes what the shell reads its text from. The slash and the newline: `read` would
+        take a NUL for the second half of a character. Upholds REQ-BASH-004.9, 012.1 and
+        012.2."""
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
@@ -1234,7 +1240,8 @@ class Shell:
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
-        """What the shell has written behind its text, unless a signal has ended it."""
+        """What the shell has written behind its text, unless a signal has ended it. Upholds
+        REQ-BASH-028.2."""
         if not self._carries or (self.popen.returncode or 0) < 0:
             return b""
         data = os.pread(self._text_fd, CARRIED_BYTES, self._text_bytes + 1)
@@ -1256,7 +1263,7 @@ class Shell:
 
     def terminate(self) -> None:
         """Asks everything of the command to end. TERM before CONT: a stopped process must find
-        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and REQ-BASH-004.5."""
+        the TERM waiting when it wakes. Upholds REQ-BASH-004.4 and 004.5."""
         processes = descendants()
         for number in (signal.SIGTERM, signal.SIGCONT):
             reached = self.signal_group(number)
@@ -1265,7 +1272,8 @@ class Shell:
                     _signal(pid, number)
 
     def clear_scratch(self) -> None:
-        """Removes the scratch folder, or says that it holds something. Upholds REQ-BASH-013.2."""
+        """Removes the scratch folder, or says that it holds something. Upholds
+        REQ-BASH-013.2."""
         try:
             if self.scratch:
                 os.rmdir(self.scratch)
@@ -1280,8 +1288,8 @@ class Shell:
 
 
 def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
-    """What names the processes that a foreground command has left behind, numbers and groups, and
-    says where their output goes on. Upholds REQ-BASH-011.2."""
+    """What names the processes that a foreground command has left behind, numbers and groups,
+    and says where their output goes on. Upholds REQ-BASH-011.2."""
     path = ""
     if output.pipes:
         output.save()
@@ -1348,8 +1356,8 @@ class Command:
         self.output.write_record(self.facts())
 
     def watch(self) -> bool:
-        """Waits for the end of the shell; False if the command is to be ended. So is a job whose
-        shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and REQ-BASH-003.21."""
+        """Waits for the end of the shell; False if the command is to be ended. So is a job
+        whose shell was ended by a signal from elsewhere. Upholds REQ-BASH-002.3 and 003.21."""
         plan = self.plan
         if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
             self.answer_as_job()
@@ -1368,7 +1376,8 @@ class Command:
 
     def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
-        job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.17."""
+        job; a kept command also where no record of it can be written. Upholds
+        REQ-BASH-003.17."""
         self.answered = self.is_job = True
         if self.plan.background:
             self.attached = False
@@ -1379,8 +1388,8 @@ class Command:
         self.tell()
 
     def drain(self) -> bool:
-        """Waits for the rest of the output, and for processes that are just ending; False if the
-        command is to be ended. Upholds REQ-BASH-011.1 and REQ-BASH-011.4."""
+        """Waits for the rest of the output, and for processes that are just ending; False if
+        the command is to be ended. Upholds REQ-BASH-011.1 and 011.4."""
         while not self.stops and not self.is_over():
             quiet_s = max(self.output.last_s, self.exited_s)
             until = quiet_s + LEAVING_S
@@ -1399,8 +1408,8 @@ class Command:
 
     def end(self) -> None:
         """The one function that ends a command: TERM; after the grace, or at a second request,
-        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-004.4 to
-        REQ-BASH-004.6 and REQ-BASH-015.3."""
+        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.4, 004.4 to
+        004.6, 015.3 and 020.4."""
         begun_s = time.monotonic()
         self.shell.terminate()
         while not self.alone and self.stops < 2 and time.monotonic() < begun_s + self.grace_s:
@@ -1452,8 +1461,8 @@ class Command:
             self.output.buffers[0].add(note.encode())  # else the answer's first line says it
 
     def facts(self) -> dict[str, Any]:
-        """How the command stands, fields of an Outcome: what the host is told, and what the record
-        of a job says. Upholds REQ-BASH-002.6, 007.2, 007.7."""
+        """How the command stands, fields of an Outcome: what the host is told, and what the
+        record of a job says. Upholds REQ-BASH-002.6, 007.2 and 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
@@ -1496,8 +1505,9 @@ class Command:
         )
 
     def stay(self) -> None:
-        """Goes on for what is left: reads its output, ends it at the limit of a background command
-        or when Job.kill asks. What cannot be ended stays a child of this supervisor."""
+        """Goes on for what is left: reads its output, ends it at the limit of a background
+        command or when Job.kill asks. What cannot be ended stays a child of this supervisor.
+        Upholds REQ-BASH-003.2, 003.15, 004.7, 011.3 and 020.2."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         self.stops = 0
         while not self.is_over():
@@ -1508,9 +1518,9 @@ class Command:
                 self.turn(limit_s)
 
     def turn(self, until: float) -> None:
-        """Waits until something happens, at the longest until a moment on the monotonic clock, and
-        takes notice of it: of output, stops, the host, ended processes. When the host has left, no
-        caller needs the full grace. Upholds REQ-BASH-020.1."""
+        """Waits until something happens, at the longest until a moment on the monotonic clock,
+        and takes notice of it: of output, stops, the host, ended processes. When the host has
+        left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
         supervisor, line = self.supervisor, self.supervisor.line
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
@@ -1587,8 +1597,8 @@ class Loop:
 
 def _handle_signals() -> None:
     """Makes every signal that can be caught wake this process and do nothing else. Handlers,
-    because what is ignored or blocked would be so in commands too, while execve(2) resets what is
-    handled. Upholds REQ-BASH-003.4."""
+    because what is ignored or blocked would be so in commands too, while execve(2) resets what
+    is handled. Upholds REQ-BASH-003.4."""
     for number in signal.valid_signals():
         with suppress(OSError):  # KILL and STOP cannot be caught
             signal.signal(number, _do_nothing)
@@ -1640,10 +1650,10 @@ class Supervisor(Loop):
 
 
 class ForkServer(Loop):
-    """The process that forks supervisors, so that the host need not: a process that has never had a
-    second thread can fork safely. The fork server is a subreaper too: what a supervisor leaves that
-    was killed becomes its child, and is ended. The fork server ends when its host has left and its
-    last supervisor has ended."""
+    """The process that forks supervisors, so that the host need not: a process that has never
+    had a second thread can fork safely. The fork server is a subreaper too: what a supervisor
+    leaves that was killed becomes its child, and is ended. The fork server ends when its host
+    has left and its last supervisor has ended. Upholds REQ-BASH-020.3."""
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__()
@@ -1986,7 +1996,7 @@ class Result:
 
 
 def decode(data: bytes) -> str:
-    """The bytes as text; what is not UTF-8 becomes U+FFFD."""
+    """The bytes as text; what is not UTF-8 becomes U+FFFD. Upholds REQ-BASH-008.4."""
     return data.decode("utf-8", "replace")
 
 
@@ -1998,7 +2008,7 @@ _MOVES_NOTHING = r"""(?x)
     \[[0-?]*[ -/]*[@-~]?  # CSI: colours, modes, places
     |[\]PX^_][^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)  # OSC, DCS ...: titles, links
     |[ -/]*[0-~]?)  # escapes of two bytes, a lone ESC
-"""
+    """
 _SHOWS_NOTHING = r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]+"
 # All branches begin with one set of characters, so that `re` passes over plain text five times as
 # fast.
@@ -2081,11 +2091,11 @@ def _draw(text: str) -> str:
 def render(text: str) -> str:
     """What a terminal would be left showing.
 
-    Escape sequences and control characters are gone; `\\r` and `\\b` move the cursor back, so that
-    the last frame of a progress bar remains; CSI K erases to the end of the line or all of it; CSI
-    C, D and G move the cursor within the line, A, B, E and F to other lines; CSI J erases all below
-    the cursor. A cell is one code point, and a cursor beyond the end of a line stands at its end.
-    Upholds REQ-BASH-008.1, REQ-BASH-008.2, REQ-BASH-008.3 and REQ-BASH-008.6.
+    Escape sequences and control characters are gone; `\\r` and `\\b` move the cursor back, so
+    that the last frame of a progress bar remains; CSI K erases to the end of the line or all of
+    it; CSI C, D and G move the cursor within the line, A, B, E and F to other lines; CSI J
+    erases all below the cursor. A cell is one code point, and a cursor beyond the end of a line
+    stands at its end. Upholds REQ-BASH-008.1, 008.2, 008.3, 008.5 and 008.6.
 
     >>> render("10%\\r 50%\\r100%\\n\\x1b[31mred\\x1b[0m")
     '100%\\nred'
@@ -2098,8 +2108,8 @@ _DROPPED_CONTROLS = dict.fromkeys(code for code in range(0x20) if chr(code) not 
 
 
 def sanitise(text: str) -> str:
-    """The text without CSI and OSC sequences and without control characters but tab, newline and
-    carriage return; `\\r\\n` becomes a newline. Upholds REQ-BASH-021.2.
+    """The text without CSI and OSC sequences and without control characters but tab, newline
+    and carriage return; `\\r\\n` becomes a newline. Upholds REQ-BASH-021.2.
 
     >>> sanitise("\\x1b[31mred\\x1b[0m\\r\\n10%\\r20%\\x07")
     'red\\n10%\\r20%'
@@ -2155,8 +2165,8 @@ def two_ends(stream: Captured, profile: Profile) -> tuple[str, str]:
 
 
 def keep_ends(stream: Captured, profile: Profile) -> Fitted:
-    """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two ends
-    around the word [snip]. Upholds REQ-BASH-001.3 and REQ-BASH-001.4."""
+    """The stream's text if it takes at most `max_output_bytes`, raw and cleaned; else its two
+    ends around the word [snip]. Upholds REQ-BASH-001.3 and 001.4."""
     head, tail = two_ends(stream, profile)
     got = stream.total_bytes
     if is_whole(stream):
@@ -2174,8 +2184,8 @@ _UNFINISHED = (
 
 
 def without_unfinished(stream: Captured) -> Captured:
-    """What of a stream that goes on can be shown: a character, a sequence or a line end of which
-    only a part may have come is left for the next time. Upholds REQ-BASH-021.7."""
+    """What of a stream that goes on can be shown: a character, a sequence or a line end of
+    which only a part may have come is left for the next time. Upholds REQ-BASH-021.7."""
     data, head_bytes = stream.head + stream.tail, len(stream.head)
     unfinished = re.search(_UNFINISHED, data[-KIB:])
     held = len(unfinished.group()) if unfinished else 0
@@ -2186,9 +2196,9 @@ def without_unfinished(stream: Captured) -> Captured:
 
 
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
-    """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of what
-    that leaves out; of a last line that is longer than that its end. The newline at the end is not
-    shown and begins no line. Upholds REQ-BASH-021.3."""
+    """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of
+    what that leaves out; of a last line that is longer than that its end. The newline at the
+    end is not shown and begins no line. Upholds REQ-BASH-021.3."""
     whole = is_whole(stream)
     _, text = two_ends(stream, profile)
     lines = text.split("\n")
@@ -2225,8 +2235,8 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
 def keep_head(
     stream: Captured, profile: Profile, head: Callable[[str], str], mark: str
 ) -> Fitted:
-    """What `head` leaves of the stream's text, with `mark` behind it if that is not all. Upholds
-    REQ-BASH-022.2 and REQ-BASH-023.2."""
+    """What `head` leaves of the stream's text, with `mark` behind it if that is not all.
+    Upholds REQ-BASH-022.2 and 023.2."""
     text, _ = two_ends(stream, profile)
     kept = head(text)
     cut = kept != text or not is_whole(stream)
@@ -2234,7 +2244,7 @@ def keep_head(
 
 
 def fitted(outcome: Outcome, profile: Profile) -> Outcome:
-    """The outcome with the texts of its streams."""
+    """The outcome with the texts of its streams. Upholds REQ-BASH-024.3."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         kept = streams if outcome.kept else ()
@@ -2251,8 +2261,8 @@ def code_text(code: int, name: str | None = None) -> str:
 
 
 def status_line(outcome: Outcome) -> str:
-    """The first line of an answer; empty after success, so that the output stands alone. Upholds
-    REQ-BASH-007.1 and REQ-BASH-007.2."""
+    """The first line of an answer; empty after success, so that the output stands alone.
+    Upholds REQ-BASH-002.5, 002.7, 007.1, 007.2 and 007.6."""
     stopped = stop_text(outcome.status, outcome.limit_s)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
@@ -2268,14 +2278,14 @@ def status_line(outcome: Outcome) -> str:
 
 def saved_text(saved: Saved, whole: str, partly: str, lost: str) -> str:
     """The template for what became of the file with the whole output, filled in. Upholds
-    REQ-BASH-009.1 and REQ-BASH-009.4."""
+    REQ-BASH-009.1 and 009.4."""
     template = lost if saved.path is None else partly if saved.reason else whole
     return template.format(path=printable(saved.path), reason=saved.reason)
 
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
-    anything of it runs."""
+    anything of it runs. Upholds REQ-BASH-003.3."""
     assert outcome.saved is not None
     path = printable(outcome.saved.path or NOWHERE.format(reason=outcome.saved.reason))
     started = JOB_STARTED.format(pid=outcome.pid, path=path)
@@ -2309,7 +2319,7 @@ def note_lines(outcome: Outcome) -> list[str]:
 
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
-    output, where the rest is."""
+    output, where the rest is. Upholds REQ-BASH-001.6 and 007.3."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
@@ -2365,7 +2375,7 @@ def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
 
 
 def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
-    """What became of a job. Upholds REQ-BASH-021.6 to REQ-BASH-021.8."""
+    """What became of a job. Upholds REQ-BASH-021.6 to 021.8."""
     stdout, stderr, file = outcome.stdout, outcome.stderr, [""]
     if outcome.saved is not None:
         saved = saved_text(outcome.saved, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
@@ -2399,8 +2409,8 @@ def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
 
 
 def format_sections(outcome: Outcome, profile: Profile) -> str:
-    """The answer as sections for stdout, stderr and the exit code; for a job, what became of it.
-    Upholds REQ-BASH-021.5."""
+    """The answer as sections for stdout, stderr and the exit code; for a job, what became of
+    it. Upholds REQ-BASH-021.5."""
     stdout, stderr = outcome.stdout, outcome.stderr
     sections = [
         "stdout:",
@@ -2423,8 +2433,8 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
 
 
 def stream_fields(outcome: Outcome) -> dict[str, Any]:
-    """The answer as the fields stdout, stderr and exitCode, or error where the command did not end
-    by itself. Upholds REQ-BASH-022.1 and REQ-BASH-022.3."""
+    """The answer as the fields stdout, stderr and exitCode, or error where the command did not
+    end by itself. Upholds REQ-BASH-022.1 and 022.3."""
     fields: dict[str, Any] = {}
     if outcome.streams:
         fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
@@ -2451,8 +2461,8 @@ def plain_code(outcome: Outcome) -> int:
 
 
 def format_labels(outcome: Outcome, profile: Profile) -> str:
-    """The answer as the exit code, or what came instead of it, before the labelled streams. Upholds
-    REQ-BASH-023.1 and REQ-BASH-023.3."""
+    """The answer as the exit code, or what came instead of it, before the labelled streams.
+    Upholds REQ-BASH-023.1 and 023.3."""
     first = {
         "exited": "Exit code: %d" % plain_code(outcome),
         "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
@@ -2480,9 +2490,9 @@ def code_details(outcome: Outcome) -> dict[str, Any]:
 
 
 def present(outcome: Outcome, profile: Profile) -> Result:
-    """The outcome in the words of a profile. No text is empty or blank: interfaces of models refuse
-    such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-024.4."""
+    """The outcome in the words of a profile. No text is empty or blank: interfaces of models
+    refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
+    REQ-BASH-024.2 and 024.4."""
     saved = outcome.saved
     if saved is not None and saved.capped:
         note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
@@ -2515,8 +2525,8 @@ OnLive = Callable[[int, str], object]
 
 
 class LiveText:
-    """Live output as text, behind the number of the bytes that were skipped before it: each stream
-    has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
+    """Live output as text, behind the number of the bytes that were skipped before it: each
+    stream has its own decoder, so that no character is split. Upholds REQ-BASH-016.1."""
 
     def __init__(self, tell: OnLive | None) -> None:
         self._tell = tell
@@ -2809,8 +2819,8 @@ TOOL_HINTS = json_object("""
 
 
 def carrying(profile: Profile) -> Profile:
-    """The row of a tool that carries the directory and the variables over: the model is told so,
-    and may ask for a restart. Upholds REQ-BASH-028.7."""
+    """The row of a tool that carries the directory and the variables over: the model is told
+    so, and may ask for a restart. Upholds REQ-BASH-028.7."""
     text = profile.description
     if NOTHING_PERSISTS not in text:
         text += "\n" + NOTHING_PERSISTS
@@ -2853,7 +2863,7 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1 to REQ-BASH-006.3, REQ-BASH-006.7 to REQ-BASH-006.9, REQ-BASH-028.9."""
+    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.8 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -2936,7 +2946,8 @@ def _wrong(reason: str) -> Outcome:
 def parse_command(
     command: object, mode: object, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
-    """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3."""
+    """A command that was asked for, as a request; or why not. Upholds REQ-BASH-006.2, 012.3 and
+    021.10."""
     if not isinstance(command, str):
         return _wrong('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
@@ -2983,9 +2994,9 @@ def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request; or why not, naming the key and what is allowed. A key whose
-    value is null was not given, nor was a `restart` that is false. Upholds REQ-BASH-006.4,
-    REQ-BASH-006.5, REQ-BASH-012.3, REQ-BASH-021.1 and REQ-BASH-028.7."""
+    """What a model sent, as a request; or why not, naming the key and what is allowed. A key
+    whose value is null was not given, nor was a `restart` that is false. Upholds
+    REQ-BASH-006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3105,10 +3116,9 @@ def scrub_env(
     non-interactive defaults over what is there; and the names that were withheld, each with why.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
-    secret, and of those that are withheld whatever they look like. A group of which one variable
-    is withheld is withheld whole.
-    Upholds REQ-BASH-004.2, REQ-BASH-004.3, REQ-BASH-004.10 and REQ-BASH-014.1 to REQ-BASH-014.4.
-    """
+    secret, and of those that are withheld whatever they look like. A group of which one
+    variable is withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10 and
+    014.1 to 014.4."""
     kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
     chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
@@ -3126,8 +3136,8 @@ def scrub_env(
 
 def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list[str]:
     """Of the withheld names that no answer has told yet, those that this answer has to tell, at
-    most NAMES_TOLD: proxies and package indexes, and what the command names, or the output that is
-    shown of a command that failed. Upholds REQ-BASH-014.6 and REQ-BASH-014.8."""
+    most NAMES_TOLD: proxies and package indexes, and what the command names, or the output that
+    is shown of a command that failed. Upholds REQ-BASH-014.6 and 014.8."""
     texts = [command]
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
@@ -3138,7 +3148,7 @@ def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list
 
 def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment that the host chose, as it is, plus the non-interactive defaults that it
-    lacks. Upholds REQ-BASH-014.5."""
+    lacks. Upholds REQ-BASH-014.2, 014.3 and 014.5."""
     check_env(environ)
     return {**NON_INTERACTIVE, **environ}
 
@@ -3177,9 +3187,9 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
 
 def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
-    `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of it.
-    The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash passes
-    these on, and does not list them. Upholds REQ-BASH-028.1 and REQ-BASH-028.3."""
+    `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of
+    it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
+    passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3 and 028.11."""
     lines, *rest = written.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
@@ -3413,8 +3423,9 @@ class Line(Channel):
 
 
 class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and groups. A
-    forked child has none of them: it begins with an engine of its own."""
+    """The fork server and the idle supervisors of this process, for its present user and
+    groups. A forked child has none of them: it begins with an engine of its own. Upholds
+    REQ-BASH-019.1."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
@@ -3504,9 +3515,9 @@ os.register_at_fork(
 class Cancel:
     """A request to stop. One token may be given to many calls.
 
-    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once means
-    TERM, the grace, KILL; once more means KILL now. A token that was used stays used. `count` is
-    how often a stop was asked for. Upholds REQ-BASH-015.1 and REQ-BASH-015.3.
+    `cancel()` may be called from any thread and from a signal handler: it takes no lock. Once
+    means TERM, the grace, KILL; once more means KILL now. A token that was used stays used.
+    `count` is how often a stop was asked for. Upholds REQ-BASH-015.1 and 015.3.
     """
 
     _withdrawn = False  # no answer is wanted: of a call that a client of MCP has withdrawn
@@ -3588,8 +3599,8 @@ class Exchange:
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
-        another supervisor is asked. The fork server ends what a killed supervisor leaves. Upholds
-        REQ-BASH-007.5."""
+        another supervisor is asked. The fork server ends what a killed supervisor leaves.
+        Upholds REQ-BASH-007.5 and 015.4."""
         why = ""
         for _ in range(REQUESTS_MOST):
             if self._stops_wanted():
@@ -3609,8 +3620,8 @@ class Exchange:
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
-        """Sends the request. Raises NotRun where it was not read, and where there is no supervisor,
-        or no place for the input. Upholds REQ-BASH-002.1."""
+        """Sends the request. Raises NotRun where it was not read, and where there is no
+        supervisor, or no place for the input. Upholds REQ-BASH-002.1 and 003.18."""
         fields = dict(vars(self._plan))
         fds: list[int] = []
         try:
@@ -3718,12 +3729,12 @@ class Exchange:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
-        """After an exception in the caller, once: a second exception on the way is raised at once.
-        Asks for a stop, by a negative count, which says that the caller leaves, and shuts the line
-        for writing, which says the same where the request was sent in part. Waits until the
-        supervisor closes the line, when nothing of the command is left. What the supervisor says
-        is not read: bytes that were received when the exception struck may be lost. Removes the
-        file that no answer will name. Upholds REQ-BASH-009.7 and REQ-BASH-015.2."""
+        """After an exception in the caller, once: a second exception on the way is raised at
+        once. Asks for a stop, by a negative count, which says that the caller leaves, and shuts
+        the line for writing, which says the same where the request was sent in part. Waits
+        until the supervisor closes the line, when nothing of the command is left. What the
+        supervisor says is not read: bytes that were received when the exception struck may be
+        lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
         line, until = self._line, time.monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
@@ -3813,8 +3824,10 @@ class Job:
         if final is None:
             passed_s = time.time() - self.created
             final = _lost(self._known)._replace(duration_s=passed_s)
-        self._known = final
         self._note = ended_note(self.pid, self.command, self.output_file, final)
+        if exchange._plan.background:  # a check shows the output of kept commands alone
+            final = final._replace(raw=())
+        self._known = final
         self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
@@ -3841,9 +3854,9 @@ class Job:
         return supervised
 
     def _look(self) -> Outcome:
-        """What is known by now. A job whose record says `running` and is not locked has lost its
-        supervisor: the record was read after the lock was tried. The monitor thread of a job says
-        that itself. Upholds REQ-BASH-003.8."""
+        """What is known by now. A job whose record says `running` and is not locked has lost
+        its supervisor: the record was read after the lock was tried. The monitor thread of a
+        job says that itself. Upholds REQ-BASH-003.8."""
         if self._known.status == "running" and not self._supervised():
             is_watched = self._monitor_of == os.getpid() and self._final is None
             if self._known.status == "running" and not is_watched:
@@ -3903,11 +3916,11 @@ class Job:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
 
-        `until`: a text, or a compiled pattern to search for, in the lines of the output, also in
-        those that came before; a line counts once its newline has come, or the job has ended.
-        Returns the first line that has it, or None when the job has ended without one or the time
-        is over. The search of output that is there already may take SEARCH_S longer than the time.
-        Upholds REQ-BASH-027.4 and REQ-BASH-027.5."""
+        `until`: a text, or a compiled pattern to search for, in the lines of the output, also
+        in those that came before; a line counts once its newline has come, or the job has
+        ended. Returns the first line that has it, or None when the job has ended without one or
+        the time is over. The search of output that is there already may take SEARCH_S longer
+        than the time. Upholds REQ-BASH-027.4 and 027.5."""
         if until is None:
             return bool(_await_ends([self], 1, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
@@ -3960,8 +3973,8 @@ class Job:
 
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
-        lives, so also for a job that had ended; False if something could not be ended, and for a
-        lost job. The supervisor of the job ends it. Upholds REQ-BASH-003.13, REQ-BASH-003.14."""
+        lives, so also for a job that had ended; False if something could not be ended, and for
+        a lost job. The supervisor of the job ends it. Upholds REQ-BASH-003.13 and 003.14."""
         return self._end(Cancel())
 
     def _end(self, cancel: Cancel) -> bool:
@@ -4057,8 +4070,8 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to be
-    seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
     try:
         base = os.getcwd()
     except FileNotFoundError:  # the host's own directory is gone: commands will say so
@@ -4106,7 +4119,7 @@ def _job_names(jobs: Iterable[Job]) -> str:
 
 def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
     """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
-    REQ-BASH-018.2."""
+    018.2."""
     for pattern in deny:
         if pattern in request.command:
             return rejected("denied", DENIED.format(pattern=printable(pattern)))
@@ -4122,9 +4135,9 @@ def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> O
 
 def default_folder(profile: Profile) -> str:
     """Where a tool that was given no folder puts output files and records: in the one folder of
-    this user, within the first folder for temporary files that can be written to; a new private one
-    where the folder of that name is a link, another user's or open to others. It is made with the
-    first file. Upholds REQ-BASH-009.2."""
+    this user, within the first folder for temporary files that can be written to; a new private
+    one where the folder of that name is a link, another user's or open to others. It is made
+    with the first file. Upholds REQ-BASH-009.2."""
     base = temporary_folder()
     if not profile.own_folder:
         return base
@@ -4162,8 +4175,8 @@ class JobTable:
         ]
 
     def enter(self, start: object) -> Outcome | None:
-        """Takes a place for a job that is to start; the answer where there is no room. First come,
-        first served. Upholds REQ-BASH-003.16."""
+        """Takes a place for a job that is to start; the answer where there is no room. First
+        come, first served. Upholds REQ-BASH-003.16."""
         self._starts.append(start)
         live = self.live()
         count = len(live) + self._starts.index(start)
@@ -4192,7 +4205,8 @@ class JobTable:
         return job
 
     def watch(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told."""
+        """Starts the monitor thread of a job, whose end is to be told. Upholds
+        REQ-BASH-027.3."""
         self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_of = os.getpid()
         try:
@@ -4238,8 +4252,8 @@ class JobTable:
         return known
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
-        """What a job has said since the last time, or how it ended; the job, if there is one; and
-        whether all was done that was asked for. Upholds REQ-BASH-021.7 to REQ-BASH-021.9."""
+        """What a job has said since the last time, or how it ended; the job, if there is one;
+        and whether all was done that was asked for. Upholds REQ-BASH-021.7 to 021.9."""
         known = self.find(inquiry.pid)
         if known is None:
             named = _job_names(self.running()[-MAX_JOBS:]) or "none"
@@ -4255,8 +4269,8 @@ class JobTable:
 
     def told(self, told: Job | None) -> list[str]:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
-        table, so that each is told once. `told`: a job whose end the answer tells itself. Upholds
-        REQ-BASH-027.1 and REQ-BASH-027.2."""
+        table, so that each is told once. `told`: a job whose end the answer tells itself.
+        Upholds REQ-BASH-027.1 and 027.2."""
         if told is not None:
             self._untold.pop(told.pid, None)
         ended = [job for job in list(self._untold.values()) if job._final is not None]
@@ -4306,7 +4320,8 @@ class Setup(NamedTuple):
         )
 
     def _waits(self, request: Request) -> dict[str, float]:
-        """The waits of a command in its mode, in seconds, by their names in a plan."""
+        """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
+        REQ-BASH-002.2."""
         profile = self.profile
         timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
         idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
@@ -4351,11 +4366,11 @@ class BashTool:
     carry       the directory and the exported variables at the end of a command are the start of
                 the next one
 
-    `withheld` holds the names that were kept out of the environment. Commands start with the umask
-    and the resource limits that this process had when its first command began. Raises ValueError
-    for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError for a `cwd`
-    that is no directory: this one look may hang. Upholds REQ-BASH-026.1 and REQ-BASH-026.2.
-    """
+    `withheld` holds the names that were kept out of the environment. Commands start with the
+    umask and the resource limits that this process had when its first command began. Raises
+    ValueError for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError
+    for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-019.2, 026.1 and
+    026.2."""
 
     def __init__(
         self,
@@ -4416,7 +4431,7 @@ class BashTool:
         clients of that protocol; `"anthropic-native"` and `"openai-native"` for the vendors' own
         tools, the first only with `carry`.
 
-        Raises ValueError for another style. Upholds REQ-BASH-006.1 to 006.3, 006.6 to 006.9.
+        Raises ValueError for another style. Upholds REQ-BASH-006.1 to 006.3 and 006.6 to 006.9.
         """
         return define(self.profile, self.cwd, style)
 
@@ -4472,8 +4487,9 @@ class BashTool:
         return self._answer(request, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
-        """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those of
-        that folder: also of other tools and of earlier processes. Upholds REQ-BASH-003.11."""
+        """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those
+        of that folder: also of other tools and of earlier processes. Upholds
+        REQ-BASH-003.11."""
         return self._jobs.all()
 
     def job(self, pid: int) -> Job:
@@ -4494,15 +4510,16 @@ class BashTool:
     ) -> list[Job]:
         """The jobs that have ended, once all of them have, or with `any` one of them, or after
         `timeout_s` seconds. Without `jobs`: the live background commands and kept jobs of this
-        tool. The next answer to the model reports the ends all the same. Upholds REQ-BASH-027.4."""
+        tool. The next answer to the model reports the ends all the same. Upholds
+        REQ-BASH-027.4."""
         waited = self._jobs.live() if jobs is None else list(jobs)
         require(all(isinstance(job, Job) for job in waited), "jobs", "jobs", waited)
         return _await_ends(waited, min(1, len(waited)) if any else len(waited), timeout_s)
 
     def close(self) -> None:
-        """Ends every call that is still under way, and every job that is attached to this process;
-        leaves the detached ones. An interrupt on the way is one more stop for all, raised at the
-        end. Upholds REQ-BASH-015.5."""
+        """Ends every call that is still under way, and every job that is attached to this
+        process; leaves the detached ones. An interrupt on the way is one more stop for all,
+        raised at the end. Upholds REQ-BASH-015.5."""
         try:
             self._closing.cancel()
             for exchange in list(self._closing._exchanges):
@@ -4557,7 +4574,7 @@ class BashTool:
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
-        Upholds REQ-BASH-015.2."""
+        Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
         refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
         plan = self._setup.plan(request, on_live is not None, starts[0])
@@ -4674,8 +4691,9 @@ def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> d
 
 
 def call_message(call: Call, result: Result, structured: bool = False) -> dict[str, Any]:
-    """The answer to a call: its text, and if asked for the fields of OUTPUT_SCHEMA. The streams by
-    themselves stay out of these: each byte of the output comes once. Upholds REQ-BASH-025.6."""
+    """The answer to a call: its text, and if asked for the fields of OUTPUT_SCHEMA. The streams
+    by themselves stay out of these: each byte of the output comes once. Upholds REQ-BASH-025.4,
+    025.6 and 025.19."""
     answer: dict[str, Any] = {
         "content": [{"type": "text", "text": result.text}],
         "isError": result.is_error,
@@ -4727,7 +4745,8 @@ def _object(value: object, name: str) -> dict[str, Any]:
 def _handle_request(
     id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
 ) -> dict[str, Any] | Call:
-    """What a request asks for. Raises ProtocolError where it cannot be answered."""
+    """What a request asks for. Raises ProtocolError where it cannot be answered. Upholds
+    REQ-BASH-025.2 and 025.3."""
     meta = _object(params.get("_meta"), "_meta")
     # `initialize` belongs to the older era, whatever its `_meta` says.
     version = None if method == "initialize" else meta.get(META + "protocolVersion")
@@ -4776,9 +4795,9 @@ def _handle_request(
 def handle(
     message: object, tool: Mapping[str, Any]
 ) -> dict[str, Any] | Call | Withdrawal | None:
-    """What a message asks for: an answer to send, a call to make, a call to withdraw, or nothing.
-    `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds REQ-BASH-025.1
-    to REQ-BASH-025.5 and REQ-BASH-025.12."""
+    """What a message asks for: an answer to send, a call to make, a call to withdraw, or
+    nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds
+    REQ-BASH-025.1 to 025.5 and 025.12."""
     if not isinstance(message, dict):
         return error_message(
             None, INVALID_REQUEST, "a message must be an object, got %s" % _type_name(message)
@@ -4829,8 +4848,8 @@ class CallUnderway:
             self._output = last_bytes(self._output + text, PROGRESS_BYTES)
 
     def progress(self) -> dict[str, Any] | None:
-        """The next progress message, if one is due: there is live output, or the silence was long
-        enough. Upholds REQ-BASH-025.10, REQ-BASH-025.11 and REQ-BASH-025.20."""
+        """The next progress message, if one is due: there is live output, or the silence was
+        long enough. Upholds REQ-BASH-025.10, 025.11 and 025.20."""
         now = time.monotonic()
         with self._lock:
             text, skipped = self._output, self._output_bytes - len(self._output.encode())
@@ -4855,7 +4874,7 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes. Upholds REQ-BASH-025.7 to REQ-BASH-025.20."""
+    comes. Upholds REQ-BASH-025.7 to 025.20."""
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool, self._structured = tool, structured
@@ -4875,8 +4894,9 @@ class Server:
         os.set_blocking(self.interrupts, False)
 
     def serve(self) -> None:
-        """Returns when the client has left or a signal came. By then every foreground command is
-        gone; a signal while they are ended skips the grace. Jobs go on. Upholds REQ-BASH-025.9."""
+        """Returns when the client has left or a signal came. By then every foreground command
+        is gone; a signal while they are ended skips the grace. Jobs go on. Upholds
+        REQ-BASH-025.9."""
         while not self._at_end and not self._signals:
             self._turn(100 * HEARTBEAT_S if self._calls else None)
         obeyed = min(1, self._signals)  # the first signal has ended the loop
@@ -4954,9 +4974,9 @@ class Server:
             self._has_reader, self._at_end = False, True
 
     def _next_message(self) -> dict[str, Any] | None:
-        """What is written next. Of a call that was withdrawn nothing is said any more. All progress
-        of a call comes before its answer; else answers come first, then the progress of the call
-        that was silent for longest."""
+        """What is written next. Of a call that was withdrawn nothing is said any more. All
+        progress of a call comes before its answer; else answers come first, then the progress
+        of the call that was silent for longest. Upholds REQ-BASH-025.15."""
         while self._outbox:
             first = self._outbox[0]
             progress = first.progress() if isinstance(first, CallUnderway) else None
@@ -4975,7 +4995,8 @@ class Server:
         return None
 
     def _take(self, message: object) -> None:
-        """Does what a line, or a message of a batch, asks for."""
+        """Does what a line, or a message of a batch, asks for. Upholds REQ-BASH-025.8 and
+        025.13."""
         if isinstance(message, bytes):
             if not message.strip():
                 return
@@ -5012,6 +5033,8 @@ class Server:
             os.write(self.interrupts, b"\0")
 
     def _begin(self, call: Call) -> None:
+        """Starts the thread of a call, or answers why not. Upholds REQ-BASH-025.17 and
+        025.18."""
         if call.id in self._calls:
             return self._answer(
                 error_message(call.id, INVALID_REQUEST, "a call with this id is under way")
@@ -5029,8 +5052,8 @@ class Server:
             self._answer(underway)
 
     def _work(self, underway: CallUnderway) -> None:
-        """What the thread of a call does. A call that is withdrawn before its text is made takes no
-        note with it, and leaves no job. Upholds REQ-BASH-027.6."""
+        """What the thread of a call does. A call that is withdrawn before its text is made
+        takes no note with it, and leaves no job. Upholds REQ-BASH-027.6."""
         call = underway.call
 
         def tell(skipped: int, text: str) -> None:
@@ -5168,8 +5191,9 @@ def _mistake(options: Any) -> str:
 
 
 def _profile(name: str) -> Profile:
-    """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as
-    {"default": 5, "grace_s": 1}, changes its limits. Raises ValueError for what makes no sense."""
+    """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as {"default":
+    5, "grace_s": 1}, changes its limits. Raises ValueError for what makes no sense. Upholds
+    REQ-BASH-017.6."""
     row = PROFILES[name]
     known = (*row.timeouts_s, "grace_s", "drain_idle_s", "drain_total_s")
     try:
@@ -5194,9 +5218,9 @@ def _stop_signals() -> list[int]:
 
 def _serve(tool: BashTool, structured: bool) -> None:
     """Serves until the client leaves or a signal comes. The interpreter writes the number of a
-    signal to a descriptor of the loop, and the handler does nothing: an exception out of a handler
-    could leave the loop at any place; and the kernel may deliver a signal to another thread, while
-    Python runs handlers in the main thread alone."""
+    signal to a descriptor of the loop, and the handler does nothing: an exception out of a
+    handler could leave the loop at any place; and the kernel may deliver a signal to another
+    thread, while Python runs handlers in the main thread alone. Upholds REQ-BASH-025.16."""
     server = Server(tool, structured)
     signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
     for number in _stop_signals():
@@ -5211,8 +5235,8 @@ def _tell(text: str) -> None:
 
 
 def _follower(limit_s: float) -> Callable[[str], None]:
-    """What shows live output, and says after each HEARTBEAT_S of silence that the command runs. A
-    timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
+    """What shows live output, and says after each HEARTBEAT_S of silence that the command runs.
+    A timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
     thread that waits for the answer. Upholds REQ-BASH-017.11."""
     begun = time.monotonic()
 
@@ -5228,7 +5252,8 @@ def _follower(limit_s: float) -> Callable[[str], None]:
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
-    """Runs the command of the options, and prints the answer. Returns the exit code."""
+    """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
+    REQ-BASH-017.1, 017.2, 017.3 and 017.4."""
     command = options.command
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
@@ -5301,7 +5326,8 @@ def _open_standard() -> bool:
 
 
 def _use(tool: BashTool, options: Any) -> int:
-    """Does what the options ask for. Returns the exit code of the process."""
+    """Does what the options ask for. Returns the exit code of the process. Upholds
+    REQ-BASH-017.5, 017.7, 017.8 and 017.10."""
     # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process

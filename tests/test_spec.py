@@ -173,6 +173,15 @@ def test_spec_numbers_exist():
             assert number in CLAUSES, (file, number)
 
 
+def test_the_code_names_each_clause():
+    """Each clause is named by the function or constant of bash_tool.py that upholds it; `a to b` names those between."""
+    named = set(re.findall(r"(?<![\d.])\d{3}\.\d+(?![\d])", SOURCE))
+    numbers = sorted(CLAUSES, key=lambda number: [int(part) for part in number.split(".")])
+    for first, last in re.findall(r"(\d{3}\.\d+)\s+to\s+(?:REQ-BASH-)?(\d{3}\.\d+)", SOURCE):
+        named.update(numbers[numbers.index(first) : numbers.index(last) + 1])
+    assert set(CLAUSES) <= named, sorted(set(CLAUSES) - named)
+
+
 def decisions(heading):
     """The rows of the table below a heading of docs/decisions.md."""
     section = (HERE / "docs" / "decisions.md").read_text(encoding="utf-8").split("\n## %s\n" % heading)[1]
