@@ -193,10 +193,20 @@ def test_row_03_dies_later(tmp_path):
         for end, (_, path) in jobs.items():
             assert eventually(lambda: "[background process " in path.read_text())
             assert path.read_text().startswith("last words\n\n\n[background process %s" % ends[end])
-        texts = [ask("echo answer") for _ in range(4)]
+        texts = []
+
+        def told(end, pid):
+            return [text for text in texts if "[background process %d %s" % (pid, ends[end]) in text]
+
+        def all_told():  # a note stands in the file a moment before the tool hears of the end
+            texts.append(ask("echo answer"))
+            return all(told(end, pid) for end, (pid, _) in jobs.items())
+
+        assert eventually(all_told), texts
+        texts.append(ask("echo answer"))
         for end, (pid, path) in jobs.items():
-            told = [text for text in texts if "[background process %d %s" % (pid, ends[end]) in text]
-            assert len(told) == 1 and 'last line: "last words"' in told[0] and str(path) in told[0], texts
+            (text,) = told(end, pid)
+            assert 'last line: "last words"' in text and str(path) in text, texts
         assert texts[-1] == "answer\n" and all(text.endswith("answer\n") for text in texts)
 
     with_each_face(act, tmp_path)
