@@ -41,12 +41,12 @@ from tests.known_commands import names, sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of
 from tests.spec import fenced, size_in_words
-from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, SHOWN_ANYWAY, STREAMS
-from tests.support import THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after, cancelled_when
-from tests.support import children, clause, cli, compiled_script, default_signals, descriptors, draws, dying_host, few
-from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_host, in_profile, keeping
-from tests.support import lasting, needs_proc, no_leak, notes_in, nothing_is_left, record_beside, request, sections  # noqa: F401
-from tests.support import stop_named, supervisor_of, tasks, tiny, told_in, variant_module
+from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
+from tests.support import STREAMS, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after
+from tests.support import cancelled_when, children, clause, cli, compiled_script, default_signals, descriptors, draws
+from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_host, in_profile
+from tests.support import keeping, lasting, needs_proc, no_leak, notes_in, nothing_is_left, record_beside, request  # noqa: F401
+from tests.support import sections, stop_named, supervisor_of, tasks, tiny, told_in, variant_module
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------------
@@ -2370,7 +2370,7 @@ def test_req_bash_009_1_names_the_whole_output(size, end):
 
 
 @clause("009.2", saboteur=("os.fchmod(fd, 0o600)", "os.fchmod(fd, 0o644)"))
-@pytest.mark.parametrize("umask", [0, 0o077, 0o777])
+@pytest.mark.parametrize("umask", [0, 0o077, *[0o777] * ROOT])  # an ordinary user could not use a folder made under it
 def test_req_bash_009_2_is_private(umask):
     program = "import os, sys\nfrom bash_tool import BashTool\nos.umask(int(sys.argv[1]))\nprint(BashTool().run('seq 50000').output_file)"
     path = Path(in_host(program, umask).strip())
