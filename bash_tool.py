@@ -25,43 +25,42 @@ does raises: a refusal and a failure are a Result with `is_error`, whose `error`
 the command but something else went wrong. A mistake of the program is a ValueError; a directory or
 a file that is missing is an OSError.
 
-How it works
-============
-
-Every command has a supervisor, a process of its own:
-
-    host (this program)        fork server                  supervisor
-    BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
-         ^                     forks a supervisor when       signal, reap: one command at a time;
-         |                     no idle one can be borrowed   parent of every orphan of its command
-         +------ live, running, ended ---------------------- idle again once waitpid() says ECHILD
-
-A supervisor ends its command when the limit is over, when the caller cancels, and when the host
-closes its socket or dies. A background command goes on without the host; a command
-that was kept after its limit ends with the host. A job has a record in a file beside its output:
-each program that opens the folder can find, read and end the job.
-
-Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
-and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
-reads from top to bottom: a section uses those above it, and a helper may stand below its one
-caller.
-
-    1 Limits and words   the numbers, and the phrases that answers are made of
-    2 Supervisor         one command, its processes and its files; the fork server
-    ==== above this line the file runs in those processes too, and imports little ====
-    3 Types              the closed vocabulary of a call
-    4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
-    5 Profiles           what differs between the ways of speaking to a model: rows of data
-    6 Decisions          arguments, environment, what a record says                         (pure)
-    7 Host side          starting a fork server, one command as its caller sees it, jobs
-    8 BashTool           the public class
-    9 MCP                the same for the clients of a protocol: a message -> what it asks for
-    10 Command line
-
 SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for
 word. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying
 this file.
 """
+
+# How it works
+#
+# Every command has a supervisor, a process of its own:
+#
+#     host (this program)        fork server                  supervisor
+#     BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
+#          ^                     forks a supervisor when       signal, reap: one command at a time;
+#          |                     no idle one can be borrowed   parent of every orphan of its command
+#          +------ live, running, ended ---------------------- idle again once waitpid() says ECHILD
+#
+# A supervisor ends its command when the limit is over, when the caller cancels, and when the host
+# closes its socket or dies. A background command goes on without the host; a command
+# that was kept after its limit ends with the host. A job has a record in a file beside its output:
+# each program that opens the folder can find, read and end the job.
+#
+# Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
+# and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
+# reads from top to bottom: a section uses those above it, and a helper may stand below its one
+# caller.
+#
+#     1 Limits and words   the numbers, and the phrases that answers are made of
+#     2 Supervisor         one command, its processes and its files; the fork server
+#     ==== above this line the file runs in those processes too, and imports little ====
+#     3 Types              the closed vocabulary of a call
+#     4 Text               bytes -> what a terminal would show -> cut to size -> an answer    (pure)
+#     5 Profiles           what differs between the ways of speaking to a model: rows of data
+#     6 Decisions          arguments, environment, what a record says                         (pure)
+#     7 Host side          starting a fork server, one command as its caller sees it, jobs
+#     8 BashTool           the public class
+#     9 MCP                the same for the clients of a protocol: a message -> what it asks for
+#     10 Command line
 
 from __future__ import annotations
 
