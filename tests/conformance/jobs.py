@@ -452,6 +452,13 @@ def a_withdrawn_call_takes_no_name_along(q):
     note = "[not passed to commands, because it looks secret: DJANGO_SECRET_KEY]\n"
     q.says("echo ${DJANGO_SECRET_KEY-unset}", note + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}", "unset\n", wire=wire)
+    wire = q.server(env={"PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    call = wire.begin("echo $$ > first; exec sleep 600")
+    q.number("first")
+    wire.cancel(call)
+    q.dead("first")
+    q.says("echo on", note.replace("DJANGO_SECRET_KEY", "PIP_INDEX_URL") + "on\n", wire=wire)  # it names nothing itself
+    q.says("echo on", "on\n", wire=wire)
 
 
 @asks("027.6")
