@@ -14,11 +14,6 @@ import subprocess
 import time
 from pathlib import Path
 
-try:
-    from re import _parser as sre_parse
-except ImportError:  # before Python 3.11
-    import sre_parse
-
 from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, patience, printf, shortened, words_of
 from tests.processes import FUNCTIONS, eventually, functions_of_a_host, parent_of
 from tests.spec import fenced, size_in_words
@@ -109,11 +104,8 @@ def begins_as_a_plain_shell_does(q):
     got = {name: int(status[name], 16) for name in ("SigIgn", "SigBlk")}
     q.equal(got, {"SigIgn": 0, "SigBlk": 0}, "signals of the command, one bit each:")
     q.equal(sorted(os.listdir(proc / "fd")), ["0", "1", "2"], "descriptors of the command:")
-    got = [
-        status["Umask"],
-        status["Cpus_allowed_list"],
-        int((proc / "stat").read_text().rpartition(") ")[2].split()[16]),
-    ]
+    nice = int((proc / "stat").read_text().rpartition(") ")[2].split()[16])
+    got = [status["Umask"], status["Cpus_allowed_list"], nice]
     q.equal(got, ["0027", str(min(os.sched_getaffinity(0))), min(19, os.nice(0) + 3)], "umask, processors, priority:")
     limits = re.findall(r"Max (?:core file size|open files) +(\d+) +(\d+)", (proc / "limits").read_text())
     q.equal(limits, [("0", "0"), ("300", "400")], "limits of a core file and of descriptors:")
@@ -241,13 +233,6 @@ def a_timeout_names_the_limit(q):
         )
 
 
-@asks("002.7")
-def a_timeout_names_the_other_modes(q):
-    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
-    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
-    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
-
-
 @asks("002.6")
 def what_was_ended_has_no_code(q):
     wire = q.server(timeouts={"default": 1}, structured=True)
@@ -256,16 +241,6 @@ def what_was_ended_has_no_code(q):
         q.equal(reply.text, timed_out(q, "1s") + "on\ncleaned\n")
         code = (reply.result.get("structuredContent") or {}).get("exit_code")
         q.equal(code, None, "exit_code")
-
-
-@asks("004.1")
-def leads_a_session(q):
-    number = q.wire.begin("echo $$ > shell; echo 'echo $$ > script; sleep 600' > s; bash s")
-    shell = q.number("shell")
-    q.number("script")
-    fields = Path("/proc/%d/stat" % shell).read_text().rpartition(") ")[2].split()
-    q.equal((int(fields[2]), int(fields[3])), (shell, shell), "process group and session of the shell:")
-    q.wire.cancel(number)
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
@@ -299,9 +274,7 @@ def names_of_the_words():
     secret += ["w%d%s" % each for each in enumerate(word.title() for word in words["SECRET_WORDS"] + endings)]
     secret += ["w%d-x%s" % (n, ending.lower()) for n, ending in enumerate(endings)]
     plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(words["PLAIN_WORDS"], 100)}
-    plain.update(
-        {name: "xyzzy" for word in words["LOCATION_WORDS"] for name in ("A_TOKEN_" + word, "key" + word.title())}
-    )
+    plain.update({name % word: "xyzzy" for word in words["LOCATION_WORDS"] for name in ("A_TOKEN_%s", "key%s")})
     values = [change(value) for value in words["PLAIN_VALUES"] for change in (str, str.upper)]
     plain.update({"V%d_SECRET" % n: value for n, value in enumerate([*values, "", "-7", "+1.25"])})
     return secret, dict(plain, MY_PUB_KEYS="x", PW_DEBUG="x")
@@ -356,36 +329,27 @@ PLAIN_TEXTS = [
 ]
 
 
-CHARACTERS = [chr(n) for n in range(32, 127)] + ["\n", "é"]
-CLASSES = {"word": r"\w", "digit": r"\d", "space": r"\s"}
+CHARACTERS = [chr(n) for n in range(32, 127)] + ["\t", "é"]
+sre_parse, sre_compile = (
+    getattr(re, "_" + name, None) or __import__(old)
+    for name, old in (("parser", "sre_parse"), ("compiler", "sre_compile"))
+)
 
 
 def drawn(chance, tree):
     """A text of a parsed pattern. What it looks at ahead or behind, and where it stands, is left to chance."""
     text = ""
     for kind, what in tree:
-        kind = str(kind)
-        if kind == "LITERAL":
+        if str(kind) == "LITERAL":
             text += chr(what)
-        elif kind in ("NOT_LITERAL", "IN"):
-            kinds = [("NEGATE", None), ("LITERAL", what)] if kind == "NOT_LITERAL" else [(str(k), v) for k, v in what]
-            inside = {
-                c
-                for c in CHARACTERS
-                for k, v in kinds
-                if k == "LITERAL"
-                and ord(c) == v
-                or k == "RANGE"
-                and v[0] <= ord(c) <= v[1]
-                or k == "CATEGORY"
-                and bool(re.match(CLASSES[str(v).split("_")[-1].lower()], c, re.ASCII)) != ("_NOT_" in str(v))
-            }
-            text += chance.choice([c for c in CHARACTERS if (c in inside) != (kinds[0][0] == "NEGATE")])
-        elif kind == "BRANCH":
+        elif str(kind) in ("NOT_LITERAL", "IN"):
+            one = sre_compile.compile(sre_parse.SubPattern(tree.state, [(kind, what)]))
+            text += chance.choice([character for character in CHARACTERS if one.match(character)])
+        elif str(kind) == "BRANCH":
             text += drawn(chance, chance.choice(what[1]))
-        elif kind == "SUBPATTERN":
+        elif str(kind) == "SUBPATTERN":
             text += drawn(chance, what[-1])
-        elif kind == "MAX_REPEAT":
+        elif str(kind) == "MAX_REPEAT":
             most = min(int(what[1]), what[0] + 3)
             text += "".join(drawn(chance, what[2]) for _ in range(chance.randint(what[0], most)))
     return text
@@ -466,20 +430,6 @@ def kill_comes_after_fifteen_seconds(q):
         timed_out(q, "1s") + "deaf\n",
         True,
         wire=q.server(timeouts={"default": 1, "grace_s": 0.5}),
-    )
-
-
-@asks("004.6")
-def the_grace_is_no_delay(q):
-    reply = q.server(timeouts={"default": 1, "grace_s": 600}).call(
-        "trap 'sleep 0.2; echo done; exit 1' TERM; echo on; sleep 600 & wait"
-    )
-    q.equal(reply.text, timed_out(q, "1s") + "on\ndone\n")
-    q.that(
-        reply.took_s < 30,
-        "an answer as soon as all has ended, and not after a grace of 600 s",
-        "one after %.1f s" % reply.took_s,
-        late=True,
     )
 
 
@@ -598,15 +548,6 @@ def the_schema_is_that_of_the_page(q):
             q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema of %s:" % row)
 
 
-@asks("006.2")
-def no_mode_is_the_default(q):
-    wire = q.server(timeouts={"default": 0.5, "slow": 60})
-    for arguments in ({}, {"mode": None}):
-        reply = wire.given(dict(arguments, command="echo on; sleep 5"))
-        q.equal(reply.text, timed_out(q, "0.5s") + "on\n")
-    q.equal(wire.given({"command": "echo on; sleep 2", "mode": "slow"}).text, "on\n")
-
-
 @asks("006.3")
 def the_description_is_that_of_the_page(q):
     listed, page = definition_and_page(q)
@@ -620,11 +561,7 @@ def says_what_is_wrong(q):
         '"%s"' % mode for mode in ("default", "slow", "background") if mode != "background" or "jobs" in q.judge.levels
     )
     for arguments, sentence in (
-        ({"cmd": "ls"}, 'unknown key "cmd"; allowed: "command", "mode"'),
-        (
-            dict({"command": 7}, **dict.fromkeys("gfbacde")),
-            'unknown key "g", "f", "b", "a", "c"; allowed: "command", "mode"',
-        ),
+        (dict.fromkeys(["command", *"gfbacde"]), 'unknown key "g", "f", "b", "a", "c"; allowed: "command", "mode"'),
         ({"x" * 81: 1}, 'unknown key "%s…"; allowed: "command", "mode"' % ("x" * 79)),
         ({"x\x1b\u202ey": 1}, 'unknown key "x  y"; allowed: "command", "mode"'),
         ({"timeout": "a", "command": 7}, '"timeout" must be an integer, got string'),
@@ -633,15 +570,11 @@ def says_what_is_wrong(q):
         ({"mode": "fast"}, '"command" is required: the shell command to execute, a string'),
         ({"command": "\0", "mode": "fa\x7fst"}, '"mode" must be one of %s, got "fa st"' % modes),
         ({"command": "é\ud800\0"}, '"command" holds a NUL character (at index 2), which no shell can take'),
-        ({"command": 7}, '"command" must be a string, got integer'),
         ({"command": True}, '"command" must be a string, got boolean'),
         ({"command": 1.5}, '"command" must be a string, got number'),
         ({"command": ["ls"]}, '"command" must be a string, got array'),
         ({"command": {}}, '"command" must be a string, got object'),
-        ({}, '"command" is required: the shell command to execute, a string'),
         ({"command": None}, '"command" is required: the shell command to execute, a string'),
-        ({"mode": "slow"}, '"command" is required: the shell command to execute, a string'),
-        ({"command": "ls", "mode": "fast"}, '"mode" must be one of %s, got "fast"' % modes),
         ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes),
     ):
         reply = q.wire.given(arguments)
@@ -723,16 +656,11 @@ def admits_what_the_schema_admits(q):
 @asks("006.10")
 def understands_other_tools(q):
     wire = q.wire
-    q.equal(wire.given({"command": "echo hi", "description": "Greets", "run_in_background": False}).text, "hi\n")
-    reply = wire.given({"command": "echo part; sleep 600", "timeout": 1000, "description": None})
-    q.that(
-        reply.text.startswith("[command timed out after 1s]\n") and "part" in reply.text, "an end after 1 s", reply.text
-    )
+    q.equal(wire.given({"command": "echo hi", "description": 7, "timeout": 1e3, "mode": "slow"}).text, "hi\n")
     wrong = "[system error: invalid arguments: %s]"
     number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
     beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
     for arguments, sentence in (
-        ({"timeout": 120}, number % 120),
         ({"timeout": 900001}, number % 900001),
         ({"timeout": 10**15}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 1500.5}, '"timeout" must be an integer, got number'),
@@ -743,11 +671,6 @@ def understands_other_tools(q):
     ):
         reply = wire.given({"command": "echo hi", **arguments})
         q.equal((reply.text, reply.is_error), (wrong % sentence, True))
-    q.that(
-        "unknown key" in wire.given({"command": "echo hi", "workdir": "/"}).text,
-        "an unknown key is refused",
-        "it is not",
-    )
     if "jobs" in q.judge.levels:
         reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": True, "timeout": 1000})
         q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
@@ -1062,9 +985,9 @@ def folders_are_capped(q):
         fcntl.flock(writer, fcntl.LOCK_EX)
         path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
         q.equal(
-            [each.exists() for each in (old, new, mine, left, locked)],
-            [False, True, True, True, True],
-            "the oldest, a newer one, a file of another name, and two that a process writes are there:",
+            [each.name for each in (old, new, mine, left, locked) if not each.exists()],
+            [old.name],
+            "removed of an old file, a newer one, one of another name, and two that a process writes:",
         )
     q.equal(path.parent, q.state(), "state folder")
     for n in range(1005):
@@ -1104,16 +1027,17 @@ def most_calls_make_no_file(q):
     q.equal([name for _, _, names in os.walk(q.files) for name in names], [], "files:")
 
 
+def peak_of(pid):
+    """The most memory that a process had, in KiB."""
+    return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
+
+
 @asks("010.1")
 def a_flood_stays_small(q):
     """The server and the process that reads the command's output, by the most memory that they had."""
-
-    def most(pid):
-        return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
-
     q.run("seq 60000; echo done")
     wire, peak = q.wire, "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status"
-    before = most(wire.pid)
+    before = peak_of(wire.pid)
     text = wire.call(
         "a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak),
         within_s=180,
@@ -1121,7 +1045,9 @@ def a_flood_stays_small(q):
     ).text
     q.that("got 286.1MB" in text, "got 286.1MB", shortened(text, 200))
     q.that(
-        most(wire.pid) - before < 8192, "the server grows by less than 8 MiB", "by %d KiB" % (most(wire.pid) - before)
+        peak_of(wire.pid) - before < 8192,
+        "the server grows by less than 8 MiB",
+        "by %d KiB" % (peak_of(wire.pid) - before),
     )
     grown = q.number("after") - q.number("before")
     q.that(grown < 8192, "the parent of the shell grows by less than 8 MiB", "by %d KiB" % grown)
@@ -1212,12 +1138,12 @@ def names_leftovers(q):
         reply.text,
     )
     q.says("sleep 0.01 & echo hi", "hi\n")
-    reply = q.run("(while :; do sleep 605.5; done) >/dev/null 2>&1 & echo $! > d; sleep 0.3; echo hi")
-    of_shell, of_sleep = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
-    q.match(
-        r"\[still running: (?:%s, %s|%s, %s); to stop: [^\n]*\]\nhi\n" % (of_shell, of_sleep, of_sleep, of_shell),
-        reply.text,
+    reply = q.run(
+        "(while :; do sleep 605.5; done) >/dev/null 2>&1 & echo $! > d; until pgrep -P $! sleep; do sleep 0.1; done >/dev/null; echo hi"
     )
+    of_shell, of_sleep = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
+    both = (of_shell, of_sleep, of_sleep, of_shell)
+    q.match(r"\[still running: (?:%s, %s|%s, %s); to stop: [^\n]*\]\nhi\n" % both, reply.text)
 
 
 @asks("011.3")
@@ -1253,7 +1179,6 @@ def the_text_is_in_no_arguments(q):
     holders = [words_of(int(pid)) for pid in os.listdir("/proc") if pid.isdigit() and word in words_of(int(pid))]
     q.equal(holders, [], "arguments that hold the command's text:")
     q.wire.cancel(number)
-    q.says("pkill -f surely-%s[x]; echo \"$? surely-%sx\"" % (word, word), "1 surely-%sx\n" % word)
 
 
 @asks("012.4")
@@ -1278,8 +1203,6 @@ def any_length(q):
 @asks("012.3")
 def no_shell_can_take_that(q):
     for arguments, sentence in (
-        ({"command": "echo a\0b"}, "holds a NUL character (at index 6), which no shell can take"),
-        ({"command": "echo \ud83d"}, "holds a lone surrogate (U+D83D at index 5), which is no text"),
         ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text"),
     ):
         reply = q.wire.given(arguments)
@@ -1323,10 +1246,8 @@ def the_directory_cannot_be_entered(q):
     shut.mkdir()
     wire = without_capabilities(q, cwd=shut)
     shut.chmod(0)
-    note = (
-        "[the working directory %s cannot be entered (Permission denied); the command ran in an empty scratch folder]\n"
-    )
-    q.says("ls -A; echo on", note % shut + "on\n", wire=wire)
+    note = "[the working directory %s cannot be entered (Permission denied); the command ran in" % shut
+    q.says("ls -A; echo on", note + " an empty scratch folder]\non\n", wire=wire)
     shut.chmod(0o700)
     q.says("pwd", "%s\n" % shut, wire=wire)
 

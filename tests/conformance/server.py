@@ -6,9 +6,8 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
-from tests.conformance.core import definition_and_page, environment_of, timed_out
+from tests.conformance.core import definition_and_page, environment_of, peak_of, timed_out
 from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, shortened, words_of
 from tests.spec import fenced
 
@@ -377,17 +376,6 @@ def structured_content_conforms(q):
     )
 
 
-@asks("025.7")
-def requests_are_answered_meanwhile(q):
-    number = q.wire.begin("until [ -e go ]; do sleep 0.1; done; echo gone", mode="slow")
-    for _ in range(3):
-        q.equal(q.wire.ask("ping"), {})
-        q.says("echo meanwhile", "meanwhile\n")
-    q.wire.definition()
-    (q.folder / "go").touch()
-    q.equal(q.wire.finish(number).text, "gone\n")
-
-
 @asks("025.8")
 def withdrawn_calls_end(q):
     """Of a withdrawn command that goes on to print nothing is said; and 1 is another id than "1", but the same as 1.0."""
@@ -551,14 +539,10 @@ def garbled_lines_cost_nothing(q):
         answers_to(
             q,
             q.wire,
-            (b'{"jsonrpc": "2.0", "id": 1, "method"', -32700, None),
             (b"\xff\xfe", -32700, None),
             (b"\xef\xbb\xbf{}", -32700, None),
             (b'{"a": NaN}', -32700, None),
             (b"[" * 100000, -32700, None),
-            ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None),
-            ({"id": 7, "method": "ping"}, -32600, 7),
-            ("ping", -32600, None),
             (7, -32600, None),
             (None, -32600, None),
             ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8),
@@ -567,8 +551,6 @@ def garbled_lines_cost_nothing(q):
             ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
             ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
             ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
-            ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "unknown"}}, None, None),
-            ({"jsonrpc": "2.0", "id": 8, "result": {}}, None, None),
             ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
             ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
             (b"", None, None),
@@ -608,7 +590,6 @@ def batches(q):
     )
     (q.folder / "go").touch()
     q.equal(q.wire.finish(2).text, "slow\n")
-    list(answers_to(q, q.wire, ([], -32600, None)))
 
 
 @asks("025.14")
@@ -647,11 +628,6 @@ def long_lines(q):
     )
 
 
-def peak_of(pid):
-    """The most memory that a process had, in KiB."""
-    return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
-
-
 @asks("025.15")
 def a_client_that_stops_reading(q):
     wire = q.server(timeouts={"default": 2, "grace_s": 0.5})
@@ -684,7 +660,7 @@ def a_client_that_stops_reading(q):
 
 @asks("025.16")
 def the_wire_is_the_servers_own(q):
-    pipes = {os.readlink("/proc/%d/fd/%d" % (q.wire.pid, fd)) for fd in (0, 1)}
+    pipes = {os.readlink("/proc/self/fd/%d" % end.fileno()) for end in (q.wire.process.stdin, q.wire.process.stdout)}
 
     def holders():
         found = set()
@@ -754,11 +730,7 @@ def the_id_of_a_withdrawn_call_is_in_use(q):
         message = wire.response("x")
         if "error" not in message or time.monotonic() > until:
             break
-    q.equal(
-        message.get("result", message).get("isError"),
-        False,
-        "isError of a call with that id when its command has ended:",
-    )
+    q.that("result" in message, "a result, when the command with that id has ended", json.dumps(message))
 
 
 @asks("025.18")
@@ -773,20 +745,6 @@ def sixty_four_calls(q):
     (q.folder / "go").touch()
     q.equal({q.wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
     q.says("echo on", "on\n")
-
-
-@asks("025.20")
-def progress_is_short(q):
-    number = q.wire.begin("seq 60000; sleep 1; echo end", token="p")
-    q.wire.finish(number)
-    told = [each.get("message", "") for each in q.wire.progress]
-    q.that(
-        told and max(len(text.encode()) for text in told) <= 8192,
-        "messages of at most 8,192 bytes",
-        [len(text) for text in told],
-    )
-    q.that("60000\n" in "".join(told), "the latest output", told[-1])
-    q.match(r"(?s).*\n\[live output skipped: [0-9.]+[KM]B\]\n.*", "".join(told))
 
 
 @asks("025.19")
