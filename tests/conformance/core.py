@@ -199,18 +199,6 @@ def fifteen_minutes(q):
     )
 
 
-@asks("002.3")
-def a_timeout_ends_the_group(q):
-    wire = q.server(timeouts={"default": 2})
-    q.says(
-        "sleep 600 & echo $! > one; (sleep 600; true) & echo $! > two; sh -c 'echo $$ > three; sleep 600; :' & echo on; wait",
-        timed_out(q, "2s") + "on\n",
-        True,
-        wire=wire,
-    )
-    q.dead("one", "two", "three")
-
-
 @asks("002.4")
 def a_timeout_keeps_the_output(q):
     wire = q.server(timeouts={"default": 2})

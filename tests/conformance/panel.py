@@ -69,13 +69,11 @@ os._exit(code if code >= 0 else 128 - code)  # a thread still reads the standard
 # Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the
 # saboteur's new one, a pair is a change of the source, a dict a row of the middleman. A clause that is not here has its
 # saboteur alone.
-KILLS_WHAT_DWELLS_HERE = "for p in /proc/[0-9]*; do [ $(readlink $p/cwd) = $PWD ] && [ $p != /proc/$$ ] && [ $p != /proc/$PPID ] && kill -9 ${p#/proc/}; done"
+KILLS_WHAT_DWELLS_HERE = "for p in /proc/[0-9]*; do [ $(readlink $p/cwd) = $PWD ] && case $p in */$$|*/$PPID);; *) kill -9 ${p#/proc/};; esac; done"
 BROKEN = {
     "001.1": [
         "saboteur",
-        {"command": [["^", "trap '' PIPE; "]]},
-        {"command": [["^", "exec 9</dev/null; "]]},
-        {"command": [["^", "umask 022; "]]},
+        *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
     ],
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
     "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
@@ -187,10 +185,7 @@ BROKEN = {
     ],
     "027.6": [
         "saboteur",
-        (
-            "            raise Withdrawn\n",
-            "            self._untold.pop('PIP_INDEX_URL', None)\n            raise Withdrawn\n",
-        ),
+        ("            raise Withdrawn\n", "            raise [self._untold.clear(), Withdrawn][1]\n"),
     ],
 }
 

@@ -9,6 +9,7 @@ import time
 
 from tests.conformance.core import definition_and_page, environment_of, peak_of, timed_out
 from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, shortened, words_of
+from tests.processes import eventually
 from tests.spec import fenced
 
 
@@ -196,9 +197,7 @@ def dropped_names_are_withheld(q):
 @asks("025.1")
 def each_era_has_its_form(q):
     (message,) = answers_to(q, q.wire, (requested("b", "server/discover"), 0, "b"))
-    q.equal(
-        message["result"].get("resultType"), "complete", "resultType of server/discover without a version in _meta:"
-    )
+    q.equal(message["result"].get("resultType"), "complete", "server/discover without a version in _meta, resultType:")
     q.run("echo é€😀")
     q.that(q.wire.line.isascii(), "a line of ASCII", q.wire.line)
     for method, params in (
@@ -304,11 +303,7 @@ def the_client_is_wrong(q):
             (requested(15, "tools/list", _meta=None), 0, 15),
             (requested(16, "tools/list", _meta={META_VERSION: None}), 0, 16),
             (requested(17, "tools/call", **call, _meta={META_VERSION: "x", "progressToken": {}}), -32022, 17),
-            (
-                {"jsonrpc": "2.0", "method": "tools/call", "params": {**call, "arguments": {"command": "> ran"}}},
-                None,
-                0,
-            ),
+            ({"jsonrpc": "2.0", "method": "tools/call", "params": {**call, "arguments": {"command": ">ran"}}}, None, 0),
         )
     )
     for number, more in enumerate(({}, {"arguments": None}), 18):
@@ -381,10 +376,8 @@ def withdrawn_calls_end(q):
     """Of a withdrawn command that goes on to print nothing is said; and 1 is another id than "1", but the same as 1.0."""
     wire = q.wire = q.server(timeouts={"grace_s": 2})
     kept = wire.begin("until [ -e go ]; do sleep 0.1; done; echo kept")
-    number = wire.begin(
-        "trap 'while :; do echo more; echo > told; sleep 0.1; done' TERM; echo $$ > shell; setsid sleep 600 & echo $! > child; wait",
-        token="p",
-    )
+    trap = "trap 'while :; do echo more; echo > told; sleep 0.1; done' TERM; "
+    number = wire.begin(trap + "echo $$ > shell; setsid sleep 600 & echo $! > child; wait", token="p")
     q.number("shell")
     q.number("child")
     for other in (str(number), str(kept), "never heard of", number + 1000, True, None, {}, number + 0.5):
@@ -405,15 +398,27 @@ def withdrawn_calls_end(q):
     q.equal(said, [], "progress after the withdrawal:")
 
 
+def bring(wire, end, number):
+    """An end of the server, or of its call."""
+    if end == "input":
+        wire.process.stdin.close()
+    elif end == "output":
+        wire.process.stdout.close()
+        with contextlib.suppress(Wrong):  # it may have ended by now
+            wire.request("ping")
+    elif end == "withdrawn":
+        wire.cancel(number)
+    else:
+        wire.signal(getattr(signal, end))
+
+
 @asks("025.9")
 def the_server_ends(q):
     jobs = "jobs" in q.judge.levels
     left = []
     for end in ("input", "SIGTERM", "SIGHUP", "output"):
         wire, left = q.server(), [*left, "holder-" + end, "daemon-" + end, *["job-" + end] * jobs]
-        wire.call(
-            "sleep 600 & echo $! > holder-%s; setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon-%s" % (end, end)
-        )
+        wire.call("sleep 600 & echo $! > holder-%s; setsid sleep 601 &>/dev/null & echo $! > daemon-%s" % (end, end))
         if jobs:
             wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
         number = wire.begin(
@@ -422,35 +427,22 @@ def the_server_ends(q):
         )
         q.number("child-" + end)
         q.number("shell-" + end)
-        if end == "input":
-            wire.process.stdin.close()
-        elif end == "output":
-            wire.process.stdout.close()
-            with contextlib.suppress(Wrong):  # it may have ended by now
-                wire.request("ping")
-        else:
-            wire.signal(getattr(signal, end))
+        bring(wire, end, number)
         if end != "output":
             q.equal(wire.finish(number).text, "[command cancelled]\nbye\n", "the answer that is due:")
         q.equal(wire.ended(), 0, "exit code after %s:" % end)
         q.dead("shell-" + end, "child-" + end)
     q.alive(*left, for_s=0.5)
-    for first, second in ((signal.SIGTERM, signal.SIGTERM), ("input", signal.SIGHUP), ("withdrawn", "input")):
+    for first, second in (("SIGTERM", "SIGTERM"), ("input", "SIGHUP"), ("withdrawn", "input")):
         wire, name = q.server(timeouts={"grace_s": 600}), "%s-%s" % (first, second)
         number = wire.begin(
             "trap 'echo > heard-%s' TERM; echo $$ > deaf-%s; while :; do sleep 0.1; done" % (name, name), mode="slow"
         )
         q.number("deaf-" + name)
         for n, end in enumerate((first, second)):  # the second stop is KILL at once
-            if end == "withdrawn":
-                wire.cancel(number)
-            elif end == "input":
-                wire.process.stdin.close()
-            else:
-                wire.signal(end)
+            bring(wire, end, number)
             q.there("heard-" + name)
-            if n == 0:
-                q.alive("deaf-" + name)
+            q.alive(*["deaf-" + name] * (n == 0))
         q.equal(wire.ended(), 0, "exit code after %s:" % name)
         q.dead("deaf-" + name)
 
@@ -724,13 +716,12 @@ def the_id_of_a_withdrawn_call_is_in_use(q):
     q.alive("deaf")
     wire.cancel("x")
     q.dead("deaf")
-    until = time.monotonic() + patience(None)
-    while True:
+
+    def is_run():
         wire.send(requested("x", "tools/call", **echo))
-        message = wire.response("x")
-        if "error" not in message or time.monotonic() > until:
-            break
-    q.that("result" in message, "a result, when the command with that id has ended", json.dumps(message))
+        return "result" in wire.response("x")
+
+    q.that(eventually(is_run, patience(None)), "the id is free when that command has ended", "it is not")
 
 
 @asks("025.18")
