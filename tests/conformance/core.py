@@ -103,6 +103,7 @@ def begins_as_a_plain_shell_does(q):
     status = dict(re.findall(r"(\w+):\s*(.*)", (proc / "status").read_text()))
     got = {name: int(status[name], 16) for name in ("SigIgn", "SigBlk")}
     q.equal(got, {"SigIgn": 0, "SigBlk": 0}, "signals of the command, one bit each:")
+    eventually(lambda: len(os.listdir(proc / "fd")) == 3, 10)  # the loader of sleep opens its libraries
     q.equal(sorted(os.listdir(proc / "fd")), ["0", "1", "2"], "descriptors of the command:")
     nice = int((proc / "stat").read_text().rpartition(") ")[2].split()[16])
     got = [status["Umask"], status["Cpus_allowed_list"], nice]
