@@ -1128,7 +1128,7 @@ def names_leftovers(q):
     )
     q.says("sleep 0.01 & echo hi", "hi\n")
     reply = q.run(
-        "(while :; do sleep 605.5; done) >/dev/null 2>&1 & echo $! > d; until pgrep -P $! sleep; do sleep 0.1; done >/dev/null; echo hi"
+        "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi"
     )
     of_shell, of_sleep = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
     both = (of_shell, of_sleep, of_sleep, of_shell)

@@ -36,8 +36,8 @@ UNASKED = {  # clauses of the levels core, server and jobs that no client can as
 }
 UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
     "4.4 internal": "a bug cannot be ordered",
-    "4.4 spawn_failed, for a shell or a supervisor that cannot be started": "would take a machine without memory or processes",
-    "4.5 could not be killed, does not answer": "would take a process that not even KILL ends, a file system that hangs",
+    "4.4 spawn_failed, where nothing can be started": "would take a machine without memory or processes",
+    "4.5 could not be killed, does not answer": "would take a process that KILL does not end",
     "4.5 what the command started … could not be looked for": "would take a machine without /proc",
     "4.5 [full output may be incomplete: …]": "would take a disk that becomes full",
     "4.9 a new file is opened exclusively": "nobody can know its name before",

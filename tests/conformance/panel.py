@@ -69,7 +69,10 @@ os._exit(code if code >= 0 else 128 - code)  # a thread still reads the standard
 # Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the
 # saboteur's new one, a pair is a change of the source, a dict a row of the middleman. A clause that is not here has its
 # saboteur alone.
-KILLS_WHAT_DWELLS_HERE = "for p in /proc/[0-9]*; do [ $(readlink $p/cwd) = $PWD ] && case $p in */$$|*/$PPID);; *) kill -9 ${p#/proc/};; esac; done"
+KILLS_WHAT_DWELLS_HERE = """
+for p in /proc/[0-9]*; do
+    [ $(readlink $p/cwd) = $PWD ] && case $p in */$$|*/$PPID);; *) kill -9 ${p#/proc/};; esac
+done"""
 BROKEN = {
     "001.1": [
         "saboteur",

@@ -373,7 +373,7 @@ def structured_content_conforms(q):
 
 @asks("025.8")
 def withdrawn_calls_end(q):
-    """Of a withdrawn command that goes on to print nothing is said; and 1 is another id than "1", but the same as 1.0."""
+    """Nothing is said of a withdrawn command that goes on to print. The id 1 is another than "1", and the same as 1.0."""
     wire = q.wire = q.server(timeouts={"grace_s": 2})
     kept = wire.begin("until [ -e go ]; do sleep 0.1; done; echo kept")
     trap = "trap 'while :; do echo more; echo > told; sleep 0.1; done' TERM; "
