@@ -351,6 +351,8 @@ def jobs_are_counted(q):
 def no_supervisor_is_an_error(q):
     wire = q.server()
     wire.ask("ping")
+    if not os.access("/proc/%d/fd" % wire.pid, os.R_OK):
+        raise Unasked("the descriptors of a server that is not dumpable can be counted by root alone")
     most = 1 + max(int(fd) for fd in os.listdir("/proc/%d/fd" % wire.pid))
     resource.prlimit(wire.pid, resource.RLIMIT_NOFILE, (most, most))
     for mode in ("default", "background"):
@@ -452,6 +454,13 @@ def a_withdrawn_call_takes_no_name_along(q):
     note = "[not passed to commands, because it looks secret: DJANGO_SECRET_KEY]\n"
     q.says("echo ${DJANGO_SECRET_KEY-unset}", note + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}", "unset\n", wire=wire)
+    wire = q.server(env={"PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    call = wire.begin("echo $$ > first; exec sleep 600")
+    q.number("first")
+    wire.cancel(call)
+    q.dead("first")
+    q.says("echo on", note.replace("DJANGO_SECRET_KEY", "PIP_INDEX_URL") + "on\n", wire=wire)  # it names nothing itself
+    q.says("echo on", "on\n", wire=wire)
 
 
 @asks("027.6")

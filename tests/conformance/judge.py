@@ -34,6 +34,15 @@ UNASKED = {  # clauses of the levels core, server and jobs that no client can as
     "018.2": "only a program that uses the library can be asked for a confirmation",
     "023.4": "exit_code and success are fields of the library and of --json, not of the protocol",
 }
+UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
+    "4.4 internal": "a bug cannot be ordered",
+    "4.4 spawn_failed, where nothing can be started": "would take a machine without memory or processes",
+    "4.5 could not be killed, does not answer": "would take a process that KILL does not end",
+    "4.5 what the command started … could not be looked for": "would take a machine without /proc",
+    "4.5 [full output may be incomplete: …]": "would take a disk that becomes full",
+    "4.9 a new file is opened exclusively": "nobody can know its name before",
+    "4.14 INT where the standard input is a terminal": "the judge speaks through pipes",
+}
 NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone
     "003.11": "only check_pid lists jobs to a client, and the level JOBS is not claimed",
     "003.12": "only check_pid reads a job piece by piece for a client, and the level JOBS is not claimed",
@@ -64,11 +73,12 @@ def asks(*clauses):
 
 
 class Wrong(Exception):
-    """An answer that is not what the clause says; `late` where it is wrong by its time alone."""
+    """An answer that is not what the clause says; `late` where it is wrong by its time alone. `differ` says where two
+    texts differ."""
 
-    def __init__(self, expected, got, late=False):
+    def __init__(self, expected, got, late=False, differ=""):
         super().__init__(expected, got)
-        self.expected, self.got, self.late = expected, got, late
+        self.expected, self.got, self.late, self.differ = expected, got, late, differ
 
 
 class Unasked(Exception):
@@ -85,6 +95,22 @@ def shortened(text, most=400):
     return (
         text if len(text) <= most else "%s … (%d characters) … %s" % (text[: most // 2], len(text), text[-most // 2 :])
     )
+
+
+def around(text, at):
+    """What stands around a place in a text or in bytes, and the bytes from there on."""
+    data = text if isinstance(text, bytes) else text[at:].encode("utf-8", "surrogatepass")
+    data = data[at:] if isinstance(text, bytes) else data
+    return "%r, then %r, bytes %s" % (text[max(0, at - 30) : at], text[at : at + 30], data[:12].hex(" ") or "none")
+
+
+def difference(expected, got):
+    """Where two long texts differ, and what stands there; for short ones, or equal ones, nothing."""
+    if type(got) is not type(expected) or not isinstance(got, (str, bytes)) or max(len(got), len(expected)) < 60:
+        return ""
+    at = next((n for n, pair in enumerate(zip(expected, got)) if pair[0] != pair[1]), min(len(expected), len(got)))
+    sizes = (at, len(expected), len(got))
+    return "after %d equal of %d and %d: expected %s; got %s" % (*sizes, around(expected, at), around(got, at))
 
 
 class Adapter:
@@ -199,7 +225,11 @@ class Wire:
         terminal=None,
         umask=-1,
         structured=False,
+        before="",
+        keeps=(),
     ):
+        """`before`: Python that runs right before the program of the server, in its process; `keeps`: descriptors that
+        the server inherits."""
         self.question, self.adapter, self.number = question, question.judge.adapter, 0
         self.buffer, self.lines = bytearray(), 0
         self.progress = []  # the notifications of progress that came
@@ -214,13 +244,11 @@ class Wire:
         environ = {name: value for name, value in environ.items() if value is not None}
         command = [*question.judge.words, *options]
         if terminal is not None:
-            command = [
-                sys.executable,
-                "-c",
-                "import fcntl, os, sys, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); "
-                "os.close(%d); os.execvp(sys.argv[1], sys.argv[1:])" % (terminal, terminal),
-                *command,
-            ]
+            keeps = (terminal,)
+            before = "import fcntl, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); os.close(%d)" % (terminal, terminal)
+        if before:  # Python itself ignores two signals
+            start = "import ctypes, os, resource, signal, sys\nfor n in (13, 25): signal.signal(n, signal.SIG_DFL)\n"
+            command = [*(sys.executable, "-c", start + before + "\nos.execvp(sys.argv[1], sys.argv[1:])"), *command]
         self.errors = question.place / ("stderr-%d" % len(question.wires))
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen(
@@ -233,7 +261,7 @@ class Wire:
                 umask=umask,
                 cwd=cwd or question.folder,
                 start_new_session=True,
-                pass_fds=() if terminal is None else (terminal,),
+                pass_fds=keeps,
             )
         self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
         question.wires.append(self)
@@ -446,14 +474,21 @@ class Question:
             if isinstance(got, dict) and isinstance(expected, dict):
                 differ = {key for key in {*got, *expected} if got.get(key, "missing") != expected.get(key, "missing")}
                 got, expected = ({key: each.get(key, "missing") for key in sorted(differ)} for each in (got, expected))
-            raise Wrong("%s%r" % (what and what + " ", expected), "%s%r" % (what and what + " ", got))
+            words, differ = what and what + " ", difference(expected, got)
+            raise Wrong("%s%r" % (words, expected), "%s%r" % (words, got), differ=differ)
 
     def match(self, pattern, got):
         """The text matches the pattern whole."""
         found = re.fullmatch(pattern, got, re.DOTALL)
-        if not found:
-            raise Wrong("a text of the form %s" % pattern, repr(got))
-        return found
+        if found:
+            return found
+        for end in range(len(pattern), -1, -1):  # the longest part of the pattern that the text begins with
+            with contextlib.suppress(re.error):
+                begins = re.match(pattern[:end], got, re.DOTALL)
+                if begins:
+                    at = (begins.end(), pattern[end : end + 40], around(got, begins.end()))
+                    differ = "fits for %d characters; then expected %s; got %s" % at
+                    raise Wrong("a text of the form %s" % pattern, repr(got), differ=differ)
 
     def that(self, holds, expected, got, late=False):
         if not holds:
@@ -771,6 +806,7 @@ class Judge:
             found.update(outcome="not asked", reason=str(why))
         except Wrong as wrong:
             found.update(outcome="late" if wrong.late else "failed", expected=str(wrong.expected), got=str(wrong.got))
+            found.update({"differ": wrong.differ} if wrong.differ else {})
         except Exception as problem:  # an answer of a form that no question foresaw
             line = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__)[-2:])
             came = [each["text"] for each in question.transcript if each["what"] == "came"] or ["nothing"]
@@ -835,10 +871,12 @@ class Judge:
             "levels": self.levels,
             "levels found by asking": self.found,
             "claims": self.claims,
+            "only": list(self.only),
             "claimed": len(verdicts),
             "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
             "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
             "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
+            "entries not asked": UNASKED_ENTRIES,
             "passed the second time": [
                 number
                 for number, (word, _) in verdicts.items()
@@ -875,6 +913,8 @@ def shown_verdict(report):
     yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
     for number, why in report["not asked"].items():
         yield "not asked %s: %s" % (number, why)
+    for entry, why in report["entries not asked"].items() if not report["only"] else ():
+        yield "not asked, of section %s: %s" % (entry, why)
     if report["passed the second time"]:
         yield "failed beside other questions and passed alone: %s" % ", ".join(report["passed the second time"])
     for number in report["failed"]:
@@ -888,6 +928,8 @@ def shown_verdict(report):
                 expected, got = from_the_difference(found["expected"], found["got"])
                 yield "  expected: %s" % expected
                 yield "  got:      %s" % got
+                if "differ" in found:
+                    yield "  differ:   %s" % found["differ"]
     for number in report["known failures that pass"]:
         yield "\nREQ-BASH-%s is a known failure, and did not fail" % number
 

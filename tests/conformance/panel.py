@@ -69,7 +69,15 @@ os._exit(code if code >= 0 else 128 - code)  # a thread still reads the standard
 # Of each clause the servers that break it: "saboteur" is that of its property, another text takes the place of the
 # saboteur's new one, a pair is a change of the source, a dict a row of the middleman. A clause that is not here has its
 # saboteur alone.
+KILLS_WHAT_DWELLS_HERE = """
+for p in /proc/[0-9]*; do
+    [ $(readlink $p/cwd) = $PWD ] && case $p in */$$|*/$PPID);; *) kill -9 ${p#/proc/};; esac
+done"""
 BROKEN = {
+    "001.1": [
+        "saboteur",
+        *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
+    ],
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
     "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
     "003.9": [
@@ -88,7 +96,19 @@ BROKEN = {
         {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]},
     ],  # output goes into a plain file, which opening empties
     "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
-    "004.2": ["saboteur", {"options": ["--keep-env", "REFRESH_*"]}],
+    "004.2": ["saboteur", {"options": ["--keep-env", "REFRESH_*"]}, ("PRIVKEY ", ""), (" jwt", "")],
+    "004.3": [
+        "saboteur",
+        ("://[^\\s/?#@:\\[]*:", "://[^\\s/?#@:\\[]+:"),  # a URL with an empty user passes
+        ("|npm_", "|nqm_"),
+        ("office(?:365)?", "office365"),
+    ],
+    "004.7": ["saboteur", {"at_end": KILLS_WHAT_DWELLS_HERE}],
+    "004.9": [
+        "saboteur",
+        ("_prctl(_PR_SET_DUMPABLE, 0)  # commands", "pass  # commands"),
+        ("_prctl(_PR_SET_DUMPABLE, 0)  # /proc", "pass  # /proc"),
+    ],
     "004.5": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}}],
     "006.1": ["saboteur", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}],
     "006.3": ["saboteur", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
@@ -97,6 +117,17 @@ BROKEN = {
         {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},
     ],  # CSI G does nothing
     "008.5": ["line.write(run), sum(map(ord, 9 * line.getvalue()))"],
+    "009.2": [
+        "saboteur",
+        ("is_private and info.st_uid == os.geteuid() and usable(path)", "usable(path)"),
+        ("is_safe = not info.st_mode & 0o022 or", "is_safe = True or"),
+        ("info.st_uid not in (os.geteuid(), 0)", "False"),
+    ],
+    "009.6": [
+        "saboteur",
+        ("is_free = _lock(fd)", "is_free = True"),
+        ("    _lock(fd)\n    return fd, path", "    return fd, path"),
+    ],
     "009.7": [
         {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"},
         {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"},
@@ -119,19 +150,45 @@ BROKEN = {
     "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
-    "025.9": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}}],
+    "020.2": [
+        "saboteur",
+        ("if self.stops or time.monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:"),
+    ],
+    "025.8": [
+        "saboteur",
+        (" or self.cancel._withdrawn:", ":"),
+        ("self._calls.get(asked.id)\n", "{str(n): c for n, c in self._calls.items()}.get(str(asked.id))\n"),
+    ],
+    "025.9": [
+        "saboteur",
+        {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}},
+        {"at_end": KILLS_WHAT_DWELLS_HERE},
+        ("if signal.getsignal(number) is not signal.SIG_IGN", "if True"),
+    ],
     "025.14": [
         "saboteur",
         ("_id_of_long(message), INVALID_REQUEST", "None, INVALID_REQUEST"),
         ("MAX_MESSAGE_BYTES = 16 * MIB", "MAX_MESSAGE_BYTES = 4 * MIB"),
     ],
+    "025.17": [
+        "saboteur",
+        (
+            ("self._calls.get(asked.id)\n", "self._calls.pop(asked.id, None)\n"),
+            ("del self._calls[first.call.id]", "self._calls.pop(first.call.id, None)"),
+        ),
+    ],
     "025.22": [
         "saboteur",
+        ("if signal.getsignal(number) is not signal.SIG_IGN", "if True"),
         ("for underway in self._calls.values():\n", "for underway in ():\n"),
         (
             "                        underway.cancel.cancel()\n",
             "                        underway.cancel._withdrawn = True\n                        underway.cancel.cancel()\n",
         ),
+    ],
+    "027.6": [
+        "saboteur",
+        ("            raise Withdrawn\n", "            raise [self._untold.clear(), Withdrawn][1]\n"),
     ],
 }
 
