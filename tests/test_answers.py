@@ -27,29 +27,6 @@ def test_separate_streams_are_both_in_an_answer_with_brackets():
 
 
 @needs_proc
-def test_odd_rows():
-    """Separate streams of a job go to one file, a row with fewer modes has a definition, a kept answer splits no
-    character."""
-    row = dataclasses.replace(MODES, streams=bash_tool.Streams.SEPARATE, grace_s=0.3)
-    with BashTool(profile=row) as tool:
-        job = tool.job(tool.run(lasting("echo out; sleep 0.8; echo err >&2; sleep 600"), mode="background").pid)
-        assert eventually(lambda: job.read()[0] == "out\nerr\n") and not eventually(
-            lambda: job.status != "running", 0.3
-        )
-        assert job.kill()
-    short = dataclasses.replace(MODES, timeouts_s={"default": 1.0}, on_timeout=bash_tool.OnTimeout.KEEP)
-    with BashTool(profile=short) as tool:
-        assert tool.definition()["input_schema"]["properties"]["mode"]["enum"] == ["default"]
-        result = tool.run(lasting("printf 'ab\\303'; sleep 600"))
-        assert result.stdout == "ab" and result.total_bytes == 3
-    for row in (JOBS, STREAMS, GUARDED):
-        with pytest.raises(ValueError):
-            dataclasses.replace(
-                row, timeouts_s={"default": 1.0, "background": 1.0}, on_timeout=bash_tool.OnTimeout.KILL
-            )
-
-
-@needs_proc
 def test_a_cancelled_start_shows_the_commands_own_output(monkeypatch):
     """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
     monkeypatch.setattr(bash_tool, "LOOK_S", 20.0)  # so that the cancel comes within the look on a busy machine

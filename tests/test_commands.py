@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
@@ -24,7 +23,7 @@ from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
 from tests.support import cancelled_when, cli, default_signals, descriptors, fault, few, first_of, in_bytes, in_host
-from tests.support import lasting, needs_proc, needs_root, stop_named, tiny
+from tests.support import lasting, needs_proc, stop_named, tiny
 
 
 @few
@@ -273,37 +272,6 @@ def test_what_a_program_prints_is_its_own(environ):
             for name in env
             if name not in environ
         )
-
-
-@given(
-    st.lists(st.sampled_from(["A_TOKEN", "B_TOKEN", "http_proxy", "x"]), unique=True),
-    st.text(st.sampled_from("A_TOKEN .x$"), max_size=20),
-    st.sampled_from([None, 0, 1, 143]),
-    st.sampled_from(["A_TOKEN", "$A_TOKEN.", "A_TOKENS", "NOB_TOKEN", ""]),
-)
-def test_names_to_tell(untold, command, code, output):
-    """A name is found as a whole word, in the output only after a failure; a proxy is told whatever was run; at most
-    twenty at once."""
-    outcome = bash_tool.Outcome("exited", code, streams=(bash_tool.Fitted(output, 0, False),))
-    words = re.split(r"\W+", command) + (re.split(r"\W+", output) if code else [])
-    assert bash_tool.names_to_tell(untold, command, outcome) == [
-        name for name in untold if name in words or name == "http_proxy"
-    ]
-    many = ["N%d" % n for n in range(30)]
-    assert bash_tool.names_to_tell(many, " ".join(many), outcome) == many[:20]
-
-
-def test_a_watcher_that_fails_at_the_last_piece():
-    """The last piece is half a character, told after the end of the command: what a watcher raises then comes at once."""
-
-    def fail(text):
-        raise LookupError(text)
-
-    with BashTool() as tool:
-        begun = time.monotonic()
-        with pytest.raises(LookupError):
-            tool.run("sleep 0.1; printf '\\303'", on_output=fail)
-        assert time.monotonic() - begun < bash_tool.IDLE_S - 1 and tool.run("echo on").text == "on\n"
 
 
 def test_input_that_is_no_text_costs_no_descriptor():
@@ -557,32 +525,3 @@ def test_umask_and_limits_are_those_of_the_first_command(tmp_path):
         tmp_path,
     )
     assert said == "%r\n" % ["0027", "500", "1000"] * 4 + "0o22 (200, 1000)\n"
-
-
-@needs_root
-@pytest.mark.parametrize("trap", ["another's folder", "link", "opened to all", "not writable"])
-def test_a_folder_of_our_name_that_is_not_ours(trap, tmp_path, monkeypatch):
-    """Where the folder of the user is another user's, a link, open to others or not writable, a private one is taken."""
-    public = tmp_path / "public"
-    public.mkdir()
-    public.chmod(0o1777)
-    monkeypatch.setenv("TMPDIR", str(public))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    folder = public / ("bash-tool-of-%d" % os.getuid())
-    if trap == "link":
-        (public / "elsewhere").mkdir(mode=0o700)
-        folder.symlink_to(public / "elsewhere")
-    elif trap == "not writable":  # for root too
-        folder.write_text("")
-    else:
-        folder.mkdir()
-        folder.chmod(0o777 if trap == "opened to all" else 0o700)
-        if trap == "another's folder":
-            os.chown(folder, 61235, 61235)
-    with BashTool("/") as tool:
-        for result in (tool.run("seq 100000"), tool.run("echo hi; sleep 0.5", mode="background")):
-            own = Path(result.output_file).parent
-            assert own != folder and own.parent == public and own.name.startswith("bash-tool-")
-            assert (own.stat().st_uid, own.stat().st_mode & 0o777) == (os.getuid(), 0o700)
-            assert os.path.realpath(result.output_file) == result.output_file
-    assert trap in ("link", "not writable") or not list(folder.iterdir())

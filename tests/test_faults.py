@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive, carriers, eventually, number_in, of_proc, parent_of
-from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, THOROUGH, WITHOUT, background, bash_tool
-from tests.support import cli, compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, no_leak
-from tests.support import supervisor_of, tiny, variant_module, warm_up, with_supervisors_that
+from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, WITHOUT, background, bash_tool, cli
+from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, supervisor_of
+from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
 
 @fault(
@@ -165,17 +165,6 @@ def test_close_returns_while_a_call_still_writes_its_input():
         assert answer.result(20).status in ("cancelled", "rejected")
 
 
-@needs_proc
-def test_a_waiting_thread_does_not_spin():
-    """One of two jobs has ended; the thread that waits for both sleeps until the other ends (027.4)."""
-    with BashTool() as tool:
-        jobs = [background(tool, "sleep %s" % seconds) for seconds in (1.5, 600.5)]
-        begun = time.thread_time()
-        ended = tool.wait(jobs, timeout_s=4)  # the first ends while the thread waits
-        assert time.thread_time() - begun < 0.3 and ended == jobs[:1]
-        assert jobs[1].kill()
-
-
 def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     """The wait for the output after the exit counts in the moment at which the host gives a supervisor up."""
     monkeypatch.setattr(bash_tool, "UNKILLABLE_S", 0.1)  # of the host: its supervisors have their own
@@ -253,17 +242,6 @@ def test_a_lost_job_keeps_its_size():
         os.kill(supervisor_of(job), signal.SIGKILL)
         assert job.wait(20) and job.status == "lost"
         assert job.total_bytes > 1_900_000 and job.duration_s > 0
-
-
-@needs_proc
-def test_a_variant_with_a_prefix_of_its_own_finds_its_jobs():
-    with BashTool(profile=dataclasses.replace(MODES, file_prefix="agent-"), state_dir="state") as tool:
-        job = background(tool, lasting("sleep 600.75"))
-        assert [one.pid for one in tool.jobs()] == [job.pid] and Path(job.output_file).name.startswith("agent-")
-        assert job.kill()
-    for prefix in ("", "a/b"):
-        with pytest.raises(ValueError, match="file_prefix"):
-            dataclasses.replace(MODES, file_prefix=prefix)
 
 
 @needs_proc
@@ -430,16 +408,6 @@ def test_what_a_job_left_and_nothing_can_kill_is_no_success():
         assert eventually(lambda: not os.path.exists("/proc/%d" % pid)) and job.kill()
 
 
-@fault("t07", saboteur=("return returncode, None", "return returncode & 127, None"))
-def test_t07_all_exit_codes():
-    """Every exit code arrives, and an exit with 128 + n is told from a death by signal n."""
-    codes = range(256) if THOROUGH else sorted({1, 2, 127, 129, 143, 254, *range(0, 256, 4), 255})
-    with BashTool() as tool:
-        assert [tool.run("exit %d" % code).exit_code for code in codes] == list(codes)
-        exited, killed = tool.run("exit 143"), tool.run("kill $$")
-    assert (exited.exit_code, exited.signal, killed.exit_code, killed.signal) == (143, None, 143, "SIGTERM")
-
-
 @fault("t08", saboteur=("        supervisor.turn(until)\n", "        supervisor.turn(0.0)\n"))
 @needs_proc
 def test_t08_no_busy_waiting():
@@ -504,18 +472,6 @@ def test_t13_strangers_are_spared():
             stranger.wait()
 
 
-@fault("t31", saboteur=("problem.errno == errno.E2BIG", "problem.errno == errno.ENOENT"))
-def test_t31_what_execve_cannot_carry():
-    """An environment that is too large is named as the culprit; the command is not."""
-    for environment in (
-        dict(os.environ, X="x" * 140000),
-        {**os.environ, **{"X%d" % n: "x" * 1000 for n in range(4000)}},
-    ):
-        result = BashTool(env=environment).run("echo hi")
-        assert result.error == "spawn_failed" and "environment is too large" in result.text
-    no_leak(lambda: BashTool(env=environment).run("echo hi"))
-
-
 @fault("t36", saboteur=("in (signal.SIGTERM, signal.SIGCONT):", "in (signal.SIGCONT, signal.SIGTERM):"))
 @needs_proc
 def test_t36_order_of_signals():
@@ -529,66 +485,6 @@ def test_t36_order_of_signals():
     for pid in (number_in("me"), number_in("other")):
         numbers = [number for name, to, number in signals() if name != "waitpid" and to == pid and number]
         assert numbers[:3] == [signal.SIGTERM, signal.SIGCONT, signal.SIGKILL] and set(numbers[3:]) <= {signal.SIGKILL}
-
-
-@fault(
-    "t47",
-    saboteur=(
-        "            if self._control is None or _has_ended(self._control):\n",
-        "            if self._control is None:\n",
-    ),
-)
-@needs_proc
-def test_t47_the_fork_server_is_replaced():
-    """A fork server that was killed is replaced when one is needed; what it brought ends with the host."""
-    in_host(
-        lasting("""
-        import os, signal, subprocess, sys, threading, time
-        import bash_tool
-        from bash_tool import BashTool
-
-        def parent_of(pid):
-            return int(open("/proc/%d/stat" % pid).read().rpartition(") ")[2].split()[1])
-
-        tool, before = BashTool(), len(os.listdir("/proc/self/fd"))
-        threading.Thread(target=tool.run, args=("echo $$ > first; sleep 600",), daemon=True).start()
-        while not os.path.exists("first") or not os.path.getsize("first"):
-            time.sleep(0.01)
-        server = parent_of(parent_of(int(open("first").read())))
-        assert server != os.getpid()
-        os.kill(server, signal.SIGKILL)
-        while os.path.exists("/proc/%d" % server) and subprocess.run(
-                ["grep", "-qs", "^State:.[ZX]", "/proc/%d/status" % server]).returncode:
-            time.sleep(0.01)
-        begun = time.monotonic()
-        result = tool.run("echo $PPID; echo $$ > second")
-        took = time.monotonic() - begun
-        assert result.error is None and took < 20, (result, took)
-        assert parent_of(int(result.stdout)) != server
-        os._exit(0)
-    """)
-    )
-    assert eventually(lambda: not alive(number_in("first")))
-
-
-@fault(
-    "t52",
-    saboteur=(
-        "            is_due = time.monotonic() >= until\n",
-        "            until = max(until, self.output.last_s + 0.5)\n            is_due = time.monotonic() >= until\n",
-    ),
-)
-def test_t52_a_flood_at_its_timeout():
-    """A flood that runs into its timeout is answered at once, its end kept."""
-    with BashTool(profile=tiny(default=0.7)) as tool:
-        begun = time.monotonic()
-        result = tool.run("yes")
-        assert (
-            time.monotonic() - begun < 8
-            and result.status == "timed_out"
-            and result.truncated
-            and result.stdout.endswith("y\n")
-        )
 
 
 @pytest.mark.parametrize("lacking", ["memfd", "memfd and files"])
@@ -758,28 +654,6 @@ def test_a_host_without_a_path(path):
     """)
     in_host(program % path)
     assert eventually(lambda: not alive(number_in("p0")) and not alive(number_in("p1")), 5)
-
-
-def test_a_token_from_before_a_fork():
-    """A token that was made, and listened to, before a fork works in the child."""
-    assert (
-        in_host(
-            lasting("""
-        import os, sys, threading, time
-        from bash_tool import BashTool, Cancel
-        cancel = Cancel()
-        BashTool().run("echo hi", cancel=cancel)
-        pid = os.fork()
-        if pid == 0:
-            threading.Timer(0.3, cancel.cancel).start()
-            begun = time.monotonic()
-            status = BashTool().run("sleep 600", timeout_s=30, cancel=cancel).status
-            sys.exit(status == "cancelled" and time.monotonic() - begun < 10)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    """)
-        )
-        == "1\n"
-    )
 
 
 def test_a_command_line_without_streams():

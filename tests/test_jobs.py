@@ -183,21 +183,6 @@ def test_t24_the_lock_is_the_supervisors_alone():
             os.waitpid(child, 0)
 
 
-@fault(
-    "t28", saboteur=("if self._fd is None or self.room < 0 or self.problem:", "if self._fd is None or self.problem:")
-)
-def test_t28_a_flood_is_capped():
-    """The file of a job that floods has its cap, one notice of that, and one note."""
-    with BashTool() as tool:
-        job = background(tool, "sleep 0.5; yes | head -c 80M; exit 4")  # the look would see the cap reached
-        assert job.wait(60) and job.exit_code == 4
-        text = Path(job.output_file).read_bytes()
-        assert bash_tool.FILE_CAP_BYTES < len(text) < bash_tool.FILE_CAP_BYTES + 300
-        assert text.count(b"[output file capped at 64MB") == 1 and text.endswith(
-            b"\n\n[background process failed: exit status: 4]\n"
-        )
-
-
 @needs_proc
 def test_a_cancel_in_the_first_moment():
     """A cancel, or an exception in the caller, while the tool looks at a new job ends it."""
@@ -244,29 +229,6 @@ def test_one_bad_record_spoils_no_other(wrong):
         with pytest.raises(OSError):
             bash_tool.Job(bad.output_file)
         assert good.kill() and not alive(good.pid)
-
-
-@needs_proc
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
-def test_jobs_of_a_host_without_streams(closed):
-    """A host that closed its first three descriptors loses no output of a job."""
-    in_host(
-        lasting("""
-        import os, sys, time
-        from bash_tool import BashTool
-        state = os.path.abspath("state")
-        for fd in map(int, sys.argv[1:]):
-            os.close(fd)
-        tool = BashTool(state_dir=state)
-        job = tool.job(tool.run("echo hello; sleep 0.6; echo bye", mode="background").pid)
-        fine = job.wait(10) and job.read()[0] == "hello\\nbye\\n\\n\\n[background process completed]\\n"
-        (note,) = tool.run("(sleep 0.7; echo late; sleep 600) & echo now").notes[-1:]
-        time.sleep(1)
-        fine = fine and open(note.rpartition(" goes on to ")[2]).read() == "now\\nlate\\n"
-        os._exit(0 if fine else 1)
-    """),
-        *closed,
-    )
 
 
 @needs_proc
@@ -436,33 +398,6 @@ def test_twenty_jobs_end_while_four_threads_call(way):
             caller.join()
         texts.append((time.monotonic(), tool.call({"command": "true"}).text))
         assert sorted(job.pid for job in ended) == sorted(started)
-    assert_each_told_once(texts, started)
-
-
-@needs_proc
-@pytest.mark.parametrize("way", first_of(["modes", "jobs"], "jobs"))
-def test_twenty_jobs_end_while_four_calls_are_under_way_over_mcp(way):
-    """The same over the wire: four calls and five starts at a time."""
-    to_start, asked, started, texts, told = list(twenty_commands(8)), {}, {}, [], 0
-    with Client(profile=way, timeouts={"default": 20, "grace_s": 0.5}) as client:
-        while told < 20 or asked:
-            kinds = [case is None for case, _ in asked.values()]
-            for n in range(4 - sum(kinds) if told < 20 else 0):
-                asked[client.begin(["sleep 0.1", "sleep 0.14; exit 3", "sleep 0.08; echo $$", "sleep 0.2"][n])] = (
-                    None,
-                    time.monotonic(),
-                )
-            for _ in range(min(len(to_start), 5 - kinds.count(False))):
-                case = to_start.pop()
-                asked[client.begin(case[0], **HOW_STARTED[way])] = case, time.monotonic()
-            message = client.receive()
-            (case, begun), text = asked.pop(message["id"]), message["result"]["content"][0]["text"]
-            texts.append((time.monotonic(), text))
-            told += len(told_in(text))
-            if case is not None:
-                pid = int(re.search(r"<pid>(\d+)</pid>|\(pid (\d+)\)", text).expand(r"\1\2"))
-                started[pid] = case[0], begun + case[1]
-        texts.append((time.monotonic(), client.call("true")["content"][0]["text"]))
     assert_each_told_once(texts, started)
 
 

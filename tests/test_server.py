@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import select
-import shlex
 import signal
 import socket
 import subprocess
@@ -175,28 +174,6 @@ def test_the_shell_is_looked_for_along_the_path():
     os.unlink("second/sh-here")
     assert tool.run(":").text == "[system error: the shell sh-here was not found]"  # third's is a folder
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
-
-
-def test_the_clock_of_a_run_starts_with_its_shell():
-    """What the tool waits for before the spawn, a fork server that is just starting, say, is not the command's time."""
-    script = Path("python-slow")
-    script.write_text("#!/bin/sh\nsleep 1\nexec %s \"$@\"\n" % shlex.quote(sys.executable))
-    script.chmod(0o755)
-    program = """
-        import sys
-        sys.executable = sys.argv[1]
-        from bash_tool import BashTool
-        with BashTool() as tool:
-            result = tool.run("sleep 0.1; echo ho", timeout_s=0.8)
-        print(result.status, result.text, 0.1 <= result.duration_s < 0.8)
-    """
-    assert in_host(program, script.resolve(), started=True) == "exited ho\n True\n"
-    with BashTool() as tool:
-        begun = time.monotonic()
-        results = [tool.run("echo ho; " + rest, mode="background") for rest in ("exit 3", lasting("sleep 600"))]
-        took = time.monotonic() - begun
-        assert [result.status for result in results] == ["exited", "running"] and tool.job(results[1].pid).kill()
-    assert 0 < results[0].duration_s < took and 0.3 <= results[1].duration_s < took
 
 
 @pytest.mark.parametrize("call", ["subprocess.Popen", "os.waitpid"], ids=["before the spawn", "behind it"])

@@ -7,8 +7,9 @@ import re
 import signal
 import time
 
-from tests.conformance.core import definition_and_page, environment_of, peak_of, timed_out
+from tests.conformance.core import definition_and_page, environment_of, timed_out
 from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, shortened, words_of
+from tests.conformance.output import peak_of
 from tests.processes import eventually
 from tests.spec import fenced
 

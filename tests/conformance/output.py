@@ -1,0 +1,339 @@
+"""What the judge asks of the level core about output: text, files, bounds."""
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+from tests.conformance.judge import asks, printf, shortened
+from tests.processes import eventually
+
+
+RENDERED = {
+    "008.1": [
+        (b"\x1b[1;31mred\x1b[0m x\n", "red x\n"),
+        (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ y\n", "link y\n"),
+        (b"\x1b]0;title\x07end\n", "end\n"),
+        (b"\x1bPq#1\x1b\\dcs\n", "dcs\n"),
+        (b"\x1b_x\x1b\\apc\x1b^y\x1b\\pm\x1bXz\x1b\\sos\n", "apcpmsos\n"),
+        (b"\x1bMone\x1b(Btwo\x1b7\n", "onetwo\n"),
+        (b"a\x1b]0;never ended\nb\n", "a0;never ended\nb\n"),
+        (b"\xc2\x9b31mred\xc2\x9b0m\n", "red\n"),
+        (b"\xc2\x9dtitle\xc2\x9cst\n", "st\n"),
+        (b"end\x1b[31\n", "end\n"),
+        (b"lone\x1b\n", "lone\n"),
+        (b"\x1b[?25lhide\x1b[2Jcls\x1b[10;4Hgo\x1b[>c\n", "hideclsgo\n"),
+        (b"\x1b[38;2;1;2;3mrgb\x1b[4:3m\n", "rgb\n"),
+    ],
+    "008.2": [
+        (b" 10%\r 50%\r100%\n", "100%\n"),
+        (b"downloading\r\x1b[Kdone\n", "done\n"),
+        (b"abc\b\bxy\n", "axy\n"),
+        (b"a\r\nb\n", "a\nb\n"),
+        (b"abcdef\x1b[3Gx\n", "abxdef\n"),
+        (b"abcdef\x1b[Gx\n", "xbcdef\n"),
+        (b"abc\x1b[2DX\n", "aXc\n"),
+        (b"abc\x1b[DX\n", "abX\n"),
+        (b"abc\x1b[0DX\n", "abX\n"),
+        (b"abcdef\r\x1b[2CX\n", "abXdef\n"),
+        (b"abcdef\r\x1b[CX\n", "aXcdef\n"),
+        (b"abcdef\x1b[4D\x1b[Kz\n", "abz\n"),
+        (b"abcdef\x1b[4D\x1b[0Kz\n", "abz\n"),
+        (b"abcdef\x1b[2Kx\n", "x\n"),
+        (b"abc\x1b[1Kx\n", "abcx\n"),
+        (b"abc\x1b[99Dx\n", "xbc\n"),
+        (b"ab\x1b[9Gx\n", "abx\n"),
+        (b"ab\r\x1b[9Cx\n", "abx\n"),
+        (b"abc\rx\n", "xbc\n"),
+        (b"\b\bx\n", "x\n"),
+        ("äöü\rx\n".encode(), "xöü\n"),
+        (b"one\ntwo\rT\n", "one\nTwo\n"),
+        (b"abc\r\r\nd\n", "abc\nd\n"),
+        (b"abcdef\x1b[3G\x1b[K\n", "ab\n"),
+    ],
+    "008.6": [
+        (b"one\ntwo\n\x1b[2A\x1b[Kx\n\x1b[Ky\n", "x\ny\n"),
+        (b"one\ntwo\n\x1b[1F\x1b[Jend\n", "one\nend\n"),
+        (b"abc\ndef\x1b[AX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[FX\n", "Xbc\ndef"),
+        (b"abc\ndef\n\x1b[2A\x1b[BX\n", "abc\nXef\n"),
+        (b"abc\ndef\n\x1b[2A\x1b[EX\n", "abc\nXef\n"),
+        (b"abc\x1b[9AX\n", "abcX\n"),
+        (b"abc\x1b[9BX\n", "abcX\n"),
+        (b"abc\ndef\x1b[0AX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[A\x1b[2JX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[H\x1b[2;2HX\n", "abc\ndefX\n"),
+        (b"a\nbcd\x1b[AX\n", "aX\nbcd"),
+        (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n"),
+    ],
+    "008.3": [
+        (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"),
+        (bytes(set(range(1, 32)) - {8, 10, 13, 27}) + b"x\n", "\tx\n"),
+        ("a\x85b\x99c\x80d\n".encode(), "abcd\n"),
+        ("a\u2028b\ufeffc\u200fd\u00a0e\n".encode(), "a\u2028b\ufeffc\u200fd\u00a0e\n"),
+        (b"a\x0bb\x0cc\n", "abc\n"),
+    ],
+    "008.4": [
+        (b"a\xffb\n", "a\ufffdb\n"),
+        (b"\xed\xa0\x80x\n", "\ufffd\ufffd\ufffdx\n"),
+        (b"\xf0\x9f\x98x\n", "\ufffdx\n"),
+        ("é€😀\n".encode(), "é€😀\n"),
+        (b"\xc3\n", "\ufffd\n"),
+        (b"\xc0\xafx\n", "\ufffd\ufffdx\n"),
+        (b"\xf4\x90\x80\x80x\n", "\ufffd" * 4 + "x\n"),
+        ("\ufffd\n".encode(), "\ufffd\n"),
+    ],
+}
+
+
+@asks(*RENDERED)
+def renders_as_the_page_says(q):
+    for data, text in RENDERED[q.clause]:
+        q.equal(q.run(printf(data)).text, text, "what is shown of %r:" % data)
+
+
+@asks("008.4")
+def a_character_in_pieces(q):
+    q.says("printf '\\303'; sleep 0.4; printf '\\251\\360'; sleep 0.4; printf '\\237\\230\\200 x\\n'", "é😀 x\n")
+
+
+@asks("008.5", "024.3")
+def text_takes_linear_time(q):
+    for piece in (
+        "a\\033[C",
+        "\\033]",
+        "\\r",
+        "\\033[",
+        "\\b",
+        "\\033P\\033",
+        "ab\\033[1000D",
+        "\\302\\233",
+        "x\\r\\033[K",
+        "\\033]8;;",
+    ):
+        begun = time.monotonic()
+        reply = q.run("yes \"$(printf '%s')\" | tr -d '\\n' | head -c 131000; echo; echo end" % piece)
+        took = time.monotonic() - begun
+        q.that("end" in reply.text, "a text that ends in end", shortened(reply.text))
+        q.that(took < 10, "131,000 bytes of %s in less than 10 s" % piece, "%.1f s" % took, late=True)
+    if "JOBS" in q.judge.levels:
+        begun = time.monotonic()
+        q.server(profile="jobs").given({"command": "yes \"$(printf '\\033]')\" | tr -d '\\n' | head -c 3000000"})
+        q.that(
+            time.monotonic() - begun < 10,
+            "3,000,000 bytes of \\033] in the profile jobs in less than 10 s",
+            "%.1f s" % (time.monotonic() - begun),
+            late=True,
+        )
+
+
+@asks("009.2")
+def files_are_private(q):
+    wire = q.server(umask=0)
+    path = q.named(r"\[full output: (.*)\]\Z", wire.call("umask 0; seq 100000").text)
+    q.equal(oct(path.stat().st_mode & 0o7777), "0o600", "mode of %s:" % path.name)
+    q.equal(oct(path.parent.stat().st_mode & 0o7777), "0o700", "mode of its folder:")
+    q.match(r"output-[0-9a-f]{12}\.log", path.name)
+
+
+@asks("009.2")
+def an_unsafe_folder_is_not_used(q):
+    """4.9: the state folder, and what stands in its place."""
+
+    def spoilt(path, how):
+        if how == "another user's":
+            os.chown(path, 65534, -1)
+        elif how == "a link":
+            path.rename(path.with_name("linked"))
+            path.symlink_to("linked")
+        else:
+            path.chmod(how)
+
+    unsafe = [0o777, 0o720, *["another user's"] * (os.getuid() == 0)]
+    for how in [*unsafe, "a link"]:
+        spoilt(q.state(), how)
+        path = q.named(r"\[full output: (.*)\]\Z", q.server().call("seq 100000").text)
+        q.match(r"bash-tool-[0-9a-f]{12}", path.parent.name)
+        q.equal((path.parent.parent, path.parent.stat().st_mode & 0o7777), (q.files, 0o700), "for %s, folder:" % how)
+        shutil.rmtree(q.state()) if how != "a link" else q.state().unlink()
+    for how in [*unsafe, 0o1777]:
+        given = q.folder / "given"
+        given.mkdir()
+        spoilt(given, how)
+        text = q.server("--state-dir", str(given)).call("seq 100000; sleep 600 >/dev/null 2>&1 & echo hi").text
+        q.that("100000\nhi\n" in text, "the end of the output", shortened(text))
+        q.equal(len(list(given.glob("output-*"))), int(how == 0o1777), "files in a given folder of mode %s:" % how)
+        shutil.rmtree(given)
+
+
+@asks("009.3")
+def files_hold_the_bytes(q):
+    path = q.named(
+        r"\[full output: (.*)\]\Z",
+        q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text,
+    )
+    q.equal(path.read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
+
+
+@asks("009.4")
+def a_file_that_fails(q):
+    (q.place / "no-folder").write_text("")
+    command = "seq 100000; exit 3"
+    good, bad = q.run(command), q.server("--state-dir", str(q.place / "no-folder")).call(command)
+    (*most, last), (*fewer, said) = good.text.split("\n"), bad.text.split("\n")
+    q.that(last.startswith("[full output: "), "a last line with the file", last)
+    q.equal(fewer, most)
+    q.match(r"\[full output was not saved: .+\]", said)
+    q.says("echo fine", "fine\n", wire=q.wires[-1])
+    text = q.wires[-1].call("sleep 600 & echo hi").text
+    q.match(r"\[still running: [^\n]*; output goes on to nowhere \(no file could be written: [^\n]+\)\]\nhi\n", text)
+    for folder in ("", str(q.place / "no-folder")):  # another folder for temporary files is tried
+        path = q.named(r"\[full output: (.*)\]\Z", q.server(env={"TMPDIR": folder}).call(command).text)
+        q.that(path.parts[1] in ("tmp", "var"), "a file in /tmp or in /var/tmp, for TMPDIR=%s" % folder, path)
+        path.unlink()
+
+
+@asks("009.5")
+def files_are_capped(q):
+    text = q.run("head -c 70000000 /dev/zero | tr '\\0' x", within_s=180).text
+    q.match(
+        r"\[the file with the full output ends at 64MB: the rest was read but not saved\]\n\[output truncated in middle: got 66\.8MB, max is 128KB\]\n.*",
+        text,
+    )
+    path = q.named(r"\[full output: (.*)\]\Z", text)
+    q.equal(path.stat().st_size, 67108918, "size of the file:")
+    with open(path, "rb") as file:
+        file.seek(67108864 - 2)
+        q.equal(file.read(), b"xx\n[output file capped at 64MB: the rest was not saved]\n")
+
+
+@asks("009.6")
+def folders_are_capped(q):
+    left = q.named(r"output goes on to ([^\n]*)\]\n", q.server().call("sleep 600 & echo on").text)
+    old, new, mine = q.state("output-00000000000a.log"), q.state("output-00000000000b.log"), q.state("output-mine.log")
+    for path, size, age in ((old, 1 << 30, 90000), (new, 9, 0), (mine, 9, 90000)):
+        path.touch(0o600)
+        os.truncate(path, size)
+        os.utime(path, (time.time() - age,) * 2)
+    locked = q.state("output-00000000000c.log")  # by another writer
+    locked.touch(0o600)
+    for path in (left, locked):
+        os.utime(path, (time.time() - 99000,) * 2)
+    with open(locked) as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
+        q.equal(
+            [each.name for each in (old, new, mine, left, locked) if not each.exists()],
+            [old.name],
+            "removed of an old file, a newer one, one of another name, and two that a process writes:",
+        )
+    q.equal(path.parent, q.state(), "state folder")
+    for n in range(1005):
+        path = q.state("output-%012x.log" % (n + 4096))
+        path.touch(0o600)
+        os.utime(path, (time.time() - 80000 + n,) * 2)
+    q.run("seq 100000")
+    left = sorted(path.name for path in q.state().glob("output-*.log") if path != mine)
+    q.that(len(left) <= 1000, "at most 1,000 output files", "%d" % len(left))
+    q.that(
+        "output-%012x.log" % 4096 not in left and "output-%012x.log" % (4096 + 1004) in left,
+        "the oldest are removed first",
+        left[:3] + left[-3:],
+    )
+
+
+@asks("009.7")
+def closing_keeps_what_was_named(q):
+    texts = [
+        q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")
+    ]
+    named = {q.named(r"\[full output: (.*)\]\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
+    number = q.wire.begin("echo > begun; seq 100; sleep 600")
+    q.there("begun")
+    q.equal(q.wire.end(), 0, "exit code of the server:")
+    q.equal(q.wire.waiting.get(number, True) is None, False)
+    q.that(all(path.exists() for path in named), "the files that answers have named are kept", "one is gone")
+    there = {Path(folder, name) for folder, _, names in os.walk(q.files) for name in names if name.endswith(".log")}
+    q.equal(sorted(map(str, there - named)), [], "output files that no answer has named:")
+
+
+@asks("009.8")
+def most_calls_make_no_file(q):
+    q.run("echo hi; exit 1")
+    q.run("head -c 131000 /dev/zero | tr '\\0' x; echo")
+    q.server(timeouts={"default": 0.5}).call("echo on; sleep 600")
+    q.equal([name for _, _, names in os.walk(q.files) for name in names], [], "files:")
+
+
+def peak_of(pid):
+    """The most memory that a process had, in KiB."""
+    return int(re.search(r"(?m)^VmHWM:\s*(\d+)", Path("/proc/%d/status" % pid).read_text())[1])
+
+
+@asks("010.1")
+def a_flood_stays_small(q):
+    """The server and the process that reads the command's output, by the most memory that they had."""
+    q.run("seq 60000; echo done")
+    wire, peak = q.wire, "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status"
+    before = peak_of(wire.pid)
+    text = wire.call(
+        "a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak),
+        within_s=180,
+        mode="slow",
+    ).text
+    q.that("got 286.1MB" in text, "got 286.1MB", shortened(text, 200))
+    q.that(
+        peak_of(wire.pid) - before < 8192,
+        "the server grows by less than 8 MiB",
+        "by %d KiB" % (peak_of(wire.pid) - before),
+    )
+    grown = q.number("after") - q.number("before")
+    q.that(grown < 8192, "the parent of the shell grows by less than 8 MiB", "by %d KiB" % grown)
+
+
+@asks("010.2")
+def reads_to_the_end(q):
+    text = q.run("head -c 5000000 /dev/zero; echo end >&2; echo > finished").text
+    q.that(
+        "got 4.8MB," in text and "\nend\n" in text[-200:].replace("\0", ""),
+        "the size 4.8MB, and the last line",
+        shortened(text, 300),
+    )
+    q.there("finished", within_s=1)
+
+
+@asks("010.3")
+def calls_leave_nothing(q):
+    listed = os.getuid() == 0  # the descriptors of a server that is not dumpable; else a limit tells of them
+    few = "" if listed else "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))"
+    wire = q.server(timeouts={"default": 0.3}, before=few)
+
+    def calls():
+        for command in ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "echo on; kill -9 $$") * 3:
+            wire.call(command)
+        for _ in range(0 if listed else 140):
+            q.says("echo on", "on\n", wire=wire)
+
+    def held():
+        proc = Path("/proc/%d" % wire.pid)
+        kids = [
+            pid for task in os.listdir(proc / "task") for pid in (proc / "task" / task / "children").read_text().split()
+        ]
+        return len(os.listdir(proc / "fd")) if listed else 0, len(os.listdir(proc / "task")), len(kids)
+
+    def grown():
+        return [
+            name for name, now, then in zip(("descriptors", "threads", "children"), held(), first) if now > then + 5
+        ]
+
+    calls()
+    first = held()
+    calls()
+    q.that(
+        eventually(lambda: not grown(), 15),
+        "as many descriptors, threads and children as before 18 calls: %r" % (first,),
+        "%r" % (held(),),
+    )
+    q.equal([name for _, _, names in os.walk(q.files) for name in names if not name.endswith(".log")], [], "files:")
