@@ -221,6 +221,13 @@ def a_timeout_names_the_limit(q):
         )
 
 
+@asks("002.7")
+def a_timeout_names_the_other_modes(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
+    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
+
+
 @asks("002.6")
 def what_was_ended_has_no_code(q):
     wire = q.server(timeouts={"default": 1}, structured=True)
