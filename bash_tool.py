@@ -3817,6 +3817,9 @@ class Job:
         self.pid, self.command, self.created = known.pid or 0, known.command, known.created
         self._showing = threading.Lock()  # concurrent checks return each line once
 
+    def __repr__(self) -> str:
+        return "<Job %d %s>" % (self.pid, self.status)
+
     def _monitor(self, exchange: Exchange, on_end: OnEnd | None) -> None:
         """What the monitor thread does: receives the end."""
         final = exchange.wait_for_end()
@@ -3826,8 +3829,7 @@ class Job:
         self._note = ended_note(self.pid, self.command, self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._known = final
-        self._final = final
+        self._known = self._final = final
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
