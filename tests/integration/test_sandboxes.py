@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.support import sleepers
 from tests.processes import alive, eventually
-from tests.support import BashTool, PROFILES, background, bash_tool, cancelled_after, tiny
+from tests.support import BashTool, PROFILES, background, bash_tool, cancelled_after, tiny, unique
 
 
 BUBBLEWRAP = (
@@ -41,8 +41,10 @@ def test_interop_bubblewrap(name):
         on_timeout=bash_tool.OnTimeout.KILL,
     )
     with BashTool("/", shell=BUBBLEWRAP, profile=row) as tool:
+        inside = Path("/tmp/private-" + unique())
         result = tool.run(
-            "touch /usr/x; echo private > /tmp/x && cat /tmp/x; ls /proc | grep -c '^[0-9]'; echo x > /dev/tcp/203.0.113.1/1; exit 4"
+            "touch /usr/x; echo private > %s && cat %s; ls /proc | grep -c '^[0-9]'; echo x > /dev/tcp/203.0.113.1/1; exit 4"
+            % (inside, inside)
         )
         everything = result.stdout + result.stderr
         assert (
@@ -51,7 +53,7 @@ def test_interop_bubblewrap(name):
             and "private" in everything
             and "Network is unreachable" in everything
         )
-        assert not Path("/tmp/x").exists() and int(re.search(r"^\d+$", result.stdout, re.MULTILINE).group()) < 9
+        assert not inside.exists() and int(re.search(r"^\d+$", result.stdout, re.MULTILINE).group()) < 9
         seconds = "6%d.25" % os.getpid()
         result = tool.run("trap '' TERM; setsid sleep %s & sleep %s" % (seconds, seconds))
         assert (result.status, result.notes) == ("timed_out", ()) and not sleepers(seconds)
