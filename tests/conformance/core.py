@@ -100,7 +100,8 @@ def begins_as_a_plain_shell_does(q):
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
     status = dict(re.findall(r"(\w+):\s*(.*)", (proc / "status").read_text()))
-    got = {name: int(status[name], 16) for name in ("SigIgn", "SigBlk")}
+    # Without 32 and 33, glibc's own (nptl(7)): its posix_spawn, by which make starts programs, leaves 32 ignored.
+    got = {name: int(status[name], 16) & ~(3 << 31) for name in ("SigIgn", "SigBlk")}
     q.equal(got, {"SigIgn": 0, "SigBlk": 0}, "signals of the command, one bit each:")
     eventually(lambda: len(os.listdir(proc / "fd")) == 3, 10)  # the loader of sleep opens its libraries
     q.equal(sorted(os.listdir(proc / "fd")), ["0", "1", "2"], "descriptors of the command:")
