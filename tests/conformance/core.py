@@ -127,7 +127,7 @@ def cuts_the_middle(q):
     for data, command in (
         (lines, "seq -f %07.0f 40000"),
         (b"y" * 131073, "head -c 131073 /dev/zero | tr '\\0' y"),
-        (b"a" + "€".encode() * 50000, "printf a; yes € | head -n 50000 | tr -d '\\n'"),
+        (b"ab" + "€".encode() * 50000, "printf ab; yes € | head -n 50000 | tr -d '\\n'"),
     ):
         text = q.run(command).text
         path = q.named(r"\n\[full output: ([^\n]*)\]\Z", text)
@@ -800,9 +800,9 @@ def names_leftovers(q):
     q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
     reply = q.run("(exec -a 'x); kill -9 -1 ]\"' sleep 603.5) >/dev/null 2>&1 & echo hi")
     q.match(r'\[still running: pid \d+ "x\); kill -9 -1 \\u005d\\" 603\.5"; to stop: kill -9 -\d+\]\nhi\n', reply.text)
-    reply = q.run("for i in 1 2 3 4 5 6 7; do sleep 604.5 & done; echo hi")
+    reply = q.run("for i in 1 2 3 4 5 6 7; do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
     q.match(
-        r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9 -\d+[^\n]*\]\nhi\n',
+        r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9(?: -\d+){7}\]\nhi\n',
         reply.text,
     )
     q.says("sleep 0.01 & echo hi", "hi\n")
@@ -901,6 +901,8 @@ def the_directory_is_gone(q):
     folder = wire.call("pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
     shutil.rmtree(kept, ignore_errors=True)
+    folder = wire.call("sleep 600 >/dev/null 2>&1 & pwd").text.split("\n")[-2]
+    q.that(not Path(folder).exists(), "an empty one is removed though a process lives in it", "%s is there" % folder)
     reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child'" % q.folder)
     os.kill(q.number("child"), signal.SIGKILL)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)

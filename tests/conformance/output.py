@@ -212,7 +212,7 @@ def files_are_capped(q):
 @asks("009.6")
 def folders_are_capped(q):
     left = q.named(r"output goes on to ([^\n]*)\]\n", q.server().call("sleep 600 & echo on").text)
-    old, new, mine = q.state("output-00000000000a.log"), q.state("output-00000000000b.log"), q.state("output-mine.log")
+    old, new, mine = q.state("output-00000000000b.log"), q.state("output-00000000000a.log"), q.state("output-mine.log")
     for path, size, age in ((old, 1 << 30, 90000), (new, 9, 0), (mine, 9, 90000)):
         path.touch(0o600)
         os.truncate(path, size)
@@ -231,14 +231,14 @@ def folders_are_capped(q):
         )
     q.equal(path.parent, q.state(), "state folder")
     for n in range(1005):
-        path = q.state("output-%012x.log" % (n + 4096))
+        path = q.state("output-%012x.log" % (5100 - n))
         path.touch(0o600)
         os.utime(path, (time.time() - 80000 + n,) * 2)
     q.run("seq 100000")
     left = sorted(path.name for path in q.state().glob("output-*.log") if path != mine)
     q.that(len(left) <= 1000, "at most 1,000 output files", "%d" % len(left))
     q.that(
-        "output-%012x.log" % 4096 not in left and "output-%012x.log" % (4096 + 1004) in left,
+        "output-%012x.log" % 5100 not in left and "output-%012x.log" % 4096 in left,
         "the oldest are removed first",
         left[:3] + left[-3:],
     )

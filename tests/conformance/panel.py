@@ -125,6 +125,7 @@ BROKEN = {
     ],
     "009.6": [
         "saboteur",
+        ("sorted(files, key=files.__getitem__)", "sorted(files)"),
         ("is_free = _lock(fd)", "is_free = True"),
         ("    _lock(fd)\n    return fd, path", "    return fd, path"),
     ],
@@ -135,6 +136,7 @@ BROKEN = {
     "011.1": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}}],
     "011.2": [
         "saboteur",
+        ("sorted(set(left.values()))[:20]", "sorted(set(left.values()))[:5]"),
         {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
     ],  # what closed its output is not named
     "011.4": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
