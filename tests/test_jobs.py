@@ -414,7 +414,7 @@ def test_a_withdrawn_call_leaves_no_job():
         number = client.begin(lasting("echo $$ > early; sleep 600"), mode="background")
         pid = number_in("early")  # within the look
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-        assert eventually(lambda: not alive(pid)) and not listed()
+        assert eventually(lambda: not alive(pid) and not listed())
         long = client.begin("seq 20000")  # more than a pipe holds
         assert select.select([client.process.stdout], [], [], 20)[0]
         number = client.begin(lasting("echo $$ > late; sleep 600"), mode="background")
