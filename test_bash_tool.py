@@ -1128,27 +1128,7 @@ OPEN_NAMES = """KEYBOARD_LAYOUT MONKEY KEYNOTE_SPEAKER CERTIFIED_DIVER AUTHENTIC
 SSH_AUTH_SOCK DB_PASSWORD_FILE TOKENIZERS_PARALLELISM COMPASS_HEADING MY_PUBLIC_KEY SECRETARY TURKEY AUTHOR KEYSTONE
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY VSCODE_GIT_ASKPASS_NODE BYPASS_HOSTS MULTIPASS_STORAGE PW_TEST_REPORTER
 GIT_CONFIG_KEY_0 SSHPASS_FILE TOKENS_PATH PWD OLDPWD MAVEN_OPTS AUTHORIZED_USER BUNDLE_GEMS__EXAMPLE__COM""".split()
-SETTINGS = [
-    "",
-    "0",
-    "1",
-    "42",
-    "-3",
-    "+0.5",
-    "2024",
-    "true",
-    "False",
-    "YES",
-    "no",
-    "On",
-    "OFF",
-    "none",
-    "trust",
-    "md5",
-    "scram-sha-256",
-    "Basic",
-    "RS256",
-]
+SETTINGS = ["", *"0 1 42 -3 +0.5 2024 true False YES no On OFF none trust md5 scram-sha-256 Basic RS256".split()]
 NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "password"]
 
 
@@ -1167,13 +1147,8 @@ def test_req_bash_004_2_withholds_by_name(environ):
     assert {name for name in environ if name in env} == set(environ) - secret
 
 
-GIT_PAIRS = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "safe.directory",
-    "GIT_CONFIG_VALUE_0": "*",
-    "GIT_CONFIG_KEY_11": "user.name",
-    "GIT_CONFIG_VALUE_11": "A B",
-}
+GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+GIT_PAIRS.update(GIT_CONFIG_KEY_11="user.name", GIT_CONFIG_VALUE_11="A B")
 SECRET_VALUES = [
     "postgres://me:pw@db:5432/x",
     "redis://:pw@host",
@@ -1738,13 +1713,9 @@ def test_req_bash_006_7_strict_for_openai(name):
         "name": "bash",
         "strict": True,
     }
-    assert strict["description"] == plain["description"] and set(strict) == {
-        "type",
-        "name",
-        "description",
-        "parameters",
-        "strict",
-    }
+    assert strict["description"] == plain["description"] and set(strict) == set(
+        "type name description parameters strict".split()
+    )
     parameters, properties = strict["parameters"], plain["input_schema"]["properties"]
     assert (
         parameters["required"] == list(parameters["properties"]) == list(properties)
@@ -2109,20 +2080,7 @@ def terminal(text):
     return "\n".join(map("".join, lines))
 
 
-OVERWRITES = [
-    "\r",
-    "\b",
-    "\r\n",
-    "\x1b[K",
-    "\x1b[0K",
-    "\x1b[2K",
-    "\x1b[1K",
-    "\x1b[3G",
-    "\x1b[2D",
-    "\x1b[D",
-    "\x1b[C",
-    "\x1b[m",
-]
+OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
 @clause(
@@ -2177,19 +2135,7 @@ def test_req_bash_008_3_no_control_characters(text):
 
 @clause("008.4", saboteur=('data.decode("utf-8", "replace")\n\n\n#', 'data.decode("latin-1")\n\n\n#'))
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
-    pieces = [
-        b"a",
-        b"\n",
-        b"\xff",
-        b"\xc0",
-        b"\xc3",
-        b"\xa9",
-        b"\xe2\x82",
-        b"\xac",
-        b"\xf0\x9f",
-        b"\x98\x80",
-        b"\xed\xa0\x80",
-    ]
+    pieces = b"a \n \xff \xc0 \xc3 \xa9 \xe2\x82 \xac \xf0\x9f \x98\x80 \xed\xa0\x80".split(b" ")
 
     @few
     @given(st.lists(st.sampled_from(pieces), max_size=8), st.booleans())
@@ -2303,24 +2249,9 @@ def test_req_bash_008_5_linear_time():
         assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + shape * (5 * length // len(shape)), "a:b")) < 2, shape
 
 
-UPWARDS = [
-    "\x1b[A",
-    "\x1b[2A",
-    "\x1b[B",
-    "\x1b[9B",
-    "\x1b[E",
-    "\x1b[2E",
-    "\x1b[F",
-    "\x1b[3F",
-    "\x1b[J",
-    "\x1b[0J",
-    "\x1b[1J",
-    "\x1b[2J",
-    "\x1b[H",
-    "\n",
-    "\n",
-    "\n\n",
-]
+UPWARDS = "\x1b[A \x1b[2A \x1b[B \x1b[9B \x1b[E \x1b[2E \x1b[F \x1b[3F \x1b[J \x1b[0J \x1b[1J \x1b[2J \x1b[H \n \n \n\n".split(
+    " "
+)
 
 
 @clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
@@ -2977,21 +2908,8 @@ def test_req_bash_014_3_the_locale(locale):
 @given(
     st.dictionaries(
         st.sampled_from(
-            [
-                "PATH",
-                "HOME",
-                "GIT_AUTHOR_NAME",
-                "GIT_CONFIG_GLOBAL",
-                "GIT_CONFIG_VALUE_0",
-                "SSH_AUTH_SOCK",
-                "GOOGLE_APPLICATION_CREDENTIALS",
-                "XAUTHORITY",
-                "X",
-                "lower",
-                "NETRC_FILE",
-                "TOKENIZERS_PARALLELISM",
-                "CI",
-            ]
+            """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH_AUTH_SOCK
+                GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY X lower NETRC_FILE TOKENIZERS_PARALLELISM CI""".split()
         ),
         st.text(st.characters(exclude_characters="\0"), max_size=12),
     ),
@@ -3954,29 +3872,7 @@ def sanitised_naively(text):
 @clause("021.2", saboteur=('if chr(code) not in "\\t\\n\\r")', 'if chr(code) not in "\\t\\n")'))
 @given(
     st.lists(
-        st.sampled_from(
-            [
-                "\x1b[",
-                "\x1b]",
-                "0;1",
-                "m",
-                "K",
-                "x",
-                "€",
-                "\x07",
-                "\x1b\\",
-                "\x1b",
-                "\r",
-                "\n",
-                "\t",
-                "\0",
-                "\x1f",
-                "\x7f",
-                " ",
-                "?",
-                "\x1b(B",
-            ]
-        ),
+        st.sampled_from([" ", *"\x1b[ \x1b] 0;1 m K x € \x07 \x1b\\ \x1b \r \n \t \0 \x1f \x7f ? \x1b(B".split(" ")]),
         max_size=14,
     ).map("".join)
 )

@@ -101,33 +101,11 @@ exit 300
 yes | head -n 1
 """.strip("\n").split("\n")
 
-ESCAPE_SEQUENCES = [
-    "\x1b[31m",
-    "\x1b[0m",
-    "\x1b[1;38;5;9m",
-    "\x1b[?25l",
-    "\x1b[2J",
-    "\x1b]0;title\x07",
-    "\x1b]8;;http://x\x1b\\",
-    "\x1bP1$r0m\x1b\\",
-    "\x1b_app\x1b\\",
-    "\x1b^pm\x1b\\",
-    "\x1bXsos\x1b\\",
-    "\x1b(B",
-    "\x1b=",
-    "\x1bM",
-    "\x9b1m",
-    "\x1b[1:2m",
-    "\x9d0;title\x9c",
-    "\x90dcs\x1b\\",
-    "\x98sos\x9c",
-    "\x9epm\x07",
-    "\x9fapp\x9c",
-    "\x9c",
-    "\x1b[\x1b[m",
-    "\x1bK",
-    "\x1b(D",
-]
+ESCAPE_SEQUENCES = (
+    "\x1b[31m \x1b[0m \x1b[1;38;5;9m \x1b[?25l \x1b[2J \x1b]0;title\x07 \x1b]8;;http://x\x1b\\ \x1bP1$r0m\x1b\\ "
+    "\x1b_app\x1b\\ \x1b^pm\x1b\\ \x1bXsos\x1b\\ \x1b(B \x1b= \x1bM \x9b1m \x1b[1:2m \x9d0;title\x9c \x90dcs\x1b\\ "
+    "\x98sos\x9c \x9epm\x07 \x9fapp\x9c \x9c \x1b[\x1b[m \x1bK \x1b(D"
+).split(" ")
 
 NAP = "sleep %d" % random.randint(10**6, 10**7)  # no other process of the machine is called so
 DEADLY = ["HUP", "INT", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1", "USR2", "BUS", "XCPU"]

@@ -904,24 +904,12 @@ def supervisor_of(job):
     return parent_of(job.pid)
 
 
-SHOWN_ANYWAY = {
-    "NO_COLOR": "",
-    "FORCE_COLOR": "3",
-    "CLICOLOR": "1",
-    "CLICOLOR_FORCE": "1",
-    "GCC_COLORS": "error=01",
-    "PY_COLORS": "1",
-    "LS_COLORS": "di=01;34",
-    "CARGO_TERM_COLOR": "always",
-    "TQDM_DISABLE": "",
-    "PIP_PROGRESS_BAR": "on",
-    "NO_UPDATE_NOTIFIER": "",
-    "npm_config_progress": "true",
-    "BUILDKIT_PROGRESS": "tty",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "0",
-    "COLUMNS": "80",
-    "CI": "x",
-}
+SHOWN_ANYWAY = dict(
+    pair.split("=", 1)
+    for pair in """NO_COLOR= FORCE_COLOR=3 CLICOLOR=1 CLICOLOR_FORCE=1 GCC_COLORS=error=01 PY_COLORS=1 LS_COLORS=di=01;34
+    CARGO_TERM_COLOR=always TQDM_DISABLE= PIP_PROGRESS_BAR=on NO_UPDATE_NOTIFIER= npm_config_progress=true BUILDKIT_PROGRESS=tty
+    HF_HUB_DISABLE_PROGRESS_BARS=0 COLUMNS=80 CI=x""".split()
+)
 
 
 def sections(stdout, stderr, code):

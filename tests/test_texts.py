@@ -48,20 +48,9 @@ def test_words_for_sizes_and_values():
         and bash_tool.printable("\0", "?") == "?"
     )
     assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
-    assert (
-        bash_tool.shown("x" * 80) == "x" * 80
-        and bash_tool.shown("x" * 81) == "x" * 79 + "…"
-        and bash_tool.shown("x" * 999) == "x" * 79 + "…"
-    )
-    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == [
-        "",
-        "",
-        "",
-        "€",
-        "€",
-        "é€",
-        "aé€",
-    ] and bash_tool.last_bytes("a", 9) == "a"
+    assert [bash_tool.shown("x" * n) for n in (80, 81, 999)] == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]
+    assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"]
+    assert bash_tool.last_bytes("a", 9) == "a"
     assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
 
 

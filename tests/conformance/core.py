@@ -152,10 +152,26 @@ def renders_as_one_what_it_kept_whole(q):
     q.match(r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
 
 
+@asks("001.3")
+def leaves_out_halves_of_a_character(q):
+    """4.7, at the inner edges of what is kept. NULs show nothing, so the edges are shown."""
+    zeros, euro = "; head -c %d /dev/zero; ", b"\xe2\x82\xac"
+    for first, last, shown in (
+        (euro, euro, "a\n\n[snip]\n\nb\n"),
+        (b"\xff\x80\x80", b"\xe2" + b"\x80" * 4, "a\ufffd\n\n[snip]\n\n\ufffdb\n"),
+    ):
+        begin = "printf a" + zeros % 65534 + printf(first) + zeros % 9 + printf(last)
+        text = q.run(begin + zeros % (65535 - len(last)) + "echo b").text
+        q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]" % re.escape(shown), text)
+
+
 @asks("001.5")
 def runs_in_its_directory(q):
     elsewhere = q.folder / "here é"
     elsewhere.mkdir()
+    (q.folder / "link").symlink_to("here é")
+    wire = q.server("--cwd", "%s/link/../link/." % q.folder)  # 4.8: `link/..` is taken out of the text
+    q.says("pwd; pwd -P", "%s/link\n%s\n" % (q.folder, elsewhere.resolve()), wire=wire)
     wire = q.server(cwd=elsewhere)
     q.says("pwd -P; cd /; pwd", "%s\n/\n" % elsewhere.resolve(), wire=wire)
     q.says("pwd -P", "%s\n" % elsewhere.resolve(), wire=wire)
@@ -241,25 +257,12 @@ def what_was_ended_has_no_code(q):
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
     REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
-PLAIN_VARIABLES = {
-    "KEYBOARD_LAYOUT": "us",
-    "MONKEY": "m",
-    "GIT_AUTHOR_NAME": "A B",
-    "SSH_AUTH_SOCK": "/s",
-    "X_PASSWORD_FILE": "/p",
-    "MAX_TOKENS": "4096",
-    "API_AUTH": "basic",
-    "SSH_PUBLIC_KEY": "ssh-rsa AAAA",
-    "COMPASS": "north",
-    "POSTGRES_HOST_AUTH_METHOD": "trust",
-    "TOKEN_PATH": "/t",
-    "GOOGLE_APPLICATION_CREDENTIALS": "/g.json",
-    "AUTHOR": "x",
-    "TOKENIZERS_PARALLELISM": "false",
-    "PW_TEST_X": "1x",
-    "SECRETARY": "s",
-    "CERT_DIR": "/c",
-}
+PLAIN_VARIABLES = dict(
+    pair.split("=", 1)
+    for pair in """KEYBOARD_LAYOUT=us MONKEY=m GIT_AUTHOR_NAME=A.B SSH_AUTH_SOCK=/s X_PASSWORD_FILE=/p MAX_TOKENS=4096 API_AUTH=basic
+    SSH_PUBLIC_KEY=ssh-rsa COMPASS=north POSTGRES_HOST_AUTH_METHOD=trust TOKEN_PATH=/t GOOGLE_APPLICATION_CREDENTIALS=/g.json AUTHOR=x
+    TOKENIZERS_PARALLELISM=false PW_TEST_X=1x SECRETARY=s CERT_DIR=/c""".split()
+)
 
 
 def names_of_the_words():
@@ -312,17 +315,8 @@ VALUES_TO_WITHHOLD = [
     "DefaultEndpointsProtocol=https;AccountKey=abcd1234==",
     "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij",
 ]
-PLAIN_TEXTS = [
-    "https://example.org/",
-    "https://user@example.org/",
-    "postgres://user@host/db",
-    "http://[::1]:8080/",
-    "host:5432",
-    "a@b.c",
-    "sk-short",
-    "Password=",
-    "eyJ",
-]
+PLAIN_TEXTS = """https://example.org/ https://user@example.org/ postgres://user@host/db http://[::1]:8080/ host:5432 a@b.c sk-short
+    Password= eyJ""".split()
 
 
 CHARACTERS = [chr(n) for n in range(32, 127)] + ["\t", "é"]
@@ -542,6 +536,15 @@ def the_schema_is_that_of_the_page(q):
         if level in q.judge.levels:
             listed, page = definition_and_page(q, row)
             q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema of %s:" % row)
+    for default, slow, words in (  # 4.2, and 4.7: Seconds
+        (60, 90, ("1min", "90s")),
+        (1234.5678, 1000000.5, ("1234.57s", "1000000s")),
+        (0.3, 86400, ("0.3s", "1440min")),
+        (90.25, 999999.9, ("90.25s", "999999s")),
+    ):
+        limits = q.server(timeouts={"default": default, "slow": slow}).definition()["inputSchema"]["properties"]["mode"]
+        words = "default (%s timeout), slow (%s timeout)" % words
+        q.that(words in limits["description"], "a description with the words %s" % words, limits["description"])
 
 
 @asks("006.3")
@@ -655,6 +658,11 @@ def understands_other_tools(q):
     q.equal(wire.given({"command": "echo hi", "description": 7, "timeout": 1e3, "mode": "slow"}).text, "hi\n")
     wrong = "[system error: invalid arguments: %s]"
     number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
+    for slow, most in ((5, 5000), (1.5, 1500), (2000, 2000000)):
+        limited = q.server(timeouts={"default": 1, "slow": slow})
+        q.equal(limited.given({"command": "echo hi", "timeout": most}).text, "hi\n")
+        text = wrong % (number.replace("900000", str(most)) % (most + 1))
+        q.equal(limited.given({"command": "echo hi", "timeout": most + 1}).text, text)
     beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
     for arguments, sentence in (
         ({"timeout": 900001}, number % 900001),
@@ -684,20 +692,14 @@ def states_the_code_and_the_output(q):
 @asks("007.2")
 def names_the_signal(q):
     for name in ("HUP", "INT", "ILL", "ABRT", "FPE", "SEGV", "USR1", "PIPE", "ALRM", "TERM"):
-        number = signal.Signals["SIG" + name]
-        q.says(
-            "echo on; kill -%s $$; sleep 5" % name,
-            "[command failed: exit code %d (SIG%s)]\non\n" % (128 + number, name),
-            True,
-        )
-    for number in (1, 6, 11, 15):
-        q.says(
-            "echo on; exit %d" % (128 + number),
-            "[command failed: exit code %d (%s)]\non\n" % (128 + number, signal.Signals(number).name),
-            True,
-        )
-    for code in (128, 200, 255):
-        q.says("echo on; exit %d" % code, "[command failed: exit code %d]\non\n" % code, True)
+        text = "[command failed: exit code %d (SIG%s)]\non\n" % (128 + signal.Signals["SIG" + name], name)
+        q.says("echo on; kill -%s $$; sleep 5" % name, text, True)
+    names = {number: signal.Signals(number).name for number in (*range(1, 16), *range(17, 32), 34, 64) if number != 9}
+    names[16] = "SIGSTKFLT"  # known to Python from 3.11 on
+    for code in (*range(128, 137), *range(138, 168), 191, 192, 193, 200, 255):  # 4.3; 137 is 007.6
+        said = " (%s)" % names[code - 128] if code - 128 in names else ""
+        q.says("echo on; exit %d" % code, "[command failed: exit code %d%s]\non\n" % (code, said), True)
+    q.says("kill -40 $$", "[command failed: exit code 168 (signal 40)]\n", True)
 
 
 def path_without_bash(q):
@@ -721,6 +723,11 @@ def system_errors(q):
     known = reply.result.get("structuredContent") or {"error": "shell_not_found", "exit_code": None}
     q.equal((known["error"], known["exit_code"]), ("shell_not_found", None), "error, exit_code:")
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
+    for path, text in ((None, "on\n"), ("", "[system error: the shell bash was not found]")):  # 4.14
+        wire = q.server(env={"PATH": path})
+        wire.request("ping")
+        if wire.receive() is not None:  # what stands before the server may need a PATH
+            q.equal(wire.call("echo on").text, text, "where PATH is %r:" % path)
 
 
 @asks("007.4")
@@ -780,8 +787,9 @@ def a_held_pipe_is_not_waited_for(q):
         )
         q.that(reply.took_s < 10, "an answer after 2 seconds in all", "one after %.1f s" % reply.took_s, late=True)
     q.alive("a", "b")
-    slow = q.server(timeouts={"drain_idle_s": 8, "drain_total_s": 30})  # silence of so long is waited for
-    q.match(r"(\[still[^\n]*\]\n)?hi\nlate\n", slow.call("(sleep 2; echo late) & echo hi").text)
+    # Silence of so long after each byte is waited for, and no timeout counts any more (2.1, step 6).
+    slow = q.server(timeouts={"default": 1, "drain_idle_s": 4, "drain_total_s": 30})
+    q.match(r"hi\n1\n2\n3\n", slow.call("(for i in 1 2 3; do sleep 1.5; echo $i; done) & echo hi").text)
 
 
 @asks("011.2")
@@ -872,6 +880,8 @@ def any_length(q):
 def no_shell_can_take_that(q):
     for arguments, sentence in (
         ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text"),
+        ({"command": "é😀\udc00"}, "holds a lone surrogate (U+DC00 at index 2), which is no text"),
+        ({"command": "😀\0"}, "holds a NUL character (at index 1), which no shell can take"),
     ):
         reply = q.wire.given(arguments)
         q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
@@ -994,9 +1004,10 @@ def nothing_asks_pages_or_paints(q):
 
 @asks("014.3")
 def the_locale(q):
-    env, _ = environment_of(q, q.server(env={"LANG": None, "LC_ALL": None, "LC_CTYPE": None}))
-    effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "none"
-    q.match(r"(?i).*\.UTF-?8", effective)
+    for value in (None, ""):
+        env, _ = environment_of(q, q.server(env=dict.fromkeys(("LANG", "LC_ALL", "LC_CTYPE"), value)))
+        effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "none"
+        q.match(r"(?i).*\.UTF-?8" if env.get("LC_CTYPE") else r"C\.UTF-8", effective)
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
         env, _ = environment_of(q, q.server(env={"LANG": None, name: "C"}))
         if name != "LC_ALL" and re.match(r"(?i).*UTF-?8$", env.get("LC_CTYPE", "")):
@@ -1031,18 +1042,21 @@ def the_rest_passes(q):
 
 @asks("014.6")
 def a_withheld_index_is_told(q):
-    wire = q.server(
-        env={
-            "PIP_INDEX_URL": "https://me:pw@pypi.example/simple",
-            "HTTPS_PROXY": "http://me:pw@proxy:3128",
-            "NO_PROXY": "localhost",
-        }
-    )
-    q.says(
-        "echo ${PIP_INDEX_URL-none} $NO_PROXY",
-        "[not passed to commands, because it looks secret: HTTPS_PROXY, PIP_INDEX_URL]\nnone localhost\n",
-        wire=wire,
-    )
+    proxies = {"PIP_INDEX_URL": "https://me:pw@pypi.example/simple", "HTTPS_PROXY": "http://me:pw@proxy:3128"}
+    note = "[not passed to commands, because it looks secret: %s]\n"
+    wire = q.server("--deny", "mkfs", env={**proxies, "NO_PROXY": "localhost"})
+    for refused in ({"cmd": 1}, {"command": "mkfs $PIP_INDEX_URL"}):
+        text = wire.given(refused).text
+        q.that("not passed" not in text, "a refused answer without the note", text)
+    told = note % "HTTPS_PROXY, PIP_INDEX_URL"
+    q.says("echo ${PIP_INDEX_URL-none} $NO_PROXY", told + "none localhost\n", wire=wire)
+    q.says("echo on", "on\n", wire=wire)
+    wire = q.server(env={**proxies, "PATH": str(path_without_bash(q))})  # a command that could not be run
+    q.says("echo on", ("[system error: the shell bash was not found]\n" + told)[:-1], True, wire=wire)
+    names = ["I%d_INDEX" % n for n in range(10, 55)]  # 20 in an answer, the others in the next ones
+    wire = q.server(env=dict.fromkeys(names, "https://me:pw@h/"))
+    for part in (names[:20], names[20:40], names[40:]):
+        q.says("echo on", note % ", ".join(part) + "on\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
 
 
@@ -1073,22 +1087,62 @@ def the_end_of_input_cancels(q):
     q.equal(q.wire.ended(), 0, "exit code of the server:")
 
 
+DEAF = "trap 'echo > heard-{0}' TERM; echo $$ > {0}; while :; do sleep 0.1; done"  # a name takes the place of {0}
+
+
+def bring(wire, end, number):
+    """An end of the server, or of its call."""
+    if end == "input":
+        wire.process.stdin.close()
+    elif end == "output":
+        wire.process.stdout.close()
+        with contextlib.suppress(Wrong):  # it may have ended by now
+            wire.request("ping")
+    elif end == "withdrawn":
+        wire.cancel(number)
+    else:
+        wire.signal(getattr(signal, end))
+
+
+@asks("015.1", "020.1")
+def a_cancel_ends_what_drains(q):
+    for end in ("SIGINT", "SIGTERM", "input", "withdrawn") if q.clause == "015.1" else ("SIGKILL",):
+        wire = q.server(timeouts={"drain_idle_s": 300, "drain_total_s": 600})
+        number = wire.begin("sleep 600 & echo $! > held-%s; echo $$ > gone-%s; echo on" % (end, end))
+        q.dead("gone-" + end)
+        q.alive("held-" + end, for_s=0.3)
+        bring(wire, end, number)
+        if end not in ("withdrawn", "SIGKILL"):
+            q.equal(wire.finish(number).text, "[command cancelled]\non\n", "the answer after %s:" % end)
+        q.dead("held-" + end)
+
+
 @asks("015.3")
 def a_second_cancel_kills(q):
-    wire = q.server(timeouts={"grace_s": 600})
-    number = wire.begin("trap 'echo > heard' TERM; echo $$ > shell; while :; do sleep 0.1; done")
-    q.number("shell")
+    def begun(name, **timeouts):
+        wire = q.server(timeouts={"grace_s": 600, **timeouts})
+        return wire, wire.begin(DEAF.format(name))
+
+    wire, number = begun("cancelled")
+    q.number("cancelled")
     wire.cancel(number)
-    q.there("heard")
-    q.alive("shell")
+    q.there("heard-cancelled")
+    q.alive("cancelled")
     wire.cancel(number)
-    q.dead("shell", within_s=30)
-    wire = q.server(timeouts={"default": 1, "grace_s": 600})  # the timeout counts as the first cancel
-    number = wire.begin("trap 'echo > told' TERM; echo $$ > later; while :; do sleep 0.1; done")
-    q.there("told")
-    q.alive("later")
-    wire.cancel(number)
-    q.dead("later", within_s=30)
+    q.dead("cancelled", within_s=30)
+    for end in ("withdrawn", "SIGINT"):  # the timeout counts as the first cancel
+        wire, number = begun(end, default=1)
+        q.there("heard-" + end)
+        q.alive(end)
+        bring(wire, end, number)
+        q.dead(end, within_s=30)
+    wire, number = begun("before", default=3)  # a timeout in the grace of a cancel counts as none
+    q.number("before")
+    wire.signal(signal.SIGINT)
+    q.there("heard-before")
+    q.alive("before", for_s=4)
+    wire.signal(signal.SIGINT)
+    q.match(r"\[command cancelled\]\n.*", wire.finish(number).text)
 
 
 @asks("019.2")
@@ -1217,7 +1271,19 @@ def a_withheld_name_is_told_once(q):
         True,
         wire=wire,
     )
-    q.says("echo X_THIRD''_TOKEN; exit 3", "[command failed: exit code 3]\nX_THIRD_TOKEN\n", True, wire=wire)
+    for command in (  # neither another word nor what is not shown
+        "echo X_THIRD''_TOKEN THIRD''_TOKENS; exit 3",
+        ": X_THIRD_TOKEN THIRD_TOKENS",
+        "seq 30000; echo THIRD''_TOKEN; seq 30000; exit 3",
+        "printf 'THIRD_%s\\r%032d\\n' TOKEN 0; exit 3",
+        "printf '\\033]0;THIRD_%s\\007x\\n' TOKEN; exit 3",
+    ):
+        text = wire.call(command).text
+        q.that("not passed" not in text, "no note after %s" % command, text)
+    shown = "[command failed: exit code 3]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
+    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; exit 3", shown, True, wire=wire)
+    wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
+    q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
     names = ["T%d_TOKEN" % n for n in range(10, 35)]
     wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
     q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)

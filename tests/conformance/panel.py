@@ -78,7 +78,8 @@ BROKEN = {
         "saboteur",
         *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
     ],
-    "001.5": ["saboteur", {"command": [["^", "cd /; "]]}],
+    "001.3": ["saboteur", ("{1,3}\", b\"\", stream.tail)", "{1,2}\", b\"\", stream.tail)")],
+    "001.5": ["saboteur", {"command": [["^", "cd /; "]]}, ("= _path(\"cwd\", cwd, base)", "= os.path.realpath(cwd)")],
     "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
     "003.9": [
         {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
@@ -110,7 +111,12 @@ BROKEN = {
         ("_prctl(_PR_SET_DUMPABLE, 0)  # /proc", "pass  # /proc"),
     ],
     "004.5": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}}],
-    "006.1": ["saboteur", {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]}],
+    "006.10": ["saboteur", ('"maximum": 1000 * longest_s', '"maximum": 900000')],
+    "006.1": [
+        "saboteur",
+        ('round(seconds, 3) if seconds < 999_999 else "%ds" % seconds', "round(seconds, 3)"),
+        {"said": [['"minLength": 1|"additionalProperties": false', '"additionalProperties": true']]},
+    ],
     "006.3": ["saboteur", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
     "008.2": [
         "saboteur",
@@ -133,7 +139,12 @@ BROKEN = {
         {"at_end": "rm -f $TMPDIR/bash-tool-of-*/output-*.log"},
         {"at_end": "touch $TMPDIR/bash-tool-of-$(id -u)/output-0123456789ab.log"},
     ],
-    "011.1": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}}],
+    "007.4": ["saboteur", ('b"/bin:/usr/bin"', 'b""')],
+    "011.1": [
+        "saboteur",
+        ("max(self.output.last_s, self.exited_s)", "self.exited_s"),
+        {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}},
+    ],
     "011.2": [
         "saboteur",
         ("sorted(set(left.values()))[:20]", "sorted(set(left.values()))[:5]"),
@@ -144,14 +155,37 @@ BROKEN = {
         "saboteur",
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
     ],
-    "014.3": [('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:")],
-    "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}],
+    "012.3": ["saboteur", ('% command.index("\\0")', '% (len(command.partition("\\0")[0].encode("utf-16-le")) // 2)')],
+    "014.3": [
+        ('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:"),
+    ],
+    "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}, ('if outcome.status != "rejected":', "if True:")],
+    "014.8": [
+        "saboteur",
+        ('{word for text in texts for word in re.findall(r"\\w+", text)}', '" ".join(texts)'),
+        ("withheld = secret - kept", "withheld = secret - kept - set(NON_INTERACTIVE)"),
+    ],
+    "015.1": ["saboteur", ("while not self.stops and not self.is_over():", "while not self.is_over():")],
+    "015.3": [
+        "saboteur",
+        ("not self.alone and self.stops < 2 and", "not self.alone and not self.runs_for(self.plan.limit_s) and"),
+    ],
     "017.7": ["saboteur", {"without": ["--deny"]}],
-    "017.8": ["saboteur", {"without": ["--keep-env"]}, {"options": ["--keep-env", "B_*"]}],
+    "017.8": [
+        "saboteur",
+        ("if group & withheld:", "if group & withheld and not group & kept:"),
+        {"without": ["--keep-env"]},
+        {"options": ["--keep-env", "B_*"]},
+    ],
     "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
+    "025.3": ["saboteur", ('version = None if method == "initialize" else', "version =")],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
+    "020.1": [
+        "saboteur",
+        ("if self.attached and line.closed:", "if self.attached and line.closed and not self.exited_s:"),
+    ],
     "020.2": [
         "saboteur",
         ("if self.stops or time.monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:"),
@@ -166,14 +200,30 @@ BROKEN = {
         {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}},
         {"at_end": KILLS_WHAT_DWELLS_HERE},
         ("if signal.getsignal(number) is not signal.SIG_IGN", "if True"),
+        ("FLUSH_S = 2.0 ", "FLUSH_S = 0.5 "),
+    ],
+    "025.12": [
+        "saboteur",
+        ('return error_message(\n            id_,', 'return error_message(\n            message.get("id"),'),
+        ('if "method" not in message and (', 'if message.get("jsonrpc") == "2.0" and "method" not in message and ('),
+        ('and isinstance(params, dict):\n        withdrawn', 'and params:\n        withdrawn'),
     ],
     "025.14": [
         "saboteur",
         ("_id_of_long(message), INVALID_REQUEST", "None, INVALID_REQUEST"),
         ("MAX_MESSAGE_BYTES = 16 * MIB", "MAX_MESSAGE_BYTES = 4 * MIB"),
     ],
+    "025.18": [
+        "saboteur",
+        ("if len(self._calls) >= MAX_CALLS", "if sum(not n.cancel._withdrawn for n in self._calls.values()) >= 64"),
+    ],
+    "025.20": [
+        "saboteur",
+        ("self._output_bytes += skipped + len(text.encode())", "self._output_bytes += skipped + len(text)"),
+    ],
     "025.17": [
         "saboteur",
+        ("if call.id in self._calls:", "if call.id in [n for n in self._calls if type(n) is type(call.id)]:"),
         (
             ("self._calls.get(asked.id)\n", "self._calls.pop(asked.id, None)\n"),
             ("del self._calls[first.call.id]", "self._calls.pop(first.call.id, None)"),

@@ -7,7 +7,7 @@ import re
 import signal
 import time
 
-from tests.conformance.core import definition_and_page, environment_of, timed_out
+from tests.conformance.core import DEAF, bring, definition_and_page, environment_of, timed_out
 from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, shortened, words_of
 from tests.conformance.output import peak_of
 from tests.processes import eventually
@@ -16,6 +16,7 @@ from tests.spec import fenced
 
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META = {META_VERSION: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+CANCELLED = "notifications/cancelled"
 VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 
 
@@ -180,6 +181,10 @@ def kept_names_pass(q):
     group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h"}
     got, _ = environment_of(q, q.server("--keep-env", "GIT_CONFIG_VALUE_0", env=group))
     q.equal({name: got.get(name) for name in group}, group, "a group of which all is named that looks secret:")
+    group.update(GIT_CONFIG_COUNT="2", GIT_CONFIG_KEY_1="c.d", GIT_CONFIG_VALUE_1="db://me:pw@i")
+    for glob, passed in (("GIT_CONFIG_VALUE_0", {}), ("GIT_CONFIG_KEY_*", {}), ("GIT_CONFIG_VALUE_?", group)):
+        got, _ = environment_of(q, q.server("--keep-env", glob, env=group))
+        q.equal({name: got[name] for name in group if name in got}, passed, "a group of which %s is kept:" % glob)
 
 
 @asks("017.10")
@@ -247,12 +252,11 @@ def an_unknown_version_is_refused(q):
 @asks("025.3")
 def versions_are_agreed(q):
     for asked in (*VERSIONS[1:], "2026-07-28", "1999-01-01"):
-        (message,) = answers_to(
-            q,
-            q.server(),
-            (requested(1, "initialize", protocolVersion=asked, _meta={META_VERSION: "x"}, capabilities={}), 0, 1),
-        )
+        named = VERSIONS[0] if asked == VERSIONS[1] else "x"
+        hello = requested(1, "initialize", protocolVersion=asked, _meta={META_VERSION: named}, capabilities={})
+        (message,) = answers_to(q, q.server(), (hello, 0, 1))
         result = message["result"]
+        q.that("resultType" not in result, "the form of the handshake", json.dumps(result))
         q.equal(
             result.get("protocolVersion"),
             asked if asked in VERSIONS[1:] else "2025-11-25",
@@ -399,20 +403,6 @@ def withdrawn_calls_end(q):
     q.equal(said, [], "progress after the withdrawal:")
 
 
-def bring(wire, end, number):
-    """An end of the server, or of its call."""
-    if end == "input":
-        wire.process.stdin.close()
-    elif end == "output":
-        wire.process.stdout.close()
-        with contextlib.suppress(Wrong):  # it may have ended by now
-            wire.request("ping")
-    elif end == "withdrawn":
-        wire.cancel(number)
-    else:
-        wire.signal(getattr(signal, end))
-
-
 @asks("025.9")
 def the_server_ends(q):
     jobs = "jobs" in q.judge.levels
@@ -436,16 +426,31 @@ def the_server_ends(q):
     q.alive(*left, for_s=0.5)
     for first, second in (("SIGTERM", "SIGTERM"), ("input", "SIGHUP"), ("withdrawn", "input")):
         wire, name = q.server(timeouts={"grace_s": 600}), "%s-%s" % (first, second)
-        number = wire.begin(
-            "trap 'echo > heard-%s' TERM; echo $$ > deaf-%s; while :; do sleep 0.1; done" % (name, name), mode="slow"
-        )
-        q.number("deaf-" + name)
+        number = wire.begin(DEAF.format(name), mode="slow")
+        q.number(name)
         for n, end in enumerate((first, second)):  # the second stop is KILL at once
             bring(wire, end, number)
             q.there("heard-" + name)
-            q.alive(*["deaf-" + name] * (n == 0))
+            q.alive(*[name] * (n == 0))
         q.equal(wire.ended(), 0, "exit code after %s:" % name)
-        q.dead("deaf-" + name)
+        q.dead(name)
+
+
+@asks("025.9")
+def a_slow_reader_gets_what_is_due(q):
+    """4.13, End: answers are offered until the client has read nothing for two seconds."""
+    wire, names = q.wire, ["done-%d" % n for n in range(4)]
+    numbers = [wire.begin("seq 10000; echo > " + name) for name in names]  # 59 KB each; a pipe holds 64 KiB
+    q.there(*names)
+    time.sleep(1)
+    wire.process.stdin.close()
+    chunk = b"-"
+    while chunk:
+        time.sleep(1)
+        chunk = os.read(wire.process.stdout.fileno(), 32768)
+        wire.buffer += chunk
+    q.equal([wire.finish(number).text[-6:] for number in numbers], ["10000\n"] * 4, "the ends of four answers:")
+    q.equal(wire.ended(), 0, "exit code of the server:")
 
 
 @asks("025.9", "025.22")
@@ -482,10 +487,10 @@ def an_interrupt_cancels(q):
     q.equal(wire.call("echo on").text, "on\n", "the next call:")
     q.that(withdrawn not in wire.waiting, "no answer to a withdrawn call", wire.waiting)
     q.alive("left")
-    deaf = wire.begin("trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done", mode="slow")
+    deaf = wire.begin(DEAF.format("deaf"), mode="slow")
     q.number("deaf")
     wire.signal(signal.SIGINT)
-    q.there("heard")
+    q.there("heard-deaf")
     q.alive("deaf")
     wire.signal(signal.SIGINT)
     q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
@@ -543,8 +548,14 @@ def garbled_lines_cost_nothing(q):
             ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
             ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
             ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "1.0", "id": {}, "method": "ping"}, -32600, None),
+            ({"jsonrpc": "2.0", "id": [], "method": 9}, -32600, None),
+            ({"jsonrpc": "2.0", "id": 1.5}, -32600, None),
             ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
+            *(({"jsonrpc": "2.0", "method": CANCELLED, "params": odd}, None, None) for odd in (7, [], None, {})),
             ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
+            ({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}, None, None),
+            ({"jsonrpc": "1.0", "id": 1.5, "result": None}, None, None),
             ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
             (b"", None, None),
             (b" \t ", None, None),
@@ -688,31 +699,29 @@ def the_wire_is_the_servers_own(q):
 
 @asks("025.17")
 def one_id_is_one_call(q):
-    call = {"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.1; done; echo first"}}
-    q.wire.send(requested("x", "tools/call", **call))
-    list(
-        answers_to(
-            q,
-            q.wire,
-            (requested("x", "tools/call", name="bash", arguments={"command": "echo second > second"}), -32600, "x"),
-            (requested("x", "tools/call", name="bash", arguments=7), -32602, "x"),
-        )
-    )
+    def called(number, command):
+        return requested(number, "tools/call", name="bash", arguments={"command": command})
+
+    q.wire.send(called(7, "until [ -e go ]; do sleep 0.1; done; echo first"))
+    second = json.dumps(called(7, "echo > second"))
+    rows = (second.encode(), -32600, 7), (second.replace('"id": 7', '"id": 7.0').encode(), -32600, 7)
+    list(answers_to(q, q.wire, *rows, (requested(7, "tools/call", name="bash", arguments=7), -32602, 7)))
+    q.wire.send(called("7", "echo another"))
+    q.equal(q.wire.finish("7").text, "another\n", 'a call with the id "7" beside 7:')
     (q.folder / "go").touch()
-    q.equal(q.wire.finish("x").text, "first\n")
+    q.equal(q.wire.finish(7).text, "first\n")
     q.that(not (q.folder / "second").exists(), "the second call is not run", "it was")
-    q.wire.send(requested("x", "tools/call", name="bash", arguments={"command": "echo third"}))
-    q.equal(q.wire.finish("x").text, "third\n", "a call with an id that was answered:")
+    q.wire.send(called(7, "echo third"))
+    q.equal(q.wire.finish(7).text, "third\n", "a call with an id that was answered:")
 
 
 @asks("025.17")
 def the_id_of_a_withdrawn_call_is_in_use(q):
     wire, echo = q.server(timeouts={"grace_s": 600}), {"name": "bash", "arguments": {"command": "echo on"}}
-    deaf = {"command": "trap 'echo > heard' TERM; echo $$ > deaf; while :; do sleep 0.1; done"}
-    wire.send(requested("x", "tools/call", name="bash", arguments=deaf))
+    wire.send(requested("x", "tools/call", name="bash", arguments={"command": DEAF.format("deaf")}))
     q.number("deaf")
     wire.cancel("x")
-    q.there("heard")
+    q.there("heard-deaf")
     list(answers_to(q, wire, (requested("x", "tools/call", **echo), -32600, "x")))
     q.alive("deaf")
     wire.cancel("x")
@@ -727,16 +736,21 @@ def the_id_of_a_withdrawn_call_is_in_use(q):
 
 @asks("025.18")
 def sixty_four_calls(q):
-    numbers = [q.wire.begin("until [ -e go ]; do sleep 0.5; done; echo on", mode="slow") for _ in range(64)]
+    wire = q.server(timeouts={"grace_s": 600})
+    withdrawn = wire.begin(DEAF.format("deaf"), mode="slow")  # counts until its command has ended
+    q.number("deaf")
+    wire.cancel(withdrawn)
+    q.there("heard-deaf")
+    numbers = [wire.begin("until [ -e go ]; do sleep 0.5; done; echo on", mode="slow") for _ in range(63)]
     text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
     for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
-        reply = q.wire.given(arguments)
+        reply = wire.given(arguments)
         q.equal((reply.text, reply.is_error), (text, True))
     q.that(not (q.folder / "over").exists(), "the 65th call is not run", "it was")
-    q.equal(q.wire.ask("ping"), {})
+    q.equal(wire.ask("ping"), {})
     (q.folder / "go").touch()
-    q.equal({q.wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
-    q.says("echo on", "on\n")
+    q.equal({wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
+    q.says("echo on", "on\n", wire=wire)
 
 
 @asks("025.19")
@@ -755,3 +769,17 @@ def text_alone(q):
         125,
         "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:",
     )
+
+
+@asks("025.20")
+def what_is_left_out_is_counted_in_bytes(q):
+    for line in ("€", "é\\377x"):
+        q.wire.progress.clear()
+        command = "yes \"$(printf '%s')\" | head -n 20000 > f; cat f; echo end" % line
+        q.wire.finish(q.wire.begin(command, token="t"))
+        pattern, text = r"\n\[live output skipped: ([0-9.]+)(K?)B\]\n", live_text(q.wire, "t")
+        whole = (q.folder / "f").read_text(errors="replace") + "end\n"
+        missing = len(whole.encode()) - len(re.sub(pattern, "", text).encode())
+        sizes = [float(size) * (1024 if unit else 1) for size, unit in re.findall(pattern, text)]
+        right = sizes and abs(sum(sizes) - missing) <= 52 * len(sizes)  # 4.7: rounded to a tenth of a KB
+        q.that(right, "sizes that make up the %d bytes left out" % missing, sizes)
