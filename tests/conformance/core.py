@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, patience, printf, words_of
+from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, eventually, functions_of_a_host, parent_of
 from tests.spec import fenced, size_in_words
 
@@ -207,13 +207,8 @@ def fifteen_minutes(q):
     description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
     q.that("slow (15min timeout)" in description, "a description of mode that says slow (15min timeout)", description)
     q.says("sleep 31.5; echo done", "done\n", mode="slow")
-    q.says(
-        "echo on; sleep 600",
-        "[command timed out after 1s]\non\n",
-        True,
-        wire=q.server(timeouts={"slow": 1}),
-        mode="slow",
-    )
+    wire = q.server(timeouts={"slow": 1})
+    q.says("echo on; sleep 600", "[command timed out after 1s]\non\n", True, wire=wire, mode="slow")
 
 
 @asks("002.4")
@@ -229,13 +224,8 @@ def a_timeout_keeps_the_output(q):
 @asks("002.5")
 def a_timeout_names_the_limit(q):
     for limit, words in ((0.25, "0.25s"), (0.12345, "0.123s"), (1.5, "1.5s"), (2, "2s")):
-        q.says(
-            "echo on; sleep 600",
-            "[command timed out after %s]\non\n" % words,
-            True,
-            wire=q.server(timeouts={"slow": limit}),
-            mode="slow",
-        )
+        wire, text = q.server(timeouts={"slow": limit}), "[command timed out after %s]\non\n" % words
+        q.says("echo on; sleep 600", text, True, wire=wire, mode="slow")
 
 
 @asks("002.7")
@@ -415,12 +405,8 @@ def kill_comes_after_fifteen_seconds(q):
     )
     q.that(reply.took_s <= 60, "an answer soon after the grace", "one after %.2f s" % reply.took_s, late=True)
     q.there("stopped-heard", within_s=1)  # CONT follows TERM
-    q.says(
-        "trap '' TERM; echo deaf; while :; do sleep 0.1; done",
-        timed_out(q, "1s") + "deaf\n",
-        True,
-        wire=q.server(timeouts={"default": 1, "grace_s": 0.5}),
-    )
+    wire = q.server(timeouts={"default": 1, "grace_s": 0.5})
+    q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", timed_out(q, "1s") + "deaf\n", True, wire=wire)
 
 
 @asks("004.7")
@@ -589,14 +575,7 @@ def the_same_bytes(q):
             wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
             wire.receive()
             lines.append(wire.line)
-            wire.send(
-                {
-                    "jsonrpc": "2.0",
-                    "id": 1,
-                    "method": "tools/call",
-                    "params": {"name": "bash", "arguments": {"command": "echo hi"}},
-                }
-            )
+            wire.send(requested(1, "tools/call", name="bash", arguments={"command": "echo hi"}))
             wire.receive()
     q.equal(len(set(lines)), 1, "different answers to tools/list of equal servers:")
 
@@ -626,19 +605,12 @@ def admits(schema, value):
 
 @asks("006.9")
 def admits_what_the_schema_admits(q):
-    cases = [
-        {},
-        *({"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})),
-        {"Command": "echo a"},
-        {"command": "echo a", "cwd": "/"},
-        *(
-            {"command": "echo a", "mode": mode}
-            for mode in ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {})
-        ),
-    ]
-    timed = [
-        {"command": "echo a", "timeout": value} for value in (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
-    ]
+    cases = [{}, {"Command": "echo a"}, {"command": "echo a", "cwd": "/"}]
+    cases += [{"command": value} for value in ("echo a", "", 1, 1.0, True, ["a"], {"a": 1})]
+    modes = ("default", "slow", "Default", "", "fast", 1, True, ["slow"], {})
+    cases += [{"command": "echo a", "mode": mode} for mode in modes]
+    times = (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
+    timed = [{"command": "echo a", "timeout": value} for value in times]
     for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
         wire = q.server(profile=None if row == "modes" else row)
         schema = wire.definition()["inputSchema"]
@@ -752,12 +724,8 @@ def a_kill_that_is_not_ours(q):
     first = "[command failed: exit code 137 (SIGKILL); not sent by this tool; possibly out of memory]\n"
     q.says("echo big; kill -9 $$", first + "big\n", True)
     q.says("echo big; exit 137", first + "big\n", True)
-    q.says(
-        "trap '' TERM; echo on; while :; do sleep 0.1; done",
-        timed_out(q, "1s") + "on\n",
-        True,
-        wire=q.server(timeouts={"default": 1, "grace_s": 0.3}),
-    )
+    wire = q.server(timeouts={"default": 1, "grace_s": 0.3})
+    q.says("trap '' TERM; echo on; while :; do sleep 0.1; done", timed_out(q, "1s") + "on\n", True, wire=wire)
 
 
 @asks("007.7")
@@ -945,17 +913,9 @@ def a_missing_directory_is_refused(q):
 def nothing_bends_the_shell(q):
     (q.folder / "rc").write_text("echo noise >&2\n")
     (q.folder / "usr").mkdir()
-    env = {
-        "ENV": str(q.folder / "rc"),
-        "SHELLOPTS": "noglob",
-        "BASHOPTS": "nullglob",
-        "CDPATH": "/",
-        "GLOBIGNORE": "*",
-        "BASH_XTRACEFD": "1",
-        "GPG_TTY": "/dev/pts/9",
-        "BASH_EXECUTION_STRING": "x",
-        **functions_of_a_host("builtin", "command", "unset"),
-    }
+    env = dict(ENV=str(q.folder / "rc"), SHELLOPTS="noglob", BASHOPTS="nullglob", CDPATH="/", GLOBIGNORE="*")
+    env.update(BASH_XTRACEFD="1", GPG_TTY="/dev/pts/9", BASH_EXECUTION_STRING="x")
+    env.update(functions_of_a_host("builtin", "command", "unset"))
     got, reply = environment_of(q, q.server(env=env))
     q.equal(reply.text, "done\n")
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
@@ -1024,14 +984,10 @@ def the_locale(q):
 def the_rest_passes(q):
     passed = {
         "GIT_AUTHOR_NAME": "A  B ",
-        "SSH_AUTH_SOCK": "/s",
-        "X_PASSWORD_FILE": "/p",
-        "EMPTY": "",
         "LINES_OF": "a\nb\n",
-        "UMLAUT": "äö€",
         "ODD": "%s $x 'y' \"z\" \\",
-        "JAVA_HOME": "/j",
         "lower.dotted-name": "1",
+        **{"SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "EMPTY": "", "UMLAUT": "äö€", "JAVA_HOME": "/j"},
         "HOME": str(q.folder),
         "MY_URL": "https://example.org/?a=b",
     }
@@ -1187,19 +1143,11 @@ def leftovers_outlive_the_server(q):
 
 @asks("020.4")
 def the_inner_tool_ends_with_the_outer_command(q):
+    stray = "setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on"
+    deaf = "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done"
     calls = [
-        {
-            "jsonrpc": "2.0",
-            "id": n,
-            "method": "tools/call",
-            "params": {"name": "bash", "arguments": {"command": command, "mode": "slow"}},
-        }
-        for n, command in enumerate(
-            (
-                "setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on",
-                "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done",
-            )
-        )
+        requested(n, "tools/call", name="bash", arguments={"command": command, "mode": "slow"})
+        for n, command in enumerate((stray, deaf))
     ]
     (q.folder / "calls").write_text("".join(json.dumps(call) + "\n" for call in calls))
     wire = q.server(timeouts={"grace_s": 1})
@@ -1265,12 +1213,8 @@ def a_withheld_name_is_told_once(q):
     wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN"), "xyzzy"))
     q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
-    q.says(
-        "echo OTHER''_TOKEN is unset; exit 3",
-        "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n",
-        True,
-        wire=wire,
-    )
+    shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
+    q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
     for command in (  # neither another word nor what is not shown
         "echo X_THIRD''_TOKEN THIRD''_TOKENS; exit 3",
         ": X_THIRD_TOKEN THIRD_TOKENS",

@@ -204,6 +204,11 @@ def text_of(result):
     return "".join(part.get("text", "") for part in result.get("content", ()) if isinstance(part, dict))
 
 
+def requested(number, method, **params):
+    """A request of the protocol."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
 class Reply:
     """The answer to a call: `text`, `is_error`, `result`, and the seconds that it took."""
 
@@ -337,7 +342,7 @@ class Wire:
     def request(self, method, **params):
         """Sends a request; returns its id."""
         self.number += 1
-        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        self.send(requested(self.number, method, **params))
         return self.number
 
     def response(self, number, within_s=None):

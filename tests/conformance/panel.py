@@ -156,9 +156,7 @@ BROKEN = {
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
     ],
     "012.3": ["saboteur", ('% command.index("\\0")', '% (len(command.partition("\\0")[0].encode("utf-16-le")) // 2)')],
-    "014.3": [
-        ('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:"),
-    ],
+    "014.3": [('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:")],
     "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}, ('if outcome.status != "rejected":', "if True:")],
     "014.8": [
         "saboteur",

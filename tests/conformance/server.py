@@ -8,7 +8,7 @@ import signal
 import time
 
 from tests.conformance.core import DEAF, bring, definition_and_page, environment_of, timed_out
-from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, shortened, words_of
+from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, requested, shortened, words_of
 from tests.conformance.output import peak_of
 from tests.processes import eventually
 from tests.spec import fenced
@@ -21,26 +21,19 @@ VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"
 
 
 def answers_to(q, wire, *rows):
-    """Each line is answered with an error of this code and this id; for a code of 0 with a result, for None with
-    nothing."""
+    """The answers to these lines: an error of this code and this id each; for a code of 0 a result, for None nothing."""
+    messages = []
     for line, code, number in rows:
         wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
         if code is None:
             wire.send({"jsonrpc": "2.0", "id": "probe", "method": "ping"})
             code, number = 0, "probe"
         message = wire.receive()
-        got = (message.get("error") or {}).get("code", 0) if isinstance(message, dict) else message
-        shown = shortened(repr(line), 200)
-        q.equal(
-            (got, (message or {}).get("id", "missing"), (message or {}).get("jsonrpc")),
-            (code, number, "2.0"),
-            "code, id and version of the answer to %s:" % shown,
-        )
-        yield message
-
-
-def requested(number, method, **params):
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        code_of_it = (message.get("error") or {}).get("code", 0) if isinstance(message, dict) else message
+        got = code_of_it, (message or {}).get("id", "missing"), (message or {}).get("jsonrpc")
+        q.equal(got, (code, number, "2.0"), "code, id, version of the answer to %s:" % shortened(repr(line), 200))
+        messages.append(message)
+    return messages
 
 
 @asks("006.8")
@@ -137,13 +130,8 @@ def the_environment_sets_timeouts(q):
     q.says("echo on", "on\n", wire=wire)
     wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
     q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
-    q.says(
-        "trap '' TERM; echo on; while :; do sleep 0.1; done",
-        "[command timed out after 1.5s]\non\n",
-        True,
-        wire=wire,
-        mode="slow",
-    )
+    deaf, text = "trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n"
+    q.says(deaf, text, True, wire=wire, mode="slow")
     q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
     for level, row in ROW_OF_LEVEL.items():
         if level in q.judge.levels:
@@ -287,29 +275,27 @@ def the_model_reads_what_went_wrong(q):
 @asks("025.5")
 def the_client_is_wrong(q):
     call = {"name": "bash", "arguments": {"command": "echo hi"}}
-    list(
-        answers_to(
-            q,
-            q.wire,
-            (requested(1, "resources/list"), -32601, 1),
-            (requested(2, "no/such"), -32601, 2),
-            (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
-            (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4),
-            (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
-            (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6),
-            (dict(requested(7, "tools/list"), params=7), -32602, 7),
-            (dict(requested(8, "tools/list"), params=[]), -32602, 8),
-            (requested(9, "tools/list", _meta=7), -32602, 9),
-            (requested(10, "tools/list", _meta={META_VERSION: 7}), -32602, 10),
-            (requested(11, "tools/call", **call, _meta={"progressToken": 1.5}), -32602, 11),
-            (requested(12, "tools/call", **call, _meta={"progressToken": True}), -32602, 12),
-            (dict(requested(13, "tools/list"), params=None), 0, 13),
-            (requested(14, "tools/list", cursor="x"), 0, 14),
-            (requested(15, "tools/list", _meta=None), 0, 15),
-            (requested(16, "tools/list", _meta={META_VERSION: None}), 0, 16),
-            (requested(17, "tools/call", **call, _meta={META_VERSION: "x", "progressToken": {}}), -32022, 17),
-            ({"jsonrpc": "2.0", "method": "tools/call", "params": {**call, "arguments": {"command": ">ran"}}}, None, 0),
-        )
+    answers_to(
+        q,
+        q.wire,
+        (requested(1, "resources/list"), -32601, 1),
+        (requested(2, "no/such"), -32601, 2),
+        (requested(3, "tools/call", name="zsh", arguments=call["arguments"]), -32602, 3),
+        (requested(4, "tools/call", name="bash", arguments="echo hi"), -32602, 4),
+        (requested(5, "tools/call", name="bash", arguments=["echo hi"]), -32602, 5),
+        (requested(6, "tools/call", arguments={"command": "echo hi"}), -32602, 6),
+        (dict(requested(7, "tools/list"), params=7), -32602, 7),
+        (dict(requested(8, "tools/list"), params=[]), -32602, 8),
+        (requested(9, "tools/list", _meta=7), -32602, 9),
+        (requested(10, "tools/list", _meta={META_VERSION: 7}), -32602, 10),
+        (requested(11, "tools/call", **call, _meta={"progressToken": 1.5}), -32602, 11),
+        (requested(12, "tools/call", **call, _meta={"progressToken": True}), -32602, 12),
+        (dict(requested(13, "tools/list"), params=None), 0, 13),
+        (requested(14, "tools/list", cursor="x"), 0, 14),
+        (requested(15, "tools/list", _meta=None), 0, 15),
+        (requested(16, "tools/list", _meta={META_VERSION: None}), 0, 16),
+        (requested(17, "tools/call", **call, _meta={META_VERSION: "x", "progressToken": {}}), -32022, 17),
+        ({"jsonrpc": "2.0", "method": "tools/call", "params": {**call, "arguments": {"command": ">ran"}}}, None, 0),
     )
     for number, more in enumerate(({}, {"arguments": None}), 18):
         q.wire.send(requested(number, "tools/call", name="bash", **more))
@@ -326,30 +312,13 @@ def structured_content_conforms(q):
     page = json.loads(dict(fenced("definition"))["structured"])["outputSchema"]
     q.equal(schema, page, "outputSchema")
     types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+    plain = dict.fromkeys(("signal", "error", "pid", "output_file"))
     for arguments, shown in (
-        (
-            {"command": "echo hi"},
-            {
-                "status": "exited",
-                "exit_code": 0,
-                "signal": None,
-                "truncated": False,
-                "total_bytes": 3,
-                "error": None,
-                "pid": None,
-                "output_file": None,
-            },
-        ),
-        (
-            {"command": "echo hi; kill -9 $$"},
-            {"status": "exited", "exit_code": 137, "signal": "SIGKILL", "total_bytes": 3},
-        ),
+        ({"command": "echo hi"}, {**plain, "status": "exited", "exit_code": 0, "truncated": False, "total_bytes": 3}),
+        ({"command": "echo hi; kill -9 $$"}, {"exit_code": 137, "signal": "SIGKILL", "total_bytes": 3}),
         ({"command": "echo hi; exit 143"}, {"status": "exited", "exit_code": 143, "signal": None}),
         ({"command": "seq 100000"}, {"status": "exited", "truncated": True, "total_bytes": 588895}),
-        (
-            {"command": "echo hi; sleep 600", "mode": "default"},
-            {"status": "timed_out", "exit_code": None, "signal": None},
-        ),
+        ({"command": "echo hi; sleep 600", "mode": "default"}, {**plain, "status": "timed_out", "exit_code": None}),
         ({"cmd": "x"}, {"status": "rejected", "error": "invalid_arguments", "exit_code": None, "duration_s": 0}),
     ):
         reply = wire.given(dict({"mode": "slow"} if "command" in arguments else {}, **arguments))
@@ -369,11 +338,8 @@ def structured_content_conforms(q):
                 content[key],
             )
     reply = wire.given({"command": "seq 100000", "mode": "slow"})
-    q.equal(
-        reply.result["structuredContent"]["output_file"],
-        str(q.named(r"\[full output: (.*)\]\Z", reply.text)),
-        "output_file",
-    )
+    path = q.named(r"\[full output: (.*)\]\Z", reply.text)
+    q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file")
 
 
 @asks("025.8")
@@ -533,39 +499,37 @@ def signs_of_life(q):
 
 @asks("025.12")
 def garbled_lines_cost_nothing(q):
-    list(
-        answers_to(
-            q,
-            q.wire,
-            (b"\xff\xfe", -32700, None),
-            (b"\xef\xbb\xbf{}", -32700, None),
-            (b'{"a": NaN}', -32700, None),
-            (b"[" * 100000, -32700, None),
-            (7, -32600, None),
-            (None, -32600, None),
-            ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8),
-            ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
-            ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
-            ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
-            ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
-            ({"jsonrpc": "1.0", "id": {}, "method": "ping"}, -32600, None),
-            ({"jsonrpc": "2.0", "id": [], "method": 9}, -32600, None),
-            ({"jsonrpc": "2.0", "id": 1.5}, -32600, None),
-            ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
-            *(({"jsonrpc": "2.0", "method": CANCELLED, "params": odd}, None, None) for odd in (7, [], None, {})),
-            ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
-            ({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}, None, None),
-            ({"jsonrpc": "1.0", "id": 1.5, "result": None}, None, None),
-            ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
-            (b"", None, None),
-            (b" \t ", None, None),
-            (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1),
-            ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
-            (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2),
-            (b'{"jsonrpc": "2.0", "id": 1.0, "method": "ping"}', 0, 1),
-            (b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"x": %s}}' % (b"7" * 1000), 0, 3),
-            (b'{"jsonrpc": "2.0", "id": 4, "method": "ping", "params": {"x": %s}}' % (b"[" * 498 + b"]" * 498), 0, 4),
-        )
+    answers_to(
+        q,
+        q.wire,
+        (b"\xff\xfe", -32700, None),
+        (b"\xef\xbb\xbf{}", -32700, None),
+        (b'{"a": NaN}', -32700, None),
+        (b"[" * 100000, -32700, None),
+        (7, -32600, None),
+        (None, -32600, None),
+        ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8),
+        ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
+        ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
+        ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
+        ({"jsonrpc": "1.0", "id": {}, "method": "ping"}, -32600, None),
+        ({"jsonrpc": "2.0", "id": [], "method": 9}, -32600, None),
+        ({"jsonrpc": "2.0", "id": 1.5}, -32600, None),
+        ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
+        *(({"jsonrpc": "2.0", "method": CANCELLED, "params": odd}, None, None) for odd in (7, [], None, {})),
+        ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
+        ({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}, None, None),
+        ({"jsonrpc": "1.0", "id": 1.5, "result": None}, None, None),
+        ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
+        (b"", None, None),
+        (b" \t ", None, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1),
+        ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
+        (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2),
+        (b'{"jsonrpc": "2.0", "id": 1.0, "method": "ping"}', 0, 1),
+        (b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"x": %s}}' % (b"7" * 1000), 0, 3),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": "ping", "params": {"x": %s}}' % (b"[" * 498 + b"]" * 498), 0, 4),
     )
     q.wire.process.stdin.write(b'{"jsonrpc": "2.0", "id": "last", "method": "ping"}')
     q.equal(q.wire.end(), 0, "exit code of the server:")
@@ -602,34 +566,27 @@ def long_lines(q):
     most = 16777216
     start, end = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "', b'"}}'
     fits = b"x" * (most - len(start + end))
-    list(answers_to(q, wire, (start + fits + end, 0, 1)))
+    answers_to(q, wire, (start + fits + end, 0, 1))
     begin = b'{"method":"ping","params":{"id":5,"x":"'
-    list(
-        answers_to(
-            q,
-            wire,
-            (start + fits + b"x" + end, -32600, 1),
-            (start + fits + end + b"\r", -32600, 1),
-            (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
-            (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
-            (begin + fits + b'","id":6}}', -32600, None),
-            (b"x" + fits + start + end, -32600, None),
-        )
+    answers_to(
+        q,
+        wire,
+        (start + fits + b"x" + end, -32600, 1),
+        (start + fits + end + b"\r", -32600, 1),
+        (begin + fits + b'"},"jsonrpc":"2.0","id":"one"}', -32600, "one"),
+        (begin + fits + b'"}, "id": 2, "jsonrpc": "2.0"}', -32600, 2),
+        (begin + fits + b'","id":6}}', -32600, None),
+        (b"x" + fits + start + end, -32600, None),
     )
     before = peak_of(wire.pid)
-    list(
-        answers_to(
-            q,
-            wire,
-            (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, 2),
-            (requested(3, "ping"), 0, 3),
-        )
+    answers_to(
+        q,
+        wire,
+        (b'{"jsonrpc": "2.0", "id": 2, "method": "' + b"x" * 60000000 + b'"}', -32600, 2),
+        (requested(3, "ping"), 0, 3),
     )
-    q.that(
-        peak_of(wire.pid) - before < 32 << 10,
-        "a line of 60 MB is not kept",
-        "the server grew by %d KiB" % (peak_of(wire.pid) - before),
-    )
+    grown = peak_of(wire.pid) - before
+    q.that(grown < 32 << 10, "a line of 60 MB is not kept", "the server grew by %d KiB" % grown)
 
 
 @asks("025.15")
@@ -705,7 +662,7 @@ def one_id_is_one_call(q):
     q.wire.send(called(7, "until [ -e go ]; do sleep 0.1; done; echo first"))
     second = json.dumps(called(7, "echo > second"))
     rows = (second.encode(), -32600, 7), (second.replace('"id": 7', '"id": 7.0').encode(), -32600, 7)
-    list(answers_to(q, q.wire, *rows, (requested(7, "tools/call", name="bash", arguments=7), -32602, 7)))
+    answers_to(q, q.wire, *rows, (requested(7, "tools/call", name="bash", arguments=7), -32602, 7))
     q.wire.send(called("7", "echo another"))
     q.equal(q.wire.finish("7").text, "another\n", 'a call with the id "7" beside 7:')
     (q.folder / "go").touch()
@@ -722,7 +679,7 @@ def the_id_of_a_withdrawn_call_is_in_use(q):
     q.number("deaf")
     wire.cancel("x")
     q.there("heard-deaf")
-    list(answers_to(q, wire, (requested("x", "tools/call", **echo), -32600, "x")))
+    answers_to(q, wire, (requested("x", "tools/call", **echo), -32600, "x"))
     q.alive("deaf")
     wire.cancel("x")
     q.dead("deaf")
@@ -764,11 +721,8 @@ def text_alone(q):
                 ["content", "isError"],
                 "keys of the result:",
             )
-    q.equal(
-        q.server(env={"BASH_TOOL_STRUCTURED": "nonsense"}).ended(),
-        125,
-        "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:",
-    )
+    code = q.server(env={"BASH_TOOL_STRUCTURED": "nonsense"}).ended()
+    q.equal(code, 125, "exit code of a server with BASH_TOOL_STRUCTURED=nonsense:")
 
 
 @asks("025.20")
