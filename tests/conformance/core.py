@@ -77,6 +77,7 @@ def runs_what_bash_runs(q):
         if done.stdout.strip() and code != 2:
             q.equal(reply.text[first.end() if first else 0 :], done.stdout.decode(), "output of %r:" % command)
     q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)  # a command, no option
+    q.says("echo $? $LINENO", "0 1\n")
 
 
 # What the host of a server has changed: signals ignored and blocked, a descriptor left open, limits, nice, umask, CPUs.
@@ -262,6 +263,7 @@ def names_of_the_words():
     secret = ["W%d_%s" % each for each in enumerate(words["SECRET_WORDS"] + endings)]
     secret += ["w%d%s" % each for each in enumerate(word.title() for word in words["SECRET_WORDS"] + endings)]
     secret += ["w%d-x%s" % (n, ending.lower()) for n, ending in enumerate(endings)]
+    secret += ["%s_TOKEN" % word for word in words["LOCATION_WORDS"]]
     plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(words["PLAIN_WORDS"], 100)}
     plain.update({name % word: "xyzzy" for word in words["LOCATION_WORDS"] for name in ("A_TOKEN_%s", "key%s")})
     values = [change(value) for value in words["PLAIN_VALUES"] for change in (str, str.upper)]
@@ -357,6 +359,7 @@ def withholds_by_value(q):
     secret = {"INNOCENT_%d" % n: value for n, value in enumerate(VALUES_TO_WITHHOLD)}
     plain = {"PLAIN_%d" % n: value for n, value in enumerate(PLAIN_TEXTS)}
     secret["BUNDLE_GEMS__EXAMPLE"], plain["BUNDLE_PATH"] = "me:pw", "a:b"
+    secret["GOOGLE_APPLICATION_CREDENTIALS"] = secret["BASH_FUNC_x%%"] = "() { curl https://me:pw@h; }"
     group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h"}
     env, _ = environment_of(q, q.server(env={**secret, **plain, **group}))
     q.equal({name: env[name] for name in secret if name in env}, {}, "secret values that a command gets:")
@@ -556,7 +559,7 @@ def says_what_is_wrong(q):
         ({"command": "\0", "mode": "fa\x7fst"}, '"mode" must be one of %s, got "fa st"' % modes),
         ({"command": "é\ud800\0"}, '"command" holds a NUL character (at index 2), which no shell can take'),
         ({"command": True}, '"command" must be a string, got boolean'),
-        ({"command": 1.5}, '"command" must be a string, got number'),
+        ({"command": 7.0}, '"command" must be a string, got number'),
         ({"command": ["ls"]}, '"command" must be a string, got array'),
         ({"command": {}}, '"command" must be a string, got object'),
         ({"command": None}, '"command" is required: the shell command to execute, a string'),
@@ -638,11 +641,12 @@ def understands_other_tools(q):
     beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
     for arguments, sentence in (
         ({"timeout": 900001}, number % 900001),
+        ({"timeout": -(10**15)}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 10**15}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 1500.5}, '"timeout" must be an integer, got number'),
         ({"timeout": True}, '"timeout" must be an integer, got boolean'),
         ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
-        ({"run_in_background": True, "mode": "slow"}, beside),
+        *(({"run_in_background": True, "mode": mode}, beside) for mode in ("slow", "fast")),
         *([] if "jobs" in q.judge.levels else [({"run_in_background": True}, beside)]),
     ):
         reply = wire.given({"command": "echo hi", **arguments})
@@ -1128,6 +1132,12 @@ def the_commands_of_a_dead_server_end(q):
     wire.signal(signal.SIGKILL)
     q.dead(*names, within_s=5)
     q.there("heard", within_s=1)  # TERM came first
+    wire = q.server(timeouts={"grace_s": 0})  # a shorter grace of the profile holds (004.5)
+    wire.begin("trap 'sleep 0.3; echo > late' TERM; echo $$ > deaf; while :; do sleep 0.05; done", mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGKILL)
+    q.dead("deaf", within_s=5)
+    q.that(not (q.folder / "late").exists(), "KILL at once, for a grace of 0", "the command went on for 0.3 s")
 
 
 @asks("020.2")

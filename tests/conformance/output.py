@@ -52,6 +52,8 @@ RENDERED = {
         (b"one\ntwo\rT\n", "one\nTwo\n"),
         (b"abc\r\r\nd\n", "abc\nd\n"),
         (b"abcdef\x1b[3G\x1b[K\n", "ab\n"),
+        (b"abcdef\x1b[4D\x1b[?2Kz\n", "abz\n"),
+        (b"a\tb\r12\n", "12b\n"),
     ],
     "008.6": [
         (b"one\ntwo\n\x1b[2A\x1b[Kx\n\x1b[Ky\n", "x\ny\n"),
@@ -63,7 +65,7 @@ RENDERED = {
         (b"abc\x1b[9AX\n", "abcX\n"),
         (b"abc\x1b[9BX\n", "abcX\n"),
         (b"abc\ndef\x1b[0AX\n", "abcX\ndef"),
-        (b"abc\ndef\x1b[A\x1b[2JX\n", "abcX\ndef"),
+        (b"abc\ndef\x1b[A\x1b[2J\x1b[1JX\n", "abcX\ndef"),
         (b"abc\ndef\x1b[H\x1b[2;2HX\n", "abc\ndefX\n"),
         (b"a\nbcd\x1b[AX\n", "aX\nbcd"),
         (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n"),
@@ -136,6 +138,10 @@ def files_are_private(q):
     q.equal(oct(path.stat().st_mode & 0o7777), "0o600", "mode of %s:" % path.name)
     q.equal(oct(path.parent.stat().st_mode & 0o7777), "0o700", "mode of its folder:")
     q.match(r"output-[0-9a-f]{12}\.log", path.name)
+    wire = q.server("--state-dir", "%s/new/state" % q.folder, umask=0o027)  # 4.9: made with the parents that it lacks
+    path = q.named(r"\[full output: (.*)\]\Z", wire.call("seq 100000").text)
+    modes = [oct(folder.stat().st_mode & 0o7777) for folder in (path.parent, path.parent.parent)]
+    q.equal((path.parent, modes), (q.folder / "new/state", ["0o700", "0o750"]), "a given folder, modes:")
 
 
 @asks("009.2")
@@ -213,7 +219,8 @@ def files_are_capped(q):
 def folders_are_capped(q):
     left = q.named(r"output goes on to ([^\n]*)\]\n", q.server().call("sleep 600 & echo on").text)
     old, new, mine = q.state("output-00000000000b.log"), q.state("output-00000000000a.log"), q.state("output-mine.log")
-    for path, size, age in ((old, 1 << 30, 90000), (new, 9, 0), (mine, 9, 90000)):
+    longer = q.state("output-000000000000b.log")  # 13 digits
+    for path, size, age in ((old, 1 << 30, 90000), (new, 9, 0), (mine, 9, 90000), (longer, 9, 95000)):
         path.touch(0o600)
         os.truncate(path, size)
         os.utime(path, (time.time() - age,) * 2)
@@ -225,9 +232,9 @@ def folders_are_capped(q):
         fcntl.flock(writer, fcntl.LOCK_EX)
         path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
         q.equal(
-            [each.name for each in (old, new, mine, left, locked) if not each.exists()],
+            [each.name for each in (old, new, mine, longer, left, locked) if not each.exists()],
             [old.name],
-            "removed of an old file, a newer one, one of another name, and two that a process writes:",
+            "removed of an old file, a newer one, two of other names, and two that a process writes:",
         )
     q.equal(path.parent, q.state(), "state folder")
     for n in range(1005):
@@ -235,7 +242,7 @@ def folders_are_capped(q):
         path.touch(0o600)
         os.utime(path, (time.time() - 80000 + n,) * 2)
     q.run("seq 100000")
-    left = sorted(path.name for path in q.state().glob("output-*.log") if path != mine)
+    left = sorted(path.name for path in q.state().glob("output-*.log") if path not in (mine, longer))
     q.that(len(left) <= 1000, "at most 1,000 output files", "%d" % len(left))
     q.that(
         "output-%012x.log" % 5100 not in left and "output-%012x.log" % 4096 in left,

@@ -117,6 +117,7 @@ def the_environment_sets_timeouts(q):
         ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'),
         ("BASH_TOOL_TIMEOUTS", '{"default": 0}'),
         ("BASH_TOOL_TIMEOUTS", '{"slow": true}'),
+        ("BASH_TOOL_TIMEOUTS", '{"slow": "9"}'),
         ("BASH_TOOL_TIMEOUTS", '{"slow": 1000000001}'),
         ("BASH_TOOL_TIMEOUTS", '{"grace_s": -1}'),
         ("BASH_TOOL_PROFILE", "nobody"),
@@ -466,9 +467,9 @@ def an_interrupt_cancels(q):
 
 @asks("025.10")
 def progress_with_a_token_alone(q):
-    for token in ("p", 7):
+    for token in ("p", 7, 0, ""):
         q.wire.progress.clear()
-        number = q.wire.begin("for i in 1 2 3; do echo $i; sleep 0.5; done", token=token)
+        number = q.wire.begin("for i in 1 2 3; do echo $i; sleep 0.3; done", token=token)
         q.equal(q.wire.finish(number).text, "1\n2\n3\n")
         told = q.wire.progress
         q.equal([each.get("progressToken") for each in told], [token] * len(told), "progressToken")
