@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, patience, printf, requested, words_of
-from tests.processes import FUNCTIONS, eventually, functions_of_a_host, parent_of
+from tests.processes import FUNCTIONS, eventually, functions_of_a_host, of_proc, parent_of
 from tests.spec import fenced, size_in_words
 
 
@@ -97,6 +97,7 @@ os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 def begins_as_a_plain_shell_does(q):
     """4.8: only the descriptors 0 to 2 are open; Inherited: signals by default, all else as the host has it."""
     wire = q.server(before=HOST)
+    q.says("ls /proc/$$/fd", "0\n1\n2\n", wire=wire)
     number = wire.begin("echo $$ > shell; exec sleep 600")
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
@@ -127,7 +128,7 @@ def cuts_the_middle(q):
     lines = b"".join(b"%07d\n" % n for n in range(1, 40001))
     for data, command in (
         (lines, "seq -f %07.0f 40000"),
-        (b"y" * 131073, "head -c 131073 /dev/zero | tr '\\0' y"),
+        *((b"y" * n, "head -c %d /dev/zero | tr '\\0' y" % n) for n in (131073, 196608, 1048575, 1048576)),
         (b"ab" + "€".encode() * 50000, "printf ab; yes € | head -n 50000 | tr -d '\\n'"),
     ):
         text = q.run(command).text
@@ -140,6 +141,8 @@ def cuts_the_middle(q):
             % (size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path),
         )
         q.equal(path.read_bytes(), data, "the file:")
+    text = q.run("head -c 140000 /dev/zero | tr '\\0' '\\377'").text  # more is shown than came, and not all was kept
+    q.match(r"\[output truncated in middle: got 136\.7KB, max is 128KB\]\n\ufffd.*", text)
     text = q.run("head -c 60000 /dev/zero | tr '\\0' '\\377'; exit 3").text  # 180,000 bytes of U+FFFD
     q.match(
         r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]",
@@ -168,9 +171,9 @@ def leaves_out_halves_of_a_character(q):
 
 @asks("001.5")
 def runs_in_its_directory(q):
-    elsewhere = q.folder / "here é"
-    elsewhere.mkdir()
-    (q.folder / "link").symlink_to("here é")
+    elsewhere = q.folder / "deep" / "here é"
+    elsewhere.mkdir(parents=True)
+    (q.folder / "link").symlink_to("deep/here é")
     wire = q.server("--cwd", "%s/link/../link/." % q.folder)  # 4.8: `link/..` is taken out of the text
     q.says("pwd; pwd -P", "%s/link\n%s\n" % (q.folder, elsewhere.resolve()), wire=wire)
     wire = q.server(cwd=elsewhere)
@@ -263,7 +266,8 @@ def names_of_the_words():
     secret = ["W%d_%s" % each for each in enumerate(words["SECRET_WORDS"] + endings)]
     secret += ["w%d%s" % each for each in enumerate(word.title() for word in words["SECRET_WORDS"] + endings)]
     secret += ["w%d-x%s" % (n, ending.lower()) for n, ending in enumerate(endings)]
-    secret += ["%s_TOKEN" % word for word in words["LOCATION_WORDS"]]
+    secret += [name % word for word in words["LOCATION_WORDS"] for name in ("%s_TOKEN", "A_TOKEN_X%s", "A_TOKEN_%s2")]
+    secret += "PUBLIC_TOKEN PUBLICATION_KEY COMPASS_TOKEN PW_TOKEN pw_debug pwd".split()
     plain = {"W%d_%s" % each: "xyzzy" for each in enumerate(words["PLAIN_WORDS"], 100)}
     plain.update({name % word: "xyzzy" for word in words["LOCATION_WORDS"] for name in ("A_TOKEN_%s", "key%s")})
     values = [change(value) for value in words["PLAIN_VALUES"] for change in (str, str.upper)]
@@ -359,6 +363,8 @@ def withholds_by_value(q):
     secret = {"INNOCENT_%d" % n: value for n, value in enumerate(VALUES_TO_WITHHOLD)}
     plain = {"PLAIN_%d" % n: value for n, value in enumerate(PLAIN_TEXTS)}
     secret["BUNDLE_GEMS__EXAMPLE"], plain["BUNDLE_PATH"] = "me:pw", "a:b"
+    secret.update(E_TOKEN="1e5", F_TOKEN="none ", G_TOKEN=".5", H_TOKEN="1_0")
+    plain["BASH_FUNC_get_token()"] = "() { :; }"
     secret["GOOGLE_APPLICATION_CREDENTIALS"] = secret["BASH_FUNC_x%%"] = "() { curl https://me:pw@h; }"
     group = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "db://me:pw@h"}
     env, _ = environment_of(q, q.server(env={**secret, **plain, **group}))
@@ -452,6 +458,9 @@ def commands_cannot_read_the_tool(q):
     q.wire = without_capabilities(q, env={"MY_TOKEN": "xyzzy"})
     number = q.wire.begin("echo $$ > shell; sleep 600")
     own = " ".join(map(str, own_processes(q, q.number("shell"))))
+    for pid in map(int, own.split()[1:]):
+        known = of_proc(pid, "environ") if os.getuid() == 0 else b""
+        q.that(b"xyzzy" not in known, "no secret in the environment of a process between server and shell", known)
     q.says("for p in %s; do (: < /proc/$p/environ) 2>/dev/null && echo $p; done; true" % own, "[no output]")
     q.wire.cancel(number)
 
@@ -551,7 +560,8 @@ def says_what_is_wrong(q):
     for arguments, sentence in (
         (dict.fromkeys(["command", *"gfbacde"]), 'unknown key "g", "f", "b", "a", "c"; allowed: "command", "mode"'),
         ({"x" * 81: 1}, 'unknown key "%s…"; allowed: "command", "mode"' % ("x" * 79)),
-        ({"x\x1b\u202ey": 1}, 'unknown key "x  y"; allowed: "command", "mode"'),
+        ({"x" * 80: 1}, 'unknown key "%s"; allowed: "command", "mode"' % ("x" * 80)),
+        ({"x\x1b\u202ey\u2028\xa0\ue000z": 1}, 'unknown key "x  y   z"; allowed: "command", "mode"'),
         ({"timeout": "a", "command": 7}, '"timeout" must be an integer, got string'),
         ({"command": 7, "timeout": "a"}, '"command" must be a string, got integer'),
         ({"mode": 3, "run_in_background": 1}, '"run_in_background" must be a boolean, got integer'),
@@ -634,13 +644,15 @@ def understands_other_tools(q):
     wrong = "[system error: invalid arguments: %s]"
     number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
     for slow, most in ((5, 5000), (1.5, 1500), (2000, 2000000)):
-        limited = q.server(timeouts={"default": 1, "slow": slow})
-        q.equal(limited.given({"command": "echo hi", "timeout": most}).text, "hi\n")
+        limited = q.server(timeouts={"default": 0.3, "slow": slow})
+        q.equal(limited.given({"command": "sleep 0.6; echo hi", "timeout": most}).text, "hi\n")
         text = wrong % (number.replace("900000", str(most)) % (most + 1))
         q.equal(limited.given({"command": "echo hi", "timeout": most + 1}).text, text)
     beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
+    null = dict.fromkeys(("timeout", "run_in_background", "description", "mode"))
+    q.equal(wire.given({"command": "echo hi", **null}).text, "hi\n", "keys whose value is null:")
     for arguments, sentence in (
-        ({"timeout": 900001}, number % 900001),
+        *(({"timeout": wrong_one}, number % wrong_one) for wrong_one in (900001, 999, 10**15 - 1)),
         ({"timeout": -(10**15)}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 10**15}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 1500.5}, '"timeout" must be an integer, got number'),
@@ -699,8 +711,11 @@ def system_errors(q):
     known = reply.result.get("structuredContent") or {"error": "shell_not_found", "exit_code": None}
     q.equal((known["error"], known["exit_code"]), ("shell_not_found", None), "error, exit_code:")
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
-    for path, text in ((None, "on\n"), ("", "[system error: the shell bash was not found]")):  # 4.14
-        wire = q.server(env={"PATH": path})
+    (q.folder / "relative").mkdir()
+    (q.folder / "relative" / "bash").symlink_to(shutil.which("bash"))
+    missing = "[system error: the shell bash was not found]"
+    for path, text in ((None, "on\n"), ("", missing), ("relative", "on\n"), ("folder/relative", missing)):  # 4.8, 4.14
+        wire = q.server("--cwd", str(q.folder), cwd=q.place, env={"PATH": path})
         wire.request("ping")
         if wire.receive() is not None:  # what stands before the server may need a PATH
             q.equal(wire.call("echo on").text, text, "where PATH is %r:" % path)
@@ -735,15 +750,18 @@ def a_kill_that_is_not_ours(q):
 @asks("007.7")
 def a_shell_that_reads_nothing(q):
     programs = path_without_bash(q)
-    for text, how in (("exit 0", "exit code 0"), ("exit 3", "exit code 3"), ("kill -9 $$", "SIGKILL")):
+    for text, how in (("exit 0", "exit code 0"), ("echo why; exit 3", "exit code 3"), ("kill -9 $$", "SIGKILL")):
         (programs / "bash").write_text("#!/bin/sh\n%s\n" % text)
         (programs / "bash").chmod(0o755)
         reply = q.server(env={"PATH": str(programs)}).call("echo hi")
         q.that(reply.text.startswith("[system error: "), "a system error", reply.text)
-        q.equal(
-            (reply.text, reply.is_error),
-            ("[system error: the shell bash ended (%s) before it read the command]" % how, True),
-        )
+        said = "[system error: the shell bash ended (%s) before it read the command]" % how
+        q.equal((reply.text, reply.is_error), (said + "\nwhy\n" * ("why" in text), True))
+    (programs / "bash").write_text("#!/no/such/interpreter\n")  # 4.4: spawn_failed
+    text = "[system error: the shell bash could not be started: No such file or directory]"
+    q.says("echo hi", text, True, wire=q.server(env={"PATH": str(programs)}))
+    (programs / "bash").chmod(0o644)  # what cannot be executed is passed over
+    q.says("echo hi", "hi\n", wire=q.server(env={"PATH": "%s:/usr/bin:/bin" % programs}))
 
 
 @asks("011.1")
@@ -759,6 +777,7 @@ def a_held_pipe_is_not_waited_for(q):
         )
         q.that(reply.took_s < 10, "an answer after 2 seconds in all", "one after %.1f s" % reply.took_s, late=True)
     q.alive("a", "b")
+    q.says("(sleep 0.3; echo late) & echo hi", "hi\nlate\n")
     # Silence of so long after each byte is waited for, and no timeout counts any more (2.1, step 6).
     slow = q.server(timeouts={"default": 1, "drain_idle_s": 4, "drain_total_s": 30})
     q.match(r"hi\n1\n2\n3\n", slow.call("(for i in 1 2 3; do sleep 1.5; echo $i; done) & echo hi").text)
@@ -776,15 +795,19 @@ def names_leftovers(q):
     q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
     q.run("kill -9 %s; echo" % found[2])
     q.dead("a", "b")
-    reply = q.run("(setsid sleep 602.5 >/dev/null 2>&1 & echo $! > c); echo hi")  # in a new session, its output closed
+    # In a new session, its output closed, with a zombie.
+    reply = q.run("(setsid sh -c 'sleep 0 & echo $$ > c; exec sleep 602.5' >/dev/null 2>&1 &); sleep 0.5; echo hi")
     q.match(r'\[still running: pid %d "sleep 602\.5"; to stop: kill -9 -\d+\]\nhi\n' % q.number("c"), reply.text)
     reply = q.run("(exec -a 'x); kill -9 -1 ]\"' sleep 603.5) >/dev/null 2>&1 & echo hi")
     q.match(r'\[still running: pid \d+ "x\); kill -9 -1 \\u005d\\" 603\.5"; to stop: kill -9 -\d+\]\nhi\n', reply.text)
-    reply = q.run("for i in 1 2 3 4 5 6 7; do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
-    q.match(
-        r'\[still running: (pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5" and 2 more; to stop: kill -9(?: -\d+){7}\]\nhi\n',
-        reply.text,
+    reply = q.run("for i in $(seq 25); do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
+    one = r'pid \d+ "sleep 604\.5"'
+    found = q.match(
+        r"\[still running: (%s, ){4}%s and 20 more; to stop: kill -9((?: -\d+){20})\]\nhi\n" % (one, one), reply.text
     )
+    targets = [int(target) for target in found[2].split()]
+    q.equal(targets, sorted(set(targets), reverse=True), "the groups, sorted, each once:")
+    q.match(r".*kill -9 -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
     q.says("sleep 0.01 & echo hi", "hi\n")
     reply = q.run(
         "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi"
@@ -862,34 +885,42 @@ def no_shell_can_take_that(q):
 
 @asks("013.1", "013.2")
 def the_directory_is_gone(q):
-    gone = q.folder / "gone"
+    gone = q.folder / "gone\n\u202eé"
     gone.mkdir()
-    wire = q.server(cwd=gone)
+    wire = q.server(cwd=gone, env={"A_TOKEN": "xyzzy"})
     q.says("echo there", "there\n", wire=wire)
     gone.rmdir()
     note = (
         "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n"
-        % gone
+        % re.sub("[\n\u202e]", "\ufffd", str(gone))  # 4.7: Short
     )
     q.says("ls -A; stat -c %a .; [ -e ../folder ] || echo apart", note + "700\napart\n", wire=wire)
     reply = wire.call("pwd; echo x > made")
     q.that(reply.text.startswith(note[:-1]), note, reply.text)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
-    q.that(
-        (kept / "made").read_text() == "x\n" and kept.name.startswith(("scratch-", "bash-tool-scratch-")),
-        "a scratch folder with the file",
-        kept,
-    )
+    q.equal((kept / "made").read_text(), "x\n", "the file in the scratch folder:")
+    q.that(re.fullmatch(r"scratch-[0-9a-f]{12}", kept.name) and kept.parent == q.state(), "a name as 4.9 has it", kept)
     folder = wire.call("pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "a scratch folder with nothing in it is removed", "%s is there" % folder)
     shutil.rmtree(kept, ignore_errors=True)
     folder = wire.call("sleep 600 >/dev/null 2>&1 & pwd").text.split("\n")[-2]
     q.that(not Path(folder).exists(), "an empty one is removed though a process lives in it", "%s is there" % folder)
-    reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child'" % q.folder)
+    reply = wire.call("echo x > made; sleep 600 >/dev/null 2>&1 & echo $! > '%s/child' # A_TOKEN" % q.folder)
+    order = r"\[still running: [^\n]*\n\[files that the command left are in [^\n]*\n\[not passed [^\n]*: A_TOKEN\]\n"
+    q.match(re.escape(note) + order, reply.text)
     os.kill(q.number("child"), signal.SIGKILL)
     kept = q.named(r"\[files that the command left are in ([^\n]*)\]", reply.text)
     q.that((kept / "made").exists(), "a scratch folder with the file, though a process lives in it", kept)
     shutil.rmtree(kept, ignore_errors=True)
+    (q.folder / "no-folder").write_text("")
+    nowhere = q.folder / "nowhere"
+    nowhere.mkdir()
+    wire = q.server("--state-dir", str(q.folder / "no-folder"), cwd=nowhere)
+    wire.ask("ping")
+    nowhere.rmdir()
+    text = "[system error: the working directory %s cannot be entered (No such file or directory)]" % nowhere
+    q.says("echo > '%s/ran'" % q.folder, text, True, wire=wire)
+    q.that(not (q.folder / "ran").exists(), "the command is not run", "it was")
 
 
 @asks("013.1")
@@ -908,9 +939,11 @@ def the_directory_cannot_be_entered(q):
 def a_missing_directory_is_refused(q):
     (q.folder / "file").write_text("")
     for name in ("missing", "file", "file/below", "~"):
-        wire = q.server("--cwd", str(q.folder / name))
+        wire = q.server("--cwd", name, env={"HOME": str(q.folder)})
         q.equal(wire.receive(), None, "what a server with --cwd %s says:" % name)
         q.equal(wire.ended(), 125, "exit code of a server with --cwd %s:" % name)
+        said = wire.errors.read_text(errors="replace")
+        q.that(said.count("\n") == 1 and name in said, "one line on standard error that names %s" % name, said)
 
 
 @asks("014.1")
@@ -920,7 +953,7 @@ def nothing_bends_the_shell(q):
     env = dict(ENV=str(q.folder / "rc"), SHELLOPTS="noglob", BASHOPTS="nullglob", CDPATH="/", GLOBIGNORE="*")
     env.update(BASH_XTRACEFD="1", GPG_TTY="/dev/pts/9", BASH_EXECUTION_STRING="x")
     env.update(functions_of_a_host("builtin", "command", "unset"))
-    got, reply = environment_of(q, q.server(env=env))
+    got, reply = environment_of(q, q.server("--keep-env", "*", env=env))
     q.equal(reply.text, "done\n")
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
     q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
@@ -969,7 +1002,8 @@ def nothing_asks_pages_or_paints(q):
 @asks("014.3")
 def the_locale(q):
     for value in (None, ""):
-        env, _ = environment_of(q, q.server(env=dict.fromkeys(("LANG", "LC_ALL", "LC_CTYPE"), value)))
+        env = {**dict.fromkeys(("LANG", "LC_ALL", "LC_CTYPE"), value), "LC_COLLATE": "C"}
+        env, _ = environment_of(q, q.server(env=env))
         effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "none"
         q.match(r"(?i).*\.UTF-?8" if env.get("LC_CTYPE") else r"C\.UTF-8", effective)
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
@@ -989,6 +1023,7 @@ def the_rest_passes(q):
     passed = {
         "GIT_AUTHOR_NAME": "A  B ",
         "LINES_OF": "a\nb\n",
+        "RAW": "a\udcffb",  # a byte that is not UTF-8
         "ODD": "%s $x 'y' \"z\" \\",
         "lower.dotted-name": "1",
         **{"SSH_AUTH_SOCK": "/s", "X_PASSWORD_FILE": "/p", "EMPTY": "", "UMLAUT": "äö€", "JAVA_HOME": "/j"},
@@ -1013,6 +1048,8 @@ def a_withheld_index_is_told(q):
     q.says("echo on", "on\n", wire=wire)
     wire = q.server(env={**proxies, "PATH": str(path_without_bash(q))})  # a command that could not be run
     q.says("echo on", ("[system error: the shell bash was not found]\n" + told)[:-1], True, wire=wire)
+    wire = q.server(env=dict.fromkeys(("https_proxy", "npm_config_registry"), "https://me:pw@h/"))
+    q.says("echo on", note % "https_proxy, npm_config_registry" + "on\n", wire=wire)
     names = ["I%d_INDEX" % n for n in range(10, 55)]  # 20 in an answer, the others in the next ones
     wire = q.server(env=dict.fromkeys(names, "https://me:pw@h/"))
     for part in (names[:20], names[20:40], names[40:]):
@@ -1090,7 +1127,7 @@ def a_second_cancel_kills(q):
     q.alive("cancelled")
     wire.cancel(number)
     q.dead("cancelled", within_s=30)
-    for end in ("withdrawn", "SIGINT"):  # the timeout counts as the first cancel
+    for end in ("withdrawn", "SIGINT", "input"):  # the timeout counts as the first cancel
         wire, number = begun(end, default=1)
         q.there("heard-" + end)
         q.alive(end)
@@ -1220,14 +1257,14 @@ def no_answer_is_blank(q):
 @asks("014.8")
 def a_withheld_name_is_told_once(q):
     note = "[not passed to commands, because it looks secret: %s]\n"
-    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN"), "xyzzy"))
+    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
     q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
     shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
     q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
     for command in (  # neither another word nor what is not shown
-        "echo X_THIRD''_TOKEN THIRD''_TOKENS; exit 3",
-        ": X_THIRD_TOKEN THIRD_TOKENS",
+        "echo X_THIRD''_TOKEN THIRD''_TOKENS 9THIRD''_TOKEN; exit 3",
+        ": X_THIRD_TOKEN THIRD_TOKENS THIRD_TOKEN2 B-TOKEN",
         "seq 30000; echo THIRD''_TOKEN; seq 30000; exit 3",
         "printf 'THIRD_%s\\r%032d\\n' TOKEN 0; exit 3",
         "printf '\\033]0;THIRD_%s\\007x\\n' TOKEN; exit 3",

@@ -39,7 +39,6 @@ UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
     "4.4 spawn_failed, where nothing can be started": "would take a machine without memory or processes",
     "4.5 could not be killed, does not answer": "would take a process that KILL does not end",
     "4.5 what the command started … could not be looked for": "would take a machine without /proc",
-    "4.5 [full output may be incomplete: …]": "would take a disk that becomes full",
     "4.9 a new file is opened exclusively": "nobody can know its name before",
     "4.14 INT where the standard input is a terminal": "the judge speaks through pipes",
 }
@@ -451,7 +450,12 @@ class Question:
 
     def note(self, who, what, text):
         self.transcript.append(
-            {"at_s": round(time.monotonic() - self.begun, 3), "server": who, "what": what, "text": text}
+            {
+                "at_s": round(time.monotonic() - self.begun, 3),
+                "server": who,
+                "what": what,
+                "text": shortened(text, 20000),
+            }
         )
 
     def server(self, *options, **how):

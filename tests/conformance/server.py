@@ -127,10 +127,15 @@ def the_environment_sets_timeouts(q):
         wire = q.server(env={name: value}) if value is not None else q.server(name)
         q.equal(wire.ended(), 125, "exit code of a server with %s=%s:" % (name, value))
         q.that(wire.errors.read_bytes().strip(), "a message on standard error, for %s=%s" % (name, value), "none")
-    wire = q.server("--profile", "modes", env={"BASH_TOOL_PROFILE": "nobody", "BASH_TOOL_TIMEOUTS": ""})
-    q.says("echo on", "on\n", wire=wire)
+    q.equal(q.server("--profile", "nobody").ended(), 125, "exit code of a server with --profile nobody:")
+    right = ({"BASH_TOOL_PROFILE": "MoDeS"}, {"BASH_TOOL_TIMEOUTS": '{"slow": 1000000000}'})
+    wires = [q.server(env=env) for env in right]
+    wires.append(q.server("--profile", "modes", env={"BASH_TOOL_PROFILE": "nobody", "BASH_TOOL_TIMEOUTS": ""}))
+    for wire in wires:
+        q.says("echo on", "on\n", wire=wire)
     wire = q.server(timeouts={"default": 0.5, "slow": 1.5, "grace_s": 0.3, "drain_idle_s": 20, "drain_total_s": 30})
     q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.match(r'\{"default": ?0\.5, ?"slow".*\}\n', wire.call("echo \"$BASH_TOOL_TIMEOUTS\"").text)  # commands get it too
     deaf, text = "trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n"
     q.says(deaf, text, True, wire=wire, mode="slow")
     q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
@@ -246,6 +251,9 @@ def versions_are_agreed(q):
         (message,) = answers_to(q, q.server(), (hello, 0, 1))
         result = message["result"]
         q.that("resultType" not in result, "the form of the handshake", json.dumps(result))
+    odd = requested(2, "initialize", protocolVersion=7, _meta={META_VERSION: 7})
+    for message in answers_to(q, q.wire, ({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, 0, 1), (odd, 0, 2)):
+        q.equal(message["result"].get("protocolVersion"), "2025-11-25", "the version that is offered:")
         q.equal(
             result.get("protocolVersion"),
             asked if asked in VERSIONS[1:] else "2025-11-25",
@@ -298,6 +306,7 @@ def the_client_is_wrong(q):
         (requested(17, "tools/call", **call, _meta={META_VERSION: "x", "progressToken": {}}), -32022, 17),
         ({"jsonrpc": "2.0", "method": "tools/call", "params": {**call, "arguments": {"command": ">ran"}}}, None, 0),
     )
+    answers_to(q, q.wire, (requested(30, "tools/call", **call, _meta={"progressToken": None}), 0, 30))
     for number, more in enumerate(({}, {"arguments": None}), 18):
         q.wire.send(requested(number, "tools/call", name="bash", **more))
         q.that("is required" in q.wire.finish(number).text, "arguments that are missing are {}", q.wire.line)
@@ -306,7 +315,8 @@ def the_client_is_wrong(q):
 
 @asks("025.6")
 def structured_content_conforms(q):
-    wire = q.server(structured=True, timeouts={"default": 0.5})
+    q.that("structuredContent" in q.server("--structured").call("echo on").result, "fields, for --structured", "none")
+    wire = q.server("--deny", "mkfs", structured=True, timeouts={"default": 0.5})
     schema = wire.definition().get("outputSchema")
     if schema is None:
         raise Wrong("an outputSchema in the definition, with BASH_TOOL_STRUCTURED=1", "none")
@@ -318,6 +328,8 @@ def structured_content_conforms(q):
         ({"command": "echo hi"}, {**plain, "status": "exited", "exit_code": 0, "truncated": False, "total_bytes": 3}),
         ({"command": "echo hi; kill -9 $$"}, {"exit_code": 137, "signal": "SIGKILL", "total_bytes": 3}),
         ({"command": "echo hi; exit 143"}, {"status": "exited", "exit_code": 143, "signal": None}),
+        ({"command": "printf '\\033[1mhi\\n'"}, {"total_bytes": 7}),
+        ({"command": "mkfs"}, {"status": "rejected", "error": "denied", "exit_code": None, "duration_s": 0}),
         ({"command": "seq 100000"}, {"status": "exited", "truncated": True, "total_bytes": 588895}),
         ({"command": "echo hi; sleep 600", "mode": "default"}, {**plain, "status": "timed_out", "exit_code": None}),
         ({"cmd": "x"}, {"status": "rejected", "error": "invalid_arguments", "exit_code": None, "duration_s": 0}),
@@ -341,6 +353,19 @@ def structured_content_conforms(q):
     reply = wire.given({"command": "seq 100000", "mode": "slow"})
     path = q.named(r"\[full output: (.*)\]\Z", reply.text)
     q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file")
+    number = wire.begin("sleep 0.6; echo on; echo > said; sleep 600", mode="slow")
+    q.there("said")
+    wire.signal(signal.SIGINT)
+    content = wire.finish(number).result["structuredContent"]
+    q.equal((content["status"], content["exit_code"], content["total_bytes"]), ("cancelled", None, 3), "after INT:")
+    q.that(0.6 <= content["duration_s"] < 60, "seconds", content["duration_s"])
+    reply = wire.given({"command": "sleep 600 & echo hi", "mode": "slow"})
+    path = q.named(r"output goes on to ([^\n]*)\]\n", reply.text)
+    q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file of what goes on:")
+    wire.call("rm -r \"$PWD\"")
+    content = wire.call("exit 3").result["structuredContent"]
+    fields = content["status"], content["exit_code"], content["error"]
+    q.equal(fields, ("exited", 3, "cwd_missing"), "status, exit_code, error in a scratch folder:")
 
 
 @asks("025.8")
@@ -391,7 +416,7 @@ def the_server_ends(q):
         q.equal(wire.ended(), 0, "exit code after %s:" % end)
         q.dead("shell-" + end, "child-" + end)
     q.alive(*left, for_s=0.5)
-    for first, second in (("SIGTERM", "SIGTERM"), ("input", "SIGHUP"), ("withdrawn", "input")):
+    for first, second in (("SIGTERM", "SIGTERM"), ("input", "SIGHUP"), ("withdrawn", "input"), ("SIGINT", "input")):
         wire, name = q.server(timeouts={"grace_s": 600}), "%s-%s" % (first, second)
         number = wire.begin(DEAF.format(name), mode="slow")
         q.number(name)
@@ -485,8 +510,11 @@ def signs_of_life(q):
     begun = time.monotonic()
     number = q.wire.begin("sleep 21.5; echo on", token="t")
     other = q.wire.begin("sleep 4; echo on; sleep 14", token="u")
+    silent = q.wire.begin("sleep 11.5")
     q.wire.finish(number)
     q.wire.finish(other)
+    q.wire.finish(silent)
+    q.equal({each.get("progressToken") for each in q.wire.progress}, {"t", "u"}, "tokens of what was told:")
     told = [each["message"] for each in q.wire.progress if each.get("progressToken") == "u"]
     q.match(r"on\n\[still running after 1[4-7]s\]", "".join(told))
     q.wire.progress = [each for each in q.wire.progress if each.get("progressToken") == "t"]
