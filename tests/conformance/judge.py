@@ -449,14 +449,8 @@ class Question:
         self.wires, self.transcript, self.begun = [], [], time.monotonic()
 
     def note(self, who, what, text):
-        self.transcript.append(
-            {
-                "at_s": round(time.monotonic() - self.begun, 3),
-                "server": who,
-                "what": what,
-                "text": shortened(text, 20000),
-            }
-        )
+        at_s = round(time.monotonic() - self.begun, 3)
+        self.transcript.append({"at_s": at_s, "server": who, "what": what, "text": shortened(text, 20000)})
 
     def server(self, *options, **how):
         """A server of this question."""
@@ -706,12 +700,8 @@ class Judge:
     AT_ONCE = 12  # most of a question is waiting
 
     def __init__(self, words, adapter=None, claims=None, only=()):
-        self.words, self.adapter, self.claims, self.only = (
-            self.absolute(words),
-            adapter or Adapter(""),
-            claims or {},
-            only,
-        )
+        self.words, self.adapter = self.absolute(words), adapter or Adapter("")
+        self.claims, self.only = claims or {}, only
         self.folder = tempfile.mkdtemp(prefix="judge-")
         self.waited_in_vain = 0
         self.levels = list(self.claims.get("levels", ()))
@@ -722,14 +712,11 @@ class Judge:
     def absolute(words):
         """The command line, fit for another directory: its program, and what it names that is there, by absolute
         paths."""
-        first = shutil.which(words[0])
-        return [
-            os.path.abspath(first) if first else words[0],
-            *(
-                os.path.abspath(word) if not word.startswith("-") and os.path.exists(word) else word
-                for word in words[1:]
-            ),
-        ]
+        first, *others = words
+        there = [not word.startswith("-") and os.path.exists(word) for word in others]
+        others = [os.path.abspath(word) if is_there else word for word, is_there in zip(others, there)]
+        found = shutil.which(first)
+        return [os.path.abspath(found) if found else first, *others]
 
     def unfit(self):
         """Why no question can be asked of this server, in one line; None if they can."""
@@ -819,12 +806,8 @@ class Judge:
         except Exception as problem:  # an answer of a form that no question foresaw
             line = "".join(traceback.format_exception(type(problem), problem, problem.__traceback__)[-2:])
             came = [each["text"] for each in question.transcript if each["what"] == "came"] or ["nothing"]
-            found.update(
-                outcome="failed",
-                expected="an answer of the form of the page",
-                got="%s (%s: %s)" % (came[-1], type(problem).__name__, problem),
-                where=line,
-            )
+            got = "%s (%s: %s)" % (came[-1], type(problem).__name__, problem)
+            found.update(outcome="failed", expected="an answer of the form of the page", got=got, where=line)
         finally:
             question.close()
             OPEN.discard(question)
@@ -836,12 +819,8 @@ class Judge:
 
     def run(self):
         """Asks everything; what failed once more, by itself: another load may have been in its way."""
-        todo = [
-            (number, function)
-            for number in self.claimed()
-            for function in self.questions(number)
-            if self.reason(number) is None
-        ]
+        asked = [number for number in self.claimed() if self.reason(number) is None]
+        todo = [(number, function) for number in asked for function in self.questions(number)]
         todo.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         answers = several_at_once(self.AT_ONCE, self.answer, todo)
         wrong = [n for n, found in enumerate(answers) if found["outcome"] in ("failed", "late")]
@@ -910,15 +889,9 @@ def from_the_difference(*texts):
 
 def shown_verdict(report):
     """The verdict as text: the score, then each failure with what was sent, what came and what was expected."""
-    yield "passed %d of %d claimed clauses%s" % (
-        len(report["passed"]),
-        report["claimed"],
-        "".join(
-            "; %d %s: %s" % (len(report[word]), word, ", ".join(report[word]))
-            for word in ("failed", "not asked")
-            if report[word]
-        ),
-    )
+    others = [(word, report[word]) for word in ("failed", "not asked") if report[word]]
+    said = "".join("; %d %s: %s" % (len(numbers), word, ", ".join(numbers)) for word, numbers in others)
+    yield "passed %d of %d claimed clauses%s" % (len(report["passed"]), report["claimed"], said)
     yield "levels%s: %s" % (" (found by asking)" * report["levels found by asking"], ", ".join(report["levels"]))
     for number, why in report["not asked"].items():
         yield "not asked %s: %s" % (number, why)

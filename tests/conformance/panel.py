@@ -97,7 +97,13 @@ BROKEN = {
         {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]},
     ],  # output goes into a plain file, which opening empties
     "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
-    "004.2": ["saboteur", {"options": ["--keep-env", "REFRESH_*"]}, ("PRIVKEY ", ""), (" jwt", "")],
+    "004.2": [
+        "saboteur",
+        {"options": ["--keep-env", "REFRESH_*"]},
+        ("PRIVKEY ", ""),
+        (" jwt", ""),
+        ("words[-1] in LOCATION_WORDS", "words[-1].endswith(tuple(LOCATION_WORDS))"),
+    ],
     "004.3": [
         "saboteur",
         ("://[^\\s/?#@:\\[]*:", "://[^\\s/?#@:\\[]+:"),  # a URL with an empty user passes
@@ -129,8 +135,10 @@ BROKEN = {
         ("is_safe = not info.st_mode & 0o022 or", "is_safe = True or"),
         ("is_safe or info.st_uid not in (os.geteuid(), 0)", "is_safe"),
     ],
+    "009.4": ["saboteur", ("FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)", "FULL_OUTPUT, FULL_OUTPUT_LOST)")],
     "009.6": [
         "saboteur",
+        ("used = FILE_CAP_BYTES + sum", "used = sum"),
         ("sorted(files, key=files.__getitem__)", "sorted(files)"),
         ("is_free = _lock(fd)", "is_free = True"),
         ("    _lock(fd)\n    return fd, path", "    return fd, path"),
@@ -148,9 +156,12 @@ BROKEN = {
     "011.2": [
         "saboteur",
         ("sorted(set(left.values()))[:20]", "sorted(set(left.values()))[:5]"),
+        ("sorted(set(left.values()))[:20]", "list(left.values())[:20]"),
         {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
     ],  # what closed its output is not named
     "011.4": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
+    "013.1": ["saboteur", ('{"cwd": printable(plan.cwd)', '{"cwd": os.fsdecode(plan.cwd)')],
+    "014.1": ["saboteur", ("kept_out = DROPPED_NAMES | withheld", "kept_out = DROPPED_NAMES - kept | withheld")],
     "014.2": [
         "saboteur",
         *({"command": [["^", "unset %s; " % name]]} for name in ("GIT_SEQUENCE_EDITOR", "PSQL_PAGER", "PIP_NO_INPUT")),
@@ -182,12 +193,16 @@ BROKEN = {
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "020.1": [
         "saboteur",
+        ("min(self.grace_s, HOST_LEFT_GRACE_S)", "HOST_LEFT_GRACE_S"),
         ("if self.attached and line.closed:", "if self.attached and line.closed and not self.exited_s:"),
     ],
     "020.2": [
         "saboteur",
         ("if self.stops or time.monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:"),
     ],
+    "025.5": ["saboteur", ("if token is not None and _id(token)", 'if "progressToken" in meta and _id(token)')],
+    "025.6": ["saboteur", ("(self.exited_s or time.monotonic()) - self.started_s", "0.0")],
+    "025.11": ["saboteur", ("if not text or self.call.token is None or", "if not text or")],
     "025.8": [
         "saboteur",
         (" or self.cancel._withdrawn:", ":"),

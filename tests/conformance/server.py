@@ -209,13 +209,9 @@ def each_era_has_its_form(q):
         (message,) = answers_to(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
         result = message["result"]
         info = result.get("_meta", {}).get("io.modelcontextprotocol/serverInfo", {})
-        q.that(
-            result.get("resultType") == "complete"
-            and isinstance(info.get("name"), str)
-            and isinstance(info.get("version"), str),
-            "resultType complete, and a server with name and version in _meta of the answer to %s" % method,
-            json.dumps(result)[:600],
-        )
+        right = [type(info.get("name")), type(info.get("version")), result.get("resultType")] == [str, str, "complete"]
+        wanted = "resultType complete, and a server with name and version in _meta of the answer to %s" % method
+        q.that(right, wanted, json.dumps(result)[:600])
         if method in ("server/discover", "tools/list"):
             q.that(
                 "ttlMs" in result and "cacheScope" in result,
@@ -567,18 +563,9 @@ def garbled_lines_cost_nothing(q):
 
 @asks("025.13")
 def batches(q):
-    q.wire.send(
-        [
-            requested(1, "ping"),
-            {"jsonrpc": "2.0", "method": "notifications/initialized"},
-            5,
-            requested(
-                2, "tools/call", name="bash", arguments={"command": "until [ -e go ]; do sleep 0.1; done; echo slow"}
-            ),
-            [requested(3, "ping")],
-            requested(4, "ping"),
-        ]
-    )
+    slow = {"command": "until [ -e go ]; do sleep 0.1; done; echo slow"}
+    slow, note = requested(2, "tools/call", name="bash", arguments=slow), {"jsonrpc": "2.0", "method": CANCELLED}
+    q.wire.send([requested(1, "ping"), note, 5, slow, [requested(3, "ping")], requested(4, "ping")])
     got = [q.wire.receive() for _ in range(4)]
     q.equal(
         [(each.get("id"), (each.get("error") or {}).get("code")) if isinstance(each, dict) else each for each in got],
