@@ -897,6 +897,10 @@ def shown_verdict(report):
         yield "not asked %s: %s" % (number, why)
     for entry, why in report["entries not asked"].items() if not report["only"] else ():
         yield "not asked, of section %s: %s" % (entry, why)
+    for number in report["passed"]:
+        for found in report["clauses"][number]["questions"]:
+            if found["outcome"] == "not asked" and "claimed" not in found["reason"]:
+                yield "not asked, of %s: %s: %s" % (number, found["question"], found["reason"])
     if report["passed the second time"]:
         yield "failed beside other questions and passed alone: %s" % ", ".join(report["passed the second time"])
     for number in report["failed"]:
