@@ -40,6 +40,7 @@ UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
     "4.5 could not be killed, does not answer": "would take a process that KILL does not end",
     "4.5 what the command started … could not be looked for": "would take a machine without /proc",
     "4.9 a new file is opened exclusively": "nobody can know its name before",
+    "6": "would take a platform that lacks a feature",
     "4.14 INT where the standard input is a terminal": "the judge speaks through pipes",
 }
 NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone
@@ -472,6 +473,12 @@ class Question:
         self.equal(reply.is_error, is_error, "isError")
         return reply
 
+    def fields(self, reply, **expected):
+        """Of a server with structured results, 4.3; an error has no exit code."""
+        content = reply.result.get("structuredContent") or {}
+        got = {key: content.get(key, "missing") for key in ("exit_code", *expected)}
+        self.equal(got, {"exit_code": None, **expected}, "fields of %r:" % reply.text)
+
     def equal(self, got, expected, what=""):
         if got != expected or type(got) is not type(expected):
             if isinstance(got, dict) and isinstance(expected, dict):
@@ -496,6 +503,15 @@ class Question:
     def that(self, holds, expected, got, late=False):
         if not holds:
             raise Wrong(expected, got, late)
+
+    def has(self, text, part):
+        self.that(part in text, "a text that holds %r" % part, shortened(text))
+
+    def begins(self, text, start):
+        self.that(text.startswith(start), "a text that begins with %r" % shortened(start), shortened(text))
+
+    def below(self, got, most, what):
+        self.that(got < most, "%s: less than %g" % (what, most), got)
 
     def number(self, name, within_s=None):
         """The number that a command writes into a file, as a line."""

@@ -77,6 +77,8 @@ RENDERED = {
         (b"abcdef\nx\n\x1b[2A\x1b[9C\x1b[B\x1b[AX\n", "aXcdef\nx\n"),
         (b"one\ntwo\x1bMX\n", "one\ntwoX\n"),
         (b"abc\ndef\nghi\n\x1b[3A\x1b[0Jx\n", "x\n"),
+        (b"abcdef\nxyz\x1b[A\x1b[JX\n", "abcX\n"),
+        (b"ab\ncd\x1b[999999999A\x1b[9999999999Cx\x1b[999999999Dy\n", "ybx\ncd"),
     ],
     "008.3": [
         (b"a\0b\tc\x01\x7fd\n", "ab\tcd\n"),
@@ -131,12 +133,8 @@ def text_takes_linear_time(q):
     if "JOBS" in q.judge.levels:
         begun = time.monotonic()
         q.server(profile="jobs").given({"command": "yes \"$(printf '\\033]')\" | tr -d '\\n' | head -c 3000000"})
-        q.that(
-            time.monotonic() - begun < 10,
-            "3,000,000 bytes of \\033] in the profile jobs in less than 10 s",
-            "%.1f s" % (time.monotonic() - begun),
-            late=True,
-        )
+        took = time.monotonic() - begun
+        q.that(took < 10, "3,000,000 bytes of \\033] in the profile jobs in less than 10 s", took, late=True)
 
 
 @asks("009.2")
@@ -203,6 +201,9 @@ def a_file_that_fails(q):
     q.says("echo fine", "fine\n", wire=q.wires[-1])
     text = q.wires[-1].call("sleep 600 & echo hi").text
     q.match(r"\[still running: [^\n]*; output goes on to nowhere \(no file could be written: [^\n]+\)\]\nhi\n", text)
+    q.wires[-1].call("(until [ -e go ]; do sleep 0.1; done; seq 50000; echo > wrote) & echo hi")
+    (q.folder / "go").touch()
+    q.there("wrote")
     for folder in ("", str(q.place / "no-folder")):  # another folder for temporary files is tried
         path = q.named(r"\[full output: (.*)\]\Z", q.server(env={"TMPDIR": folder}).call(command).text)
         q.that(path.parts[1] in ("tmp", "var"), "a file in /tmp or in /var/tmp, for TMPDIR=%s" % folder, path)
@@ -237,6 +238,12 @@ def files_are_capped(q):
     with open(path, "rb") as file:
         file.seek(67108864 - 2)
         q.equal(file.read(), b"xx\n[output file capped at 64MB: the rest was not saved]\n")
+    text = q.run("(until [ -e go ]; do sleep 0.1; done; head -c 70000000 /dev/zero && echo > end) & echo on").text
+    path = q.named(r"output goes on to ([^\n]*)\]\n", text)
+    (q.folder / "go").touch()
+    q.there("end")
+    eventually(lambda: path.stat().st_size == 67108918, 20)
+    q.equal(path.stat().st_size, 67108918, "size of the file of what went on:")
 
 
 @asks("009.6")
@@ -250,29 +257,28 @@ def folders_are_capped(q):
         os.utime(path, (time.time() - age,) * 2)
     locked = q.state("output-00000000000c.log")  # by another writer
     locked.touch(0o600)
+    foreign = [q.state("output-00000000000e.log")] * (os.getuid() == 0)  # of another user
+    for path in foreign:
+        path.touch()
+        os.chown(path, 65534, -1)
+        os.utime(path, (time.time() - 99000,) * 2)
     for path in (left, locked):
         os.utime(path, (time.time() - 99000,) * 2)
     with open(locked) as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
         path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
-        q.equal(
-            [each.name for each in (old, new, mine, longer, left, locked) if not each.exists()],
-            [old.name],
-            "removed of an old file, a newer one, two of other names, and two that a process writes:",
-        )
+        removed = [each.name for each in (old, new, mine, longer, left, locked, *foreign) if not each.exists()]
+        q.equal(removed, [old.name], "removed of an old file, a newer one, two of other names, two that are written:")
     q.equal(path.parent, q.state(), "state folder")
     for n in range(1005):
         path = q.state("output-%012x.log" % (5100 - n))
         path.touch(0o600)
         os.utime(path, (time.time() - 80000 + n,) * 2)
     q.run("seq 100000")
-    left = sorted(path.name for path in q.state().glob("output-*.log") if path not in (mine, longer))
+    left = sorted(path.name for path in q.state().glob("output-*.log") if path not in (mine, longer, *foreign))
     q.equal(len(left), 1000, "output files:")
-    q.that(
-        "output-%012x.log" % 5100 not in left and "output-%012x.log" % 4096 in left,
-        "the oldest are removed first",
-        left[:3] + left[-3:],
-    )
+    right = "output-%012x.log" % 5100 not in left and "output-%012x.log" % 4096 in left
+    q.that(right, "the oldest are removed first", left[:3] + left[-3:])
 
 
 @asks("009.7")
@@ -281,10 +287,11 @@ def closing_keeps_what_was_named(q):
         q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")
     ]
     named = {q.named(r"\[full output: (.*)\]\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
-    number = q.wire.begin("echo > begun; seq 100; sleep 600")
-    q.there("begun")
+    number, withdrawn = (q.wire.begin("seq 100000; echo > %s; sleep 600" % name) for name in "ab")
+    q.there("a", "b")
+    q.wire.cancel(withdrawn)
     q.equal(q.wire.end(), 0, "exit code of the server:")
-    q.equal(q.wire.waiting.get(number, True) is None, False)
+    named.add(q.named(r"\[full output: (.*)\]\Z", q.wire.finish(number).text))
     q.that(all(path.exists() for path in named), "the files that answers have named are kept", "one is gone")
     there = {Path(folder, name) for folder, _, names in os.walk(q.files) for name in names if name.endswith(".log")}
     q.equal(sorted(map(str, there - named)), [], "output files that no answer has named:")
@@ -295,7 +302,7 @@ def most_calls_make_no_file(q):
     q.run("echo hi; exit 1")
     q.run("head -c 131000 /dev/zero | tr '\\0' x; echo")
     q.server(timeouts={"default": 0.5}).call("echo on; sleep 600")
-    q.equal([name for _, _, names in os.walk(q.files) for name in names], [], "files:")
+    q.equal(os.listdir(q.files), [], "files, and the folder that is made with the first of them:")
 
 
 def peak_of(pid):
@@ -312,28 +319,20 @@ def a_flood_stays_small(q):
     if "server" in q.judge.levels:  # with live output too
         wire.finish(wire.begin("head -c 300000000 /dev/zero | tr '\\0' x", token="t", mode="slow"), within_s=180)
     text = wire.call(
-        "a=$(%s); head -c 300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak),
+        "a=$(%s); head -c 2300000000 /dev/zero; b=$(%s); echo $a > before; echo $b > after" % (peak, peak),
         within_s=180,
         mode="slow",
     ).text
-    q.that("got 286.1MB" in text, "got 286.1MB", shortened(text, 200))
-    q.that(
-        peak_of(wire.pid) - before < 8192,
-        "the server grows by less than 8 MiB",
-        "by %d KiB" % (peak_of(wire.pid) - before),
-    )
-    grown = q.number("after") - q.number("before")
-    q.that(grown < 8192, "the parent of the shell grows by less than 8 MiB", "by %d KiB" % grown)
+    q.that("got 2.1GB" in text, "got 2.1GB", shortened(text, 200))
+    q.below(peak_of(wire.pid) - before, 8192, "KiB by which the server grows")
+    q.below(q.number("after") - q.number("before"), 8192, "KiB by which the parent of the shell grows")
 
 
 @asks("010.2")
 def reads_to_the_end(q):
     text = q.run("head -c 5000000 /dev/zero; echo end >&2; echo > finished").text
-    q.that(
-        "got 4.8MB," in text and "\nend\n" in text[-200:].replace("\0", ""),
-        "the size 4.8MB, and the last line",
-        shortened(text, 300),
-    )
+    q.has(text, "got 4.8MB,")
+    q.has(text[-200:].replace("\0", ""), "\nend\n")
     q.there("finished", within_s=1)
 
 
@@ -344,8 +343,10 @@ def calls_leave_nothing(q):
     wire = q.server(timeouts={"default": 0.3}, before=few)
 
     def calls():
-        for command in ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "echo on; kill -9 $$") * 3:
-            wire.call(command)
+        commands = ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "sleep 0.8 & :", "kill -9 $$")
+        for _ in range(8):
+            for number in [wire.begin(command) for command in commands]:
+                wire.finish(number)
         for _ in range(0 if listed else 140):
             q.says("echo on", "on\n", wire=wire)
 
@@ -364,9 +365,6 @@ def calls_leave_nothing(q):
     calls()
     first = held()
     calls()
-    q.that(
-        eventually(lambda: not grown(), 15),
-        "as many descriptors, threads and children as before 18 calls: %r" % (first,),
-        "%r" % (held(),),
-    )
+    words = "as many descriptors, threads and children as before 56 calls: %r" % (first,)
+    q.that(eventually(lambda: not grown(), 15), words, "%r" % (held(),))
     q.equal([name for _, _, names in os.walk(q.files) for name in names if not name.endswith(".log")], [], "files:")

@@ -77,6 +77,7 @@ BROKEN = {
     "001.1": [
         "saboteur",
         *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
+        {"command": [["\\Z", "\n"]]},
     ],
     "001.3": ["saboteur", ("{1,3}\", b\"\", stream.tail)", "{1,2}\", b\"\", stream.tail)")],
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}, ("= _path(\"cwd\", cwd, base)", "= os.path.realpath(cwd)")],
@@ -110,14 +111,41 @@ BROKEN = {
         ("|npm_", "|nqm_"),
         ("office(?:365)?", "office365"),
     ],
+    "002.4": [
+        "saboteur",
+        (  # reads nothing more when the shell has ended
+            "            self.turn(begun_s + self.grace_s)\n",
+            "            self.turn(begun_s + self.grace_s)\n"
+            "            [self.output._close_pipe(n) for n in [*self.output.pipes] if self.exited_s]\n",
+        ),
+    ],
+    "004.4": [
+        "saboteur",
+        (
+            ("        self.shell.terminate()\n", "        known = descendants()\n        self.shell.terminate()\n"),
+            (
+                "            _kill_below()\n            self.turn",
+                "            [_signal(n, 9) for n in known]\n            self.turn",
+            ),
+        ),
+    ],
     "004.7": ["saboteur", {"at_end": KILLS_WHAT_DWELLS_HERE}],
     "004.9": [
         "saboteur",
         ("_prctl(_PR_SET_DUMPABLE, 0)  # commands", "pass  # commands"),
         ("_prctl(_PR_SET_DUMPABLE, 0)  # /proc", "pass  # /proc"),
     ],
-    "004.5": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}}],
-    "006.10": ["saboteur", ('"maximum": 1000 * longest_s', '"maximum": 900000')],
+    "004.5": [
+        "saboteur",
+        ("if group != self.popen.pid or not reached", "if number == signal.SIGTERM and group != self.popen.pid"),
+        {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}},
+    ],
+    "006.10": [
+        "saboteur",
+        ('"maximum": 1000 * longest_s', '"maximum": 900000'),
+        ("longest_s = max(", "longest_s = profile.timeouts_s.get('slow') or max("),
+    ],
+    "007.7": ["saboteur", {"said": [['"error": "spawn_failed"', '"error": "shell_not_found"']]}],
     "006.1": [
         "saboteur",
         ('round(seconds, 3) if seconds < 999_999 else "%ds" % seconds', "round(seconds, 3)"),
@@ -151,16 +179,25 @@ BROKEN = {
     "011.1": [
         "saboteur",
         ("max(self.output.last_s, self.exited_s)", "self.exited_s"),
+        ("max(self.output.last_s, self.exited_s)", "self.output.last_s or self.exited_s"),
         {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}},
     ],
     "011.2": [
         "saboteur",
         ("sorted(set(left.values()))[:20]", "sorted(set(left.values()))[:5]"),
         ("sorted(set(left.values()))[:20]", "list(left.values())[:20]"),
+        ("LEAVING_S = 0.1 ", "LEAVING_S = 0.0 "),
+        ('return \'"%s"\' % escaped.replace', 'return \'"%s"\' % escaped[:79].replace'),
         {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
     ],  # what closed its output is not named
     "011.4": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
-    "013.1": ["saboteur", ('{"cwd": printable(plan.cwd)', '{"cwd": os.fsdecode(plan.cwd)')],
+    "012.2": ["saboteur", {"command": [["^(.{131072})", r"set -- x; \1"]]}],
+    "013.1": [
+        "saboteur",
+        ("isinstance(problem, (FileNotFoundError, NotADirectoryError))", "isinstance(problem, FileNotFoundError)"),
+        ('{"cwd": printable(plan.cwd)', '{"cwd": os.fsdecode(plan.cwd)'),
+    ],
+    "016.1": ["saboteur", ("live.take(0, (), final=True)", "pass")],
     "014.1": ["saboteur", ("kept_out = DROPPED_NAMES | withheld", "kept_out = DROPPED_NAMES - kept | withheld")],
     "014.2": [
         "saboteur",
@@ -201,7 +238,27 @@ BROKEN = {
         ("if self.stops or time.monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:"),
     ],
     "025.5": ["saboteur", ("if token is not None and _id(token)", 'if "progressToken" in meta and _id(token)')],
-    "025.6": ["saboteur", ("(self.exited_s or time.monotonic()) - self.started_s", "0.0")],
+    "024.4": ["saboteur", ("if not text.strip():", 'if not text.strip("\\ufeff \\t\\n"):')],
+    "025.6": [
+        "saboteur",
+        *(
+            ("(self.exited_s or time.monotonic()) - self.started_s", took)
+            for took in ("0.0", "time.monotonic() - self.started_s")
+        ),
+    ],
+    "025.7": [
+        "saboteur",
+        (  # only 32 calls at a time
+            "        call = underway.call\n\n",
+            "        call = underway.call\n"
+            "        while [*self._calls.values()].index(underway) > 31:\n            time.sleep(0.1)\n\n",
+        ),
+    ],
+    "025.13": [
+        "saboteur",
+        ("reversed(message)", "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))"),
+    ],
+    "025.16": ["saboteur", ("            stderr=subprocess.DEVNULL,\n", "            stderr=None,\n")],
     "025.11": ["saboteur", ("if not text or self.call.token is None or", "if not text or")],
     "025.8": [
         "saboteur",
@@ -228,6 +285,7 @@ BROKEN = {
     ],
     "025.18": [
         "saboteur",
+        ("call_message(call, refusal, self._structured)", "call_message(call, refusal)"),
         ("if len(self._calls) >= MAX_CALLS", "if sum(not n.cancel._withdrawn for n in self._calls.values()) >= 64"),
     ],
     "025.20": [
@@ -237,6 +295,10 @@ BROKEN = {
     "025.17": [
         "saboteur",
         ("if call.id in self._calls:", "if call.id in [n for n in self._calls if type(n) is type(call.id)]:"),
+        (
+            "if call.id in self._calls:",
+            "def of(n): return n if isinstance(n, str) else float(n)\n        if of(call.id) in map(of, self._calls):",
+        ),
         (
             ("self._calls.get(asked.id)\n", "self._calls.pop(asked.id, None)\n"),
             ("del self._calls[first.call.id]", "self._calls.pop(first.call.id, None)"),
