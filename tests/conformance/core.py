@@ -651,6 +651,7 @@ def understands_other_tools(q):
     q.equal(wire.given({"command": "echo hi", **null}).text, "hi\n", "keys whose value is null:")
     for arguments, sentence in (
         *(({"timeout": wrong_one}, number % wrong_one) for wrong_one in (900001, 999, 10**15 - 1)),
+        ({"timeout": 1e2}, number % 100),
         ({"timeout": -(10**15)}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 10**15}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
         ({"timeout": 1500.5}, '"timeout" must be an integer, got number'),

@@ -186,11 +186,13 @@ def dropped_names_are_withheld(q):
     options = ["--drop-env", "CUSTOMER", "--drop-env", "LOCAL_*", "--drop-env", "A_TOKEN", "--keep-env", "*_TOKEN"]
     got, _ = environment_of(q, q.server(*options, env=env))
     q.equal({name: got.get(name) for name in env}, {**dict.fromkeys(env), "CUSTOM": "four"}, "variables:")
-    wire = q.server(*options, env={**env, "B_TOKEN": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
+    wire = q.server(*options, env={**env, "B_SECRET": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
     text = "[not passed to commands, because it looks secret: PIP_INDEX_URL]\n"
     q.says("true", text, wire=wire)
     q.says("echo ${CUSTOMER-none}", "[not passed to commands: CUSTOMER]\nnone\n", wire=wire)
     q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
+    both = text.replace("PIP_INDEX_URL", "B_SECRET") + "[not passed to commands: LOCAL_A]\n"
+    q.says(": LOCAL_A B_SECRET", both, wire=wire)  # that with the first name stands first
     wire = q.server("--drop-env", "NO_PROXY", env={"NO_PROXY": "localhost"})
     q.says("echo on", "[not passed to commands: NO_PROXY]\non\n", wire=wire)
 
