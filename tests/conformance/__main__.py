@@ -17,5 +17,8 @@ from tests.conformance.judge import judge
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves nothing behind
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        # Leaves nothing behind. A handler also where nohup(1), or a shell's `&`, has had the signal ignored: the
+        # servers that are judged would inherit that (execve(2)).
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     sys.exit(judge(sys.argv[1], sys.argv[2:]))
