@@ -82,6 +82,8 @@ def runs_what_bash_runs(q):
     q.says("echo $? $LINENO", "0 1\n")
     for nothing in ("", "\n", "# nothing"):
         q.says(nothing, "[no output]")
+    (q.folder / "rc").write_text("echo mine\n")
+    q.says("", "mine\n", wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))  # a shell runs
 
 
 # What the host of a server has changed: signals ignored and blocked, a descriptor left open, limits, nice, umask, CPUs.
@@ -990,7 +992,7 @@ def set_for_commands():
 def nothing_asks_pages_or_paints(q):
     expected = set_for_commands()
     for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):  # over what is there, and where nothing is
-        got, _ = environment_of(q, q.server(env=env))
+        got, _ = environment_of(q, q.server("--keep-env", "*PAGER", env=env))
         more = (
             set(got)
             - set(q.env)
@@ -1045,8 +1047,9 @@ def a_withheld_index_is_told(q):
     q.says("echo on", "on\n", wire=wire)
     wire = q.server(env={**proxies, "PATH": str(path_without_bash(q))})  # a command that could not be run
     q.says("echo on", ("[system error: the shell bash was not found]\n" + told)[:-1], True, wire=wire)
-    wire = q.server(env=dict.fromkeys(("https_proxy", "npm_config_registry"), "https://me:pw@h/"))
-    q.says("echo on", note % "https_proxy, npm_config_registry" + "on\n", wire=wire)
+    env = dict.fromkeys(("https_proxy", "npm_config_registry"), "https://me:pw@h/")
+    said = timed_out(q, "0.5s") + note % "https_proxy, npm_config_registry" + "on\n"
+    q.says("echo on; sleep 600", said, True, wire=q.server(env=env, timeouts={"default": 0.5}))
     names = ["I%d_INDEX" % n for n in range(10, 55)]  # 20 in an answer, the others in the next ones
     wire = q.server(env=dict.fromkeys(names, "https://me:pw@h/"))
     for part in (names[:20], names[20:40], names[40:]):
@@ -1262,8 +1265,8 @@ def a_withheld_name_is_told_once(q):
     ):
         text = wire.call(command).text
         q.that("not passed" not in text, "no note after %s" % command, text)
-    shown = "[command failed: exit code 3]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
-    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; exit 3", shown, True, wire=wire)
+    shown = "[command failed: exit code 143 (SIGTERM)]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
+    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; kill $$", shown, True, wire=wire)
     wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
     q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
     names = ["T%d_TOKEN" % n for n in range(10, 35)]

@@ -223,6 +223,7 @@ BROKEN = {
         {"without": ["--keep-env"]},
         {"options": ["--keep-env", "B_*"]},
     ],
+    "010.3": ["saboteur", ("            raise Withdrawn\n", "            raise [os.pipe(), Withdrawn][1]\n")],
     "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],

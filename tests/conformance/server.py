@@ -193,8 +193,8 @@ def dropped_names_are_withheld(q):
     q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
     both = text.replace("PIP_INDEX_URL", "B_SECRET") + "[not passed to commands: LOCAL_A]\n"
     q.says(": LOCAL_A B_SECRET", both, wire=wire)  # that with the first name stands first
-    wire = q.server("--drop-env", "NO_PROXY", env={"NO_PROXY": "localhost"})
-    q.says("echo on", "[not passed to commands: NO_PROXY]\non\n", wire=wire)
+    wire = q.server("--drop-env", "NO_PROXY", "--drop-env", "GIT_*", env={"NO_PROXY": "localhost"})
+    q.says("echo $GIT_PAGER $GIT_TERMINAL_PROMPT", "[not passed to commands: NO_PROXY]\ncat 0\n", wire=wire)  # Set
 
 
 @asks("025.1")
@@ -473,6 +473,8 @@ def an_interrupt_cancels(q):
     wire.signal(signal.SIGINT)
     q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
     q.dead("deaf")
+    wire.signal(signal.SIGINT)  # no call is under way
+    time.sleep(0.5)
     q.equal(wire.call("echo on").text, "on\n", "the next call:")
 
 
@@ -510,6 +512,7 @@ def signs_of_life(q):
         each.get("message", "") for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
     ]
     q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", q.wire.progress)
+    q.equal([each["progress"] for each in q.wire.progress], list(range(1, len(q.wire.progress) + 1)), "progress")
     q.that(len(told) <= (time.monotonic() - begun) / 10, "a sign of life every ten seconds", told)
     q.match(r"\[still running after 1\d+s\]", told[0])
     wire.finish(ending)
