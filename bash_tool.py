@@ -45,10 +45,10 @@ this file.
 # that was kept after its limit ends with the host. A job has a record in a file beside its output:
 # each program that opens the folder can find, read and end the job.
 #
-# Output passes Output (reads the pipes, keeps the ends, writes the file), HostLine (sends it), Line
-# and Exchange (receive it), then the functions of the profile: cleaning, cutting, writing. The file
-# reads from top to bottom: a section uses those above it, and a helper may stand below its one
-# caller.
+# The bytes of a command pass the class Output, which reads the pipes, keeps the first and the last
+# bytes and writes the file; HostLine, which sends the bytes to the host; Line and Exchange, which
+# receive them there; then the functions of the profile: cleaning, cutting, writing. The file reads
+# from top to bottom: a section uses those above it, and a helper may stand below its one caller.
 #
 #     1 Limits and words   the numbers, and the phrases that answers are made of
 #     2 Supervisor         one command, its processes and its files; the fork server
@@ -134,7 +134,7 @@ HOST_SLACK_S = 2.0          # by which a supervisor may answer late; then the ho
 LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has something to look at
 ACCEPT_S = 5.0              # a fork server that does not start by then is replaced, as is a
                             # supervisor that does not take its request
-REQUESTS_MOST = 8           # tries: supervisors that end just then, two interpreters twice, a fork
+REQUESTS_MOST = 8           # for one command: idle supervisors may end just before they are asked
 IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads had
                             # 470 commands a second, with 16 they have 760
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
@@ -142,7 +142,7 @@ LIVE_EVERY_S = 0.1          # between two pieces of live output
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
 COMMAND_TIMEOUT_S = 120.0   # seeds 001 and 002; seed 004 names none
-LONGEST_S = 1e9             # what a program may ask for: a record takes no more
+LONGEST_S = 1e9             # what a program may ask for, some 30 years; our own choice
 TAIL_LINES = 2000           # seed 001: lines, or TAIL_BYTES, whichever is reached first
 TAIL_BYTES = 50 * KIB
 ROLLING_BYTES = 2 * TAIL_BYTES      # seed 001: of each stream, while the command runs
@@ -153,13 +153,13 @@ FILE_CAP_BYTES = 64 * MIB   # spool files of 1 to 2 TB are on record elsewhere
 FOLDER_CAP_BYTES = 1024 * MIB
 FOLDER_CAP_FILES = 1000     # output files of a folder; with 20,000 a list took 2.8 s
 READ_BYTES = 64 * KIB       # a pipe's default capacity: one read empties it
-LIVE_BYTES = 256 * KIB      # of each stream, live output that nobody has fetched yet
+LIVE_BYTES = 256 * KIB      # of each stream, live output that the host has not read yet
 LEFTOVERS_NAMED = 5         # processes that a note lists by name
 MAX_JOBS = 32               # background jobs of one tool that live at once
 RECORD_ROOM = 32 * KIB      # reserved for the end of a job, so that a full disk does not lose it
 RECORD_CAP_BYTES = MIB      # a larger file is no record
 COMMAND_RECORDED = 2000     # characters of a job's command that its record holds
-CARRIED_BYTES = 8 * MIB     # as bash writes variables, four for a byte at most; execve takes 2 MiB
+CARRIED_BYTES = 8 * MIB     # execve(2) takes 2 MiB of variables; bash writes a byte as 4 at most
 NAMES_TOLD = 20             # withheld variables that one note names
 ECHO_CHARS = 80             # of a command line, a wrong key, a wrong value, when a text quotes it
 MAX_MESSAGE_BYTES = 16 * MIB    # of a client; a command is at most some 300 KB by its description
@@ -172,12 +172,10 @@ HEARTBEAT_S = 10.0          # of silence, then a client is told that a call goes
 FLUSH_S = 2.0               # without a read: a client that has closed its end is given up
 # fmt: on
 
-SIGNAL_NAMES = MappingProxyType({int(s): s.name for s in signal.Signals})
+SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
 SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
 # Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
-EXIT_CODES = MappingProxyType(
-    {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
-)
+EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
 COMMAND_FAILED = "[command failed: exit code {code}]"
 COMMAND_KILLED = (
@@ -315,7 +313,7 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = MappingProxyType(dict(setting.split("=", 1) for setting in _SETTINGS.split()))
+NON_INTERACTIVE = dict(setting.split("=", 1) for setting in _SETTINGS.split())
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -380,6 +378,11 @@ def seconds_text(seconds: float) -> str:
     return "%gs" % round(seconds, 3) if seconds < 999_999 else "%ds" % seconds
 
 
+def decode(data: bytes) -> str:
+    """The bytes as text; what is not UTF-8 becomes U+FFFD. Upholds REQ-BASH-008.4."""
+    return data.decode("utf-8", "replace")
+
+
 def printable(value: object, instead: str = "\ufffd") -> str:
     """A value from outside, or a path as bytes, as one line that any wire can carry: `instead`
     stands for each character that cannot be printed, lone surrogates included."""
@@ -423,18 +426,19 @@ def stop_text(status: str, limit_s: float) -> str:
     return "cancelled" if status == "cancelled" else ""
 
 
-def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
-    """How a job ended; `colon` or nothing stands before a number. Upholds REQ-BASH-003.5 to
-    003.7."""
+def how_it_ended(facts: Mapping[str, Any], before_number: str) -> str:
+    """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
+    answer. Upholds REQ-BASH-003.5 to 003.7."""
     stopped = stop_text(facts["status"], facts["limit_s"])
     if stopped:
         return "failed: " + stopped
     if facts["status"] != "exited":
         return "error: " + ("lost" if facts["error"] == "lost" else facts["reason"])
     if facts["signal"]:
-        return "failed: signal%s %d (%s)" % (colon, facts["exit_code"] - 128, facts["signal"])
+        number = facts["exit_code"] - 128
+        return "failed: signal%s %d (%s)" % (before_number, number, facts["signal"])
     if facts["exit_code"]:
-        return "failed: exit status%s %d" % (colon, facts["exit_code"])
+        return "failed: exit status%s %d" % (before_number, facts["exit_code"])
     return "completed"
 
 
@@ -468,12 +472,11 @@ def how_it_ended(facts: Mapping[str, Any], colon: str) -> str:
 # Supervisors are forked by the fork server, which executes the code of this file up to the end of
 # this section. So what stands here imports little.
 
-_WALL = 0x40000000  # waitpid(2): children of clone(2) without an exit signal too
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
 OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
-# Asks a supervisor to end its job; ignored by default, see signal(7).
-STOP_SIGNAL = signal.SIGURG
+# Asks a supervisor to end its job. The default action for this signal is to ignore it (signal(7)).
+END_JOB_SIGNAL = signal.SIGURG
 
 
 def _own_proc() -> str | None:
@@ -521,8 +524,6 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
 # A folder for temporary files is shared with other users, and a command can remove or replace what
 # stands in a folder of its own user: nothing is opened through a link, and what is read is checked.
 
-_SUFFIXES = (".log", ".job")  # of an output file, of the record of a job
-
 
 def record_of(output: str) -> str:
     """The path of the record beside an output file."""
@@ -538,7 +539,7 @@ def remove_files(output: str) -> None:
 
 def _create(path: str, flags: int) -> int:
     """A descriptor of a new file that is this user's alone. Raises OSError."""
-    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     os.fchmod(fd, 0o600)  # the umask may have taken more away
     return fd
 
@@ -588,7 +589,7 @@ def make_folder(path: str) -> None:
     info = os.stat(path)
     is_safe = not info.st_mode & 0o022 or info.st_mode & stat.S_ISVTX  # sticky, as /tmp is
     if not is_safe or info.st_uid not in (os.geteuid(), 0):
-        raise PermissionError(errno.EPERM, "%s is not a private folder of this user" % path)
+        raise PermissionError(errno.EPERM, "other users can change what is in %s" % path)
 
 
 def create_output_file(folder: str, prefix: str) -> tuple[int, str]:
@@ -618,7 +619,11 @@ def own_outputs(folder: str, prefix: str) -> set[str]:
         stem, suffix = os.path.splitext(name)
         digits = stem[-12:]
         is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-        if is_hex and suffix in _SUFFIXES and stem[:-12] in ("output-", "pipe-bash-", prefix):
+        if (
+            is_hex
+            and suffix in (".log", ".job")
+            and stem[:-12] in ("output-", "pipe-bash-", prefix)
+        ):
             found.add(os.path.join(folder, stem + ".log"))
     return found
 
@@ -691,7 +696,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            with suppress(OSError):  # only this thread has
+            with suppress(OSError):  # this thread has ended, others have not
                 found += map(
                     int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split()
                 )
@@ -731,7 +736,7 @@ def _reap() -> tuple[dict[int, int], bool]:
     ended: dict[int, int] = {}
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return ended, True
         if pid == 0:
@@ -744,7 +749,7 @@ def _command_line(pid: int) -> str:
         line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
     except OSError:
         return ""
-    text = line.decode("utf-8", "replace")
+    text = decode(line)
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
@@ -771,14 +776,15 @@ class Channel:
         self._received = bytearray()
 
     def send(self, message: Any, fds: Sequence[int] = ()) -> None:
-        """Sends the message, or as much as goes without waiting. Raises OSError at the end."""
+        """Sends the message, or as much as goes without waiting. Raises OSError where the other
+        end is closed."""
         self.unsent += pack(message)
         if fds:
             del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
         self.flush()
 
     def flush(self) -> None:
-        """Sends what goes without waiting. Raises OSError at the end."""
+        """Sends what goes without waiting. Raises OSError where the other end is closed."""
         with suppress(BlockingIOError):
             while self.unsent:
                 del self.unsent[: self.socket.send(self.unsent)]
@@ -893,7 +899,9 @@ class HostLine(Channel):
         for message in messages or ():
             if isinstance(message, int):
                 self.stops = max(self.stops, abs(message))
-                self.closed = self.closed or message < 0  # the caller leaves
+                # A negative count says that the caller leaves too. As two messages, a count and
+                # then end of file, the supervisor could report in between (Exchange.leave).
+                self.closed = self.closed or message < 0
             else:
                 self.request = Plan(**message)
 
@@ -1008,7 +1016,7 @@ class Output:
     def is_long_text(self) -> bool:
         """True if the text of a stream is over the limit: three bytes replace an invalid one."""
         kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
-        texts = [data.decode("utf-8", "replace").encode() for data in kept]
+        texts = [decode(data).encode() for data in kept]
         return max(map(len, texts)) > self._plan.limit_bytes
 
     def save(self) -> None:
@@ -1217,9 +1225,10 @@ class Shell:
         )
 
     def _make_text(self) -> None:
-        """Makes what the shell reads its text from. The slash and the newline: `read` would
-        take a NUL for the second half of a character. Upholds REQ-BASH-004.9, 012.1 and
-        012.2."""
+        """Makes what the shell reads its text from. A text may end in half a character, and `read
+        -d ''` would take the NUL for the other half: a slash ends the directory, a newline the
+        text, and the line that the shell is told takes the newline off. Upholds REQ-BASH-004.9,
+        012.1 and 012.2."""
         text, behind = self._plan.text + b"\n\0", b"\0" if self._carries else b""
         if self._has_prefix:
             text = self._plan.cwd.rstrip(b"/") + b"/\0" + text
@@ -1434,7 +1443,9 @@ class Command:
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
         has_left = self.supervisor.line.closed
-        if self.answered:  # a caller that has not read the answer to a background command
+        if (
+            self.answered
+        ):  # such a command is stopped by Exchange.leave: the answer was not read
             has_left = has_left and self.plan.background and self.cancels > 0
         if has_left:
             self.output.discard()  # no answer will name the file
@@ -1457,7 +1468,8 @@ class Command:
         self.output.write_record(self.facts())
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
-            self.output.buffers[0].add(note.encode())  # else the answer's first line says it
+            # Else the first line of the answer says how the command failed.
+            self.output.buffers[0].add(note.encode())
 
     def facts(self) -> dict[str, Any]:
         """How the command stands, fields of an Outcome: what the host is told, and what the
@@ -1492,7 +1504,9 @@ class Command:
     def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
         output, facts = self.output, self.facts()
-        if self.stopped and not self.answered:  # in the first look: not told as a job
+        if (
+            self.stopped and not self.answered
+        ):  # within LOOK_S: the answer has no number of a job
             facts.update(pid=None, supervisor=())
         self.supervisor.line.tell(
             "answer",
@@ -1523,11 +1537,12 @@ class Command:
         supervisor, line = self.supervisor, self.supervisor.line
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
-        if line.stops > self.cancels or (line.closed and self.attached):  # with the request
+        # A stop, or end of file, that was read together with the request: no event follows.
+        if line.stops > self.cancels or (line.closed and self.attached):
             until = 0.0
         supervisor.turn(until)
         cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels and (self.attached or self.is_job):  # else it came after the report
+        if cancels and (self.attached or self.is_job):  # else the cancel came after the report
             self.stop("cancelled", cancels)
         if self.is_job:
             self.stops += supervisor.kills
@@ -1579,14 +1594,14 @@ class Loop:
 
     def __init__(self) -> None:
         self.selector = selectors.PollSelector()  # needs no descriptor of its own
-        self.kills = 0  # how many STOP_SIGNAL have come
+        self.kills = 0  # how many END_JOB_SIGNAL have come
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self.selector.register(reader, selectors.EVENT_READ, self._take_signals)
 
     def _take_signals(self, reader: int) -> None:
-        self.kills += os.read(reader, READ_BYTES).count(STOP_SIGNAL)
+        self.kills += os.read(reader, READ_BYTES).count(END_JOB_SIGNAL)
 
     def wait(self, wait_s: float | None) -> None:
         """Calls the functions of what is ready, within this time; None: however long that takes."""
@@ -1699,17 +1714,15 @@ class ForkServer(Loop):
 
     def _supervise(self, line: HostLine) -> NoReturn:
         """What the forked process does."""
-        code = 1
         try:
             os.setsid()
             _look_for_tree()
             self._control.close()
             Supervisor(line).serve()
-            code = 0
         except BaseException as bug:
             line.tell("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
-            os._exit(code)  # after a bug the fork server ends what the supervisor leaves
+            os._exit(0)  # after a bug the fork server ends what the supervisor leaves
 
 
 def _overwrite_own(field: int, data: bytes) -> None:
@@ -1994,11 +2007,6 @@ class Result:
 # at the next ESC, so that no unfinished sequence makes the scanner read characters twice.
 
 
-def decode(data: bytes) -> str:
-    """The bytes as text; what is not UTF-8 becomes U+FFFD. Upholds REQ-BASH-008.4."""
-    return data.decode("utf-8", "replace")
-
-
 # Patterns are strings, which `re` compiles and keeps at the first use: compiled here they would
 # take a fifth of the time that the import of this file takes.
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -2158,9 +2166,9 @@ def two_ends(stream: Captured, profile: Profile) -> tuple[str, str]:
     if is_whole(stream):
         text = profile.cleaning(decode(stream.head + stream.tail))
         return text, text
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    head, _ = codecs.utf_8_decode(stream.head, "replace")  # without an unfinished character
     tail = re.sub(rb"\A[\x80-\xbf]{1,3}", b"", stream.tail)
-    return profile.cleaning(decoder.decode(stream.head)), profile.cleaning(decode(tail))
+    return profile.cleaning(head), profile.cleaning(decode(tail))
 
 
 def keep_ends(stream: Captured, profile: Profile) -> Fitted:
@@ -2294,7 +2302,7 @@ def job_lines(outcome: Outcome) -> list[str]:
     return [started]
 
 
-def ended_note(pid: int, command: str, path: str, outcome: Outcome) -> str:
+def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
     how = how_it_ended(outcome._asdict(), "")
@@ -2306,8 +2314,9 @@ def ended_note(pid: int, command: str, path: str, outcome: Outcome) -> str:
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         lines = [line for line in end.split("\n") if line.strip()]
         last = "; last line: " + quoted(lines[-1].strip()) if lines else last
+    command = quoted(outcome.command)
     return NOTE_ENDED.format(
-        pid=pid, how=how, command=quoted(command), last=last, path=printable(path)
+        pid=outcome.pid, how=how, command=command, last=last, path=printable(path)
     )
 
 
@@ -3133,11 +3142,11 @@ def scrub_env(
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
-def names_to_tell(untold: Sequence[str], command: str, outcome: Outcome) -> list[str]:
+def names_to_tell(untold: Sequence[str], outcome: Outcome) -> list[str]:
     """Of the withheld names that no answer has told yet, those that this answer has to tell, at
     most NAMES_TOLD: proxies and package indexes, and what the command names, or the output that
     is shown of a command that failed. Upholds REQ-BASH-014.6 and 014.8."""
-    texts = [command]
+    texts = [outcome.command]
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
@@ -3276,8 +3285,8 @@ def _supervisor_code() -> CodeType:
 
 
 def _python() -> str | None:
-    """The interpreter that a fork server may run in. A program that embeds Python, or is frozen, is
-    none: it would start itself."""
+    """The interpreter that a fork server may run in. Where a program embeds Python or is frozen,
+    `sys.executable` is that program, which would start a second time."""
     python = sys.executable
     is_frozen = getattr(sys, "frozen", False) or "__compiled__" in globals()
     is_named = os.path.basename(python or "").startswith("python")
@@ -3306,14 +3315,14 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
             stderr=subprocess.DEVNULL,
         ) as first,
     ):
-        theirs.close()  # so that the end of the other process is the end of the line
+        theirs.close()  # else `ours` would not read end of file when the fork server ends
         try:
             ours.settimeout(ACCEPT_S)
             ours.sendall(pack(_supervisor_code()))
             return bool(ours.recv(1))
         finally:
             ours.settimeout(None)
-            first.kill()  # the fork server is its child, or there is none
+            first.kill()  # it had only to fork the fork server, and has done so or failed
     return False
 
 
@@ -3326,7 +3335,7 @@ def _fork_directly(control: int) -> None:
             if os.fork() == 0:
                 for fd in map(int, os.listdir("/dev/fd")):
                     if fd != control:
-                        with suppress(OSError):  # that of the list itself
+                        with suppress(OSError):  # os.listdir has closed its own by now
                             os.close(fd)
                 null = os.open(os.devnull, os.O_RDWR)
                 for fd in range(3):
@@ -3608,7 +3617,8 @@ class Exchange:
                 self._request(stdin)
                 return self.wait(on_live)
             except LineLost as problem:
-                # A stop that was sent may be all that was not read.
+                # ECONNRESET may also mean that the supervisor had read the request, but not the
+                # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or self._stops_sent:
                     self._end_line(False)
                     return failed("status_unknown", SUPERVISOR_KILLED)
@@ -3787,9 +3797,9 @@ def _lost(outcome: Outcome) -> Outcome:
 class Job:
     """A command that goes on by itself: started in the background, or kept after its timeout.
 
-    `BashTool.job(pid)` and `BashTool.jobs()` give jobs; a program makes none itself. The state of a
-    job stands in a record beside its output file, so every tool on the same folder, in any process,
-    sees the same.
+    `BashTool.job(pid)` and `BashTool.jobs()` give jobs; `Job(output_file)` is the job of that file.
+    The state of a job stands in a record beside its output file, so every tool on the same folder,
+    in any process, sees the same.
 
     pid          an int: the process of the shell, and its process group
     command      the text that was asked for, its first 2,000 characters
@@ -3820,16 +3830,21 @@ class Job:
     def __repr__(self) -> str:
         return "<Job %d %s>" % (self.pid, self.status)
 
-    def _monitor(self, exchange: Exchange, on_end: OnEnd | None) -> None:
-        """What the monitor thread does: receives the end."""
+    def _monitor(self, exchange: Exchange, on_end: OnEnd | None, recent: deque[Job]) -> None:
+        """What the monitor thread does: receives the end. Of `recent`, the jobs that have ended,
+        the latest keep both streams (021.8): up to 200 KiB each."""
         final = exchange.wait_for_end()
         if final is None:
             passed_s = time.time() - self.created
             final = _lost(self._known)._replace(duration_s=passed_s)
-        self._note = ended_note(self.pid, self.command, self.output_file, final)
+        self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
         self._known = self._final = final
+        recent.append(self)
+        if len(recent) > MAX_JOBS:
+            first = recent.popleft()
+            first._known = first._final = first._known._replace(raw=())
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
@@ -3968,9 +3983,8 @@ class Job:
         with _open_own(self.output_file) as file:
             file.seek(max(0, offset))
             data = file.read()
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        text = decoder.decode(data, final)
-        return text, max(0, offset) + len(data) - len(decoder.getstate()[0])
+        text, decoded = codecs.utf_8_decode(data, "replace", final)
+        return text, max(0, offset) + decoded
 
     def kill(self) -> bool:
         """Ends the job and all that it started: TERM, the grace, KILL. True once nothing of it
@@ -3989,7 +4003,7 @@ class Job:
             if asked < 1 + max(cancel.count, passed_s >= self._grace_s):
                 asked += 1
                 if self._supervisor_lives():
-                    _signal(self._known.supervisor[0], STOP_SIGNAL)
+                    _signal(self._known.supervisor[0], END_JOB_SIGNAL)
             time.sleep(_pause_s(begun))
         self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
         return self.status != "lost"
@@ -4166,6 +4180,7 @@ class JobTable:
         self._starts: list[object] = []  # of background commands that are not jobs yet
         self._known: dict[int, Job] = {}  # that this tool started or was asked about, by number
         self._untold: dict[int, Job] = {}  # by number
+        self._recent: deque[Job] = deque()  # that have ended, the latest last
 
     def live(self) -> list[Job]:
         """The jobs that this tool has started and that have not ended."""
@@ -4211,9 +4226,8 @@ class JobTable:
         self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_of = os.getpid()
         try:
-            threading.Thread(
-                target=job._monitor, args=(exchange, self.on_end), daemon=True
-            ).start()
+            waits = exchange, self.on_end, self._recent
+            threading.Thread(target=job._monitor, args=waits, daemon=True).start()
         except RuntimeError:  # no thread can be started: the job goes on all the same
             job._monitor_of, exchange.waiter = 0, None
 
@@ -4303,7 +4317,7 @@ class Setup(NamedTuple):
             shell=self.shell,
             # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
-            cwd=start.cwd if request.cwd is None else os.fsencode(request.cwd),
+            cwd=os.fsencode(request.cwd or start.cwd),
             cwd_required=has_cwd,
             env=env,
             carries=self.carries and is_plain,
@@ -4404,10 +4418,10 @@ class BashTool:
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
         self._setup = Setup(row, first, words, folder, carry)
-        # One Start. `restart` replaces the list: a call from before it changes the old one.
+        # A list of one Start. A call changes the list that it began with, and a restart makes a new
+        # list: so a call from before the restart has no effect on the calls behind it.
         self._starts = [first]
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
-        self.max_jobs = max_jobs
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
 
     @property
@@ -4566,7 +4580,7 @@ class BashTool:
         if outcome.status != "rejected":
             untold = [name for name in tuple(self._untold) if name not in passed]
             reasons: dict[str, list[str]] = {}
-            for name in names_to_tell(untold, outcome.command, outcome):
+            for name in names_to_tell(untold, outcome):
                 with suppress(KeyError):  # another thread has told the name meanwhile
                     reasons.setdefault(self._untold.pop(name), []).append(shown(name))
             for why, names in reasons.items():
@@ -4653,6 +4667,9 @@ OUTPUT_SCHEMA = json_object("""
  "additionalProperties": false}""")
 
 
+Message = dict[str, Any]  # of the protocol, or an object within one
+
+
 class Call(NamedTuple):
     """A request to run a command."""
 
@@ -4672,15 +4689,15 @@ class ProtocolError(Exception):
     """Why a request cannot be answered: a code, a sentence, and for some codes data."""
 
 
-def error_message(id_: object, code: int, reason: str, data: object = None) -> dict[str, Any]:
+def error_message(id_: object, code: int, reason: str, data: object = None) -> Message:
     """The answer to a message that cannot be handled."""
-    error: dict[str, Any] = {"code": code, "message": reason}
+    error: Message = {"code": code, "message": reason}
     if data is not None:
         error["data"] = data
     return {"jsonrpc": "2.0", "id": id_, "error": error}
 
 
-def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> dict[str, Any]:
+def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> Message:
     """The answer to a request, in the form of its era."""
     if stateless:
         result = {
@@ -4691,11 +4708,11 @@ def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> d
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
-def call_message(call: Call, result: Result, structured: bool = False) -> dict[str, Any]:
+def call_message(call: Call, result: Result, structured: bool) -> Message:
     """The answer to a call: its text, and if asked for the fields of OUTPUT_SCHEMA. The streams
     by themselves stay out of these: each byte of the output comes once. Upholds REQ-BASH-025.4,
     025.6 and 025.19."""
-    answer: dict[str, Any] = {
+    answer: Message = {
         "content": [{"type": "text", "text": result.text}],
         "isError": result.is_error,
     }
@@ -4732,7 +4749,7 @@ def _id_of_long(line: bytes) -> Id | None:
         return None
 
 
-def _object(value: object, name: str) -> dict[str, Any]:
+def _object(value: object, name: str) -> Message:
     """A value that must be an object. What is null or missing counts as an empty one."""
     if value is None:
         return {}
@@ -4745,7 +4762,7 @@ def _object(value: object, name: str) -> dict[str, Any]:
 
 def _handle_request(
     id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
-) -> dict[str, Any] | Call:
+) -> Message | Call:
     """What a request asks for. Raises ProtocolError where it cannot be answered. Upholds
     REQ-BASH-025.2 and 025.3."""
     meta = _object(params.get("_meta"), "_meta")
@@ -4761,7 +4778,7 @@ def _handle_request(
             {"requested": version, "supported": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS]},
         )
     stateless = version is not None or method == "server/discover"
-    result: dict[str, Any] = {}
+    result: Message = {}
     if method == "tools/call":
         if params.get("name") != tool["name"]:
             reason = 'unknown tool: "%s"; there is "%s"' % (
@@ -4793,9 +4810,7 @@ def _handle_request(
     return result_message(id_, result, stateless)
 
 
-def handle(
-    message: object, tool: Mapping[str, Any]
-) -> dict[str, Any] | Call | Withdrawal | None:
+def handle(message: object, tool: Mapping[str, Any]) -> Message | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or
     nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds
     REQ-BASH-025.1 to 025.5 and 025.12."""
@@ -4834,7 +4849,7 @@ class CallUnderway:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.answer: dict[str, Any] = {}  # the thread sets it when the call is over
+        self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
         self._began_s = self.told_s = time.monotonic()
         self._told = 0
@@ -4848,7 +4863,7 @@ class CallUnderway:
             self._output_bytes += skipped + len(text.encode())
             self._output = last_bytes(self._output + text, PROGRESS_BYTES)
 
-    def progress(self) -> dict[str, Any] | None:
+    def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
         long enough. Upholds REQ-BASH-025.10, 025.11 and 025.20."""
         now = time.monotonic()
@@ -4885,7 +4900,7 @@ class Server:
         self._calls: dict[object, CallUnderway] = {}
         self._line = bytearray()  # the last of the input, as far as it has come
         self._inbox: deque[object] = deque()  # lines, as bytes, and messages of a batch
-        self._outbox: deque[CallUnderway | dict[str, Any]] = deque()  # calls that are over too
+        self._outbox: deque[CallUnderway | Message] = deque()  # calls that are over too
         self._unsent = memoryview(b"")  # of the message that is being written
         self._at_end = False  # nothing more is read
         self._has_reader = True  # of the answers
@@ -4974,7 +4989,7 @@ class Server:
         except OSError:
             self._has_reader, self._at_end = False, True
 
-    def _next_message(self) -> dict[str, Any] | None:
+    def _next_message(self) -> Message | None:
         """What is written next. Of a call that was withdrawn nothing is said any more. All
         progress of a call comes before its answer; else answers come first, then the progress
         of the call that was silent for longest. Upholds REQ-BASH-025.15."""
@@ -5024,7 +5039,7 @@ class Server:
         elif asked is not None:
             self._answer(asked)
 
-    def _answer(self, message: CallUnderway | dict[str, Any]) -> None:
+    def _answer(self, message: CallUnderway | Message) -> None:
         """Has a message written, or the answer to a call that is over, from any thread."""
         self._outbox.append(message)
         self._wake_up()
@@ -5122,12 +5137,13 @@ def _parser() -> Any:
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
     add = parser.add_argument
-    add("command", nargs="?", metavar="COMMAND", help="the command; - reads it from stdin")
+    add("command", nargs="?", metavar="COMMAND", help="in quotes; - reads it from stdin")
     add(
         "--profile",
         metavar="NAME",
         help="how to speak: modes (or what BASH_TOOL_PROFILE says), jobs, streams, guarded",
-        default=os.environ.get("BASH_TOOL_PROFILE", "modes").lower(),
+        type=str.lower,
+        default=os.environ.get("BASH_TOOL_PROFILE", "modes"),
     )
     add("--mode", default="default", help="default (30s), slow (15min) or background")
     add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import fcntl
 import fnmatch
+import inspect
 import itertools
 import json
 import os
@@ -532,13 +533,7 @@ def test_req_bash_003_5_completed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process completed]\n"
 
 
-@clause(
-    "003.6",
-    saboteur=(
-        "(colon, facts[\"exit_code\"] - 128, facts[\"signal\"])",
-        "(colon, facts[\"exit_code\"], facts[\"signal\"])",
-    ),
-)
+@clause("003.6", saboteur=("number = facts[\"exit_code\"] - 128", "number = facts[\"exit_code\"]"))
 @needs_proc
 @fewest
 @given(st.lists(known_commands(codes=failures, pause_s=0.5), min_size=3, max_size=8))
@@ -755,7 +750,7 @@ def write_record(file, **facts):
     file.flush()
 
 
-@clause("003.12", saboteur=("len(data) - len(decoder.getstate()[0])", "len(data)"))
+@clause("003.12", saboteur=("max(0, offset) + decoded", "max(0, offset) + len(data)"))
 @given(
     st.lists(
         st.sampled_from([b"a", "é".encode(), "€".encode(), "😀".encode(), b"\xff", b"\xe2\x82", b"\n"]), max_size=30
@@ -909,7 +904,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
 
 @clause("003.16", saboteur=("        if count < self._most:\n", "        if count <= self._most:\n"))
 def test_req_bash_003_16_a_bound_on_jobs():
-    assert BashTool().max_jobs == 32
+    assert inspect.signature(BashTool).parameters["max_jobs"].default == 32
     with BashTool(max_jobs=3) as tool, BashTool() as other:
         with ThreadPoolExecutor(6) as pool:
             results = list(pool.map(lambda n: tool.run(lasting("sleep 600"), mode="background"), range(6)))
@@ -2133,7 +2128,7 @@ def test_req_bash_008_3_no_control_characters(text):
         assert rendered == re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
 
 
-@clause("008.4", saboteur=('data.decode("utf-8", "replace")\n\n\n#', 'data.decode("latin-1")\n\n\n#'))
+@clause("008.4", saboteur=('return data.decode("utf-8", "replace")', 'return data.decode("latin-1")'))
 def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     pieces = b"a \n \xff \xc0 \xc3 \xa9 \xe2\x82 \xac \xf0\x9f \x98\x80 \xed\xa0\x80".split(b" ")
 
@@ -3765,7 +3760,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
 @clause(
     "020.3",
     saboteur=(
-        "            first.kill()  # the fork server is its child, or there is none\n",
+        "            first.kill()  # it had only to fork the fork server, and has done so or failed\n",
         "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n",
     ),
 )
@@ -4527,7 +4522,7 @@ def test_req_bash_025_1_both_eras(method):
         )
         if method == "tools/call":
             assert answer == ("i", {"command": "x"}, None, version is not None)
-            answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"))
+            answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"), False)
         stateless = version is not None or method == "server/discover"  # which a handshake does not know
         assert answer["jsonrpc"] == "2.0" and answer["id"] == "i"
         assert (answer["result"].get("resultType") == "complete") == stateless == ("_meta" in answer["result"])

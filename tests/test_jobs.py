@@ -42,6 +42,16 @@ def test_what_an_early_failure_leaves_is_named():
         assert result.text.endswith(Path(result.output_file).read_text()) and tool.job(result.pid).kill()
 
 
+def test_the_latest_kept_commands_keep_both_streams():
+    """SPEC 4.1: the last 32 that have ended; of an older one the file is left, which has both streams as one."""
+    profile = dataclasses.replace(bash_tool.JOBS, timeouts_s={"default": 0.05})
+    with BashTool(profile=profile) as tool:
+        jobs = [tool.job(tool.run("echo out; echo err >&2; sleep 0.4").pid) for _ in range(34)]
+        assert len(tool.wait(jobs, timeout_s=30)) == 34
+        texts = [tool.call({"check_pid": job.pid}).text for job in jobs]
+    assert sum("stderr:\nerr" in text for text in texts) == 32, texts
+
+
 HOSTS_WITHOUT_AN_INTERPRETER = {  # what is done before the import, and after it
     "none": ("sys.executable = sys._base_executable = None", ""),
     "empty": ("sys.executable = sys._base_executable = ''", ""),
