@@ -375,7 +375,8 @@ def in_profile(name, **changes):
 
 def _importable():
     """A folder from which every program, of any user, imports the module under test, compiled once."""
-    folder, owner = Path(tempfile.mkdtemp(prefix="importable-", dir="/tmp")), os.getpid()
+    owner = os.getpid()
+    folder = Path(tempfile.mkdtemp(prefix="importable-%d-" % owner, dir="/tmp"))
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
     shutil.copy(TOOL, folder / "bash_tool.py")
     cached = folder / "__pycache__" / ("bash_tool.%s.pyc" % sys.implementation.cache_tag)  # whatever the prefix is
