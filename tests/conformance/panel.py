@@ -227,7 +227,12 @@ BROKEN = {
     "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
-    "025.3": ["saboteur", ('version = None if method == "initialize" else', "version =")],
+    "025.10": ["saboteur", ("LIVE_EVERY_S = 0.1 ", "LIVE_EVERY_S = 0.001 ")],
+    "025.3": [
+        "saboteur",
+        ("asked if asked in HANDSHAKE_VERSIONS", "asked if asked in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
+        ('version = None if method == "initialize" else', "version ="),
+    ],
     "025.2": ["saboteur", {"said": [['"2024-11-05"', '"2024-11-06"']]}],
     "020.1": [
         "saboteur",

@@ -244,13 +244,13 @@ def versions_are_agreed(q):
         (message,) = answers_to(q, q.server(), (hello, 0, 1))
         result = message["result"]
         q.that("resultType" not in result, "the form of the handshake", json.dumps(result))
-    odd = requested(2, "initialize", protocolVersion=7, _meta={META_VERSION: 7})
-    for message in answers_to(q, q.wire, ({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, 0, 1), (odd, 0, 2)):
-        q.equal(message["result"].get("protocolVersion"), "2025-11-25", "the version that is offered:")
         agreed = asked if asked in VERSIONS[1:] else "2025-11-25"
         q.equal(result.get("protocolVersion"), agreed, "the version for a client of %s:" % asked)
         q.equal(result.get("capabilities", {}).get("tools"), {}, "capabilities")
         q.equal(sorted(result.get("serverInfo", {})), ["name", "version"], "serverInfo")
+    odd = requested(2, "initialize", protocolVersion=7, _meta={META_VERSION: 7})
+    for message in answers_to(q, q.wire, ({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, 0, 1), (odd, 0, 2)):
+        q.equal(message["result"].get("protocolVersion"), "2025-11-25", "the version that is offered:")
 
 
 @asks("025.4")
@@ -488,6 +488,9 @@ def progress_with_a_token_alone(q):
         q.equal([each.get("progressToken") for each in told], [token] * len(told), "progressToken")
         q.equal([each.get("progress") for each in told], list(range(1, len(told) + 1)), "progress")
         q.equal(live_text(q.wire, token), "1\n2\n3\n", "the messages joined:")
+    q.wire.progress.clear()
+    reply = q.wire.finish(q.wire.begin("for i in $(seq 200); do echo $i; sleep 0.01; done", token="p"))
+    q.below(len(q.wire.progress), 10 + 20 * reply.took_s, "notifications, of which about ten a second come")
     q.wire.progress.clear()
     q.says("echo one; sleep 1; echo two", "one\ntwo\n")
     q.equal(q.wire.progress, [], "progress without a token:")
