@@ -1443,9 +1443,8 @@ class Command:
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
         has_left = self.supervisor.line.closed
-        if (
-            self.answered
-        ):  # such a command is stopped by Exchange.leave: the answer was not read
+        # A command that was answered is stopped by Exchange.leave: the answer was not read.
+        if self.answered:
             has_left = has_left and self.plan.background and self.cancels > 0
         if has_left:
             self.output.discard()  # no answer will name the file
@@ -1504,9 +1503,7 @@ class Command:
     def tell(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
         output, facts = self.output, self.facts()
-        if (
-            self.stopped and not self.answered
-        ):  # within LOOK_S: the answer has no number of a job
+        if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
         self.supervisor.line.tell(
             "answer",
@@ -5258,6 +5255,7 @@ def _follower(limit_s: float) -> Callable[[str], None]:
     begun = time.monotonic()
 
     def follow(text: str) -> None:
+        """Shows live output, after which the silence begins again."""
         _write(2, text)
         signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)
 
