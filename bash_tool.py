@@ -80,7 +80,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -95,6 +95,7 @@ __all__ = [
     "Result",
     "Job",
     "Cancel",
+    "serve",
     "Profile",
     "OnTimeout",
     "MODES",
@@ -195,7 +196,8 @@ NO_OUTPUT = "[no output]"  # model APIs refuse empty and blank texts: nanobot#94
 
 NOTE_CAPPED = "the file with the full output ends at {cap}: the rest was read but not saved"
 NOTE_CAPPED_IN_FILE = "\n[output file capped at {cap}: the rest was not saved]\n"
-NOTE_LEFTOVER = "still running: {named}; to stop: kill -9 {targets}{more}"
+NOTE_LEFTOVER = "still running: {named}{stop}{more}"
+NOTE_STOP = "; to stop: kill -9 {targets}"
 NOTE_LEFTOVER_OUTPUT = "; output goes on to {path}"
 NOTE_HELD = (
     "something started by the command still holds its output open; output goes on to {path}"
@@ -717,6 +719,16 @@ def descendants(spared: Container[int] = ()) -> dict[int, int]:
     return found
 
 
+def has_inner_number(pid: int) -> bool:
+    """True for a process in a PID namespace below this one, in which it has another number
+    (proc_pid_status(5), NSpid)."""
+    try:
+        status = _read_file("%s/%d/status" % (PROC, pid))
+    except OSError:
+        return False
+    return len(status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()) > 1
+
+
 def _signal(pid: int, number: int) -> None:
     with suppress(OSError):
         os.kill(pid, number)
@@ -829,6 +841,7 @@ class Plan:
     drain_total_s: float
     streams: int  # pipes: one for both streams, or one for each
     background: bool  # a job from the start
+    ephemeral: bool  # nothing of it outlives its host
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
     saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
@@ -1295,9 +1308,10 @@ class Shell:
                 os.close(fd)
 
 
-def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
+def leftover_notes(left: Mapping[int, int], can_kill: bool, output: Output) -> list[str]:
     """What names the processes that a foreground command has left behind, numbers and groups,
-    and says where their output goes on. Upholds REQ-BASH-011.2."""
+    and says how to stop them and where their output goes on. Upholds REQ-BASH-011.2 and
+    011.5."""
     path = ""
     if output.pipes:
         output.save()
@@ -1306,8 +1320,9 @@ def leftover_notes(left: Mapping[int, int], output: Output) -> list[str]:
     if not left:
         return [NOTE_HELD.format(path=path)] if path else []
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
+    stop = NOTE_STOP.format(targets=targets) if can_kill else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=named(left), targets=targets, more=more)]
+    return [NOTE_LEFTOVER.format(named=named(left), stop=stop, more=more)]
 
 
 class Command:
@@ -1337,7 +1352,9 @@ class Command:
             if not self.watch() or not self.drain():
                 self.end()
             self.report()
-            self.stay()
+            if not self.is_over():
+                self.stay()
+                self.supervisor.line.closed = True  # the host takes that for the end
         except SpawnError as problem:
             self.output.discard()
             self.supervisor.line.tell("failed", *problem.args)
@@ -1388,7 +1405,7 @@ class Command:
         REQ-BASH-003.17."""
         self.answered = self.is_job = True
         if self.plan.background:
-            self.attached = False
+            self.attached = self.plan.ephemeral
         else:
             with suppress(SpawnError):
                 self.output.begin_job()
@@ -1435,10 +1452,10 @@ class Command:
     def report(self) -> None:
         """Tells the host how the command ended, and writes it down if the command is a job."""
         if not self.is_over():
-            self.attached = False
+            self.attached = self.plan.ephemeral
             self.left = descendants()
             if not self.stops and not self.is_job:
-                self.shell.notes += leftover_notes(self.left, self.output)
+                self.shell.notes += leftover_notes(self.left, self.can_kill(), self.output)
         self.shell.clear_scratch()
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
@@ -1451,12 +1468,21 @@ class Command:
         elif self.is_job:
             self.note_end()
         self.tell()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Closes the line to a host that has left: its caller may wait for that."""
         if self.supervisor.line.closed:
-            self.supervisor.line.socket.close()  # a caller that has left waits for that
+            self.supervisor.line.socket.close()
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
         return self.alone and not self.output.pipes
+
+    def can_kill(self) -> bool:
+        """False where a prefix of the shell has put what runs into a PID namespace of its own, in
+        which the numbers that this process knows mean nothing."""
+        return len(self.plan.shell) < 2 or not any(map(has_inner_number, descendants()))
 
     def note_end(self) -> None:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5 to 003.10 and 003.20."""
@@ -1489,6 +1515,9 @@ class Command:
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
+            # Of an answered job the end is told in its file, which names them.
+            "leftovers": [] if self.answered else sorted(self.left),
+            "can_kill": self.can_kill(),
         }
         if self.is_job:
             facts.update(
@@ -1516,13 +1545,16 @@ class Command:
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, ends it at the limit of a background
-        command or when Job.kill asks. What cannot be ended stays a child of this supervisor.
-        Upholds REQ-BASH-003.2, 003.15, 004.7, 011.3 and 020.2."""
+        command, when Job.kill asks, or where it is attached with its host. What cannot be ended
+        stays a child of this supervisor, which serves no second command then. Upholds
+        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2 and 029.1."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         self.stops = 0
+        self.plan.watched = False  # the call is over
         while not self.is_over():
             if self.stops or time.monotonic() >= limit_s:
                 self.end()
+                self.hang_up()
                 self.stops, limit_s = 0, math.inf
             else:
                 self.turn(limit_s)
@@ -1784,6 +1816,7 @@ from typing import (
     Any,
     Callable,
     Iterable,
+    Iterator,
     Mapping,
     NamedTuple,
     NoReturn,
@@ -1849,6 +1882,7 @@ Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
 OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
+OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
 
 
 class Captured(NamedTuple):
@@ -1884,14 +1918,6 @@ class Fitted(NamedTuple):
 NO_STREAM = Fitted("", 0, False)
 
 
-class Saved(NamedTuple):
-    """The file that holds the output as it arrived, as far as it could be written."""
-
-    path: str | None
-    reason: str  # why it is incomplete or missing; empty where it is neither
-    capped: bool
-
-
 class Outcome(NamedTuple):
     """How a command ended, or that it goes on, independent of the profile."""
 
@@ -1904,8 +1930,12 @@ class Outcome(NamedTuple):
     kept: bool = False  # after that limit the command goes on as a job
     streams: tuple[Fitted, ...] = ()
     total_bytes: int = 0
-    saved: Saved | None = None
+    path: str | None = None  # of the file that holds the output as it arrived
+    problem: str = ""  # why that file is incomplete or missing
+    capped: bool = False  # whether that file ends at its greatest size
     notes: Sequence[str] = ()
+    leftovers: Sequence[int] = ()  # numbers of processes that the answer names
+    can_kill: bool = True  # whether a number of a process means the same to a command
     duration_s: float = 0.0
     pid: int | None = None  # of a job
     command: str = ""
@@ -1970,7 +2000,9 @@ class Result:
     duration_s    seconds from the start of the command to the end of the shell, or until now
     error         a stable id, such as `denied`, where something but the command went wrong
     notes         the notes of the answer, without their brackets
+    leftovers     the numbers of the processes that the answer names as still running, all of them
     details       what the profile says to programs: a dict that JSON can hold
+    ok            True for a command that exited with exit code 0
     """
 
     text: str
@@ -1987,14 +2019,21 @@ class Result:
     duration_s: float = 0.0
     error: str | None = None
     notes: tuple[str, ...] = ()
+    leftovers: tuple[int, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def ok(self) -> bool:
+        """True for a command that exited with exit code 0. Upholds REQ-BASH-026.6."""
+        return self.status == "exited" and self.exit_code == 0
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes."""
-        return dict(vars(self), notes=list(self.notes), details=dict(self.details))
+        lists = {"notes": list(self.notes), "leftovers": list(self.leftovers)}
+        return dict(vars(self), **lists, details=dict(self.details))
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2280,21 +2319,23 @@ def status_line(outcome: Outcome) -> str:
     return template.format(code=code_text(outcome.exit_code, outcome.signal))
 
 
-def saved_text(saved: Saved, whole: str, partly: str, lost: str) -> str:
-    """The template for what became of the file with the whole output, filled in. Upholds
-    REQ-BASH-009.1 and 009.4."""
-    template = lost if saved.path is None else partly if saved.reason else whole
-    return template.format(path=printable(saved.path), reason=saved.reason)
+def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
+    """The template for what became of the file with the whole output, filled in; empty where no
+    file was needed. Upholds REQ-BASH-009.1 and 009.4."""
+    if outcome.path is None and not outcome.problem:
+        return ""
+    template = lost if outcome.path is None else partly if outcome.problem else whole
+    return template.format(path=printable(outcome.path), reason=outcome.problem)
 
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
-    anything of it runs. Upholds REQ-BASH-003.3."""
-    assert outcome.saved is not None
-    path = printable(outcome.saved.path or NOWHERE.format(reason=outcome.saved.reason))
+    anything of it runs that a command can stop. Upholds REQ-BASH-003.3 and 003.22."""
+    path = printable(outcome.path or NOWHERE.format(reason=outcome.problem))
     started = JOB_STARTED.format(pid=outcome.pid, path=path)
-    has_failed = outcome.status not in ("exited", "running") or bool(outcome.exit_code)
-    if outcome.error == "lost" or not has_failed:
+    is_left = bool(outcome.leftovers) and not outcome.exit_code
+    may_run = outcome.status == "running" or outcome.error == "lost" or is_left
+    if may_run and outcome.can_kill:
         return [started, JOB_REMINDER.format(pid=outcome.pid)]
     return [started]
 
@@ -2330,7 +2371,8 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         text = with_newline(text) + outcome.stderr.text
     status = status_line(outcome)
     lines = [status] if status else []
-    has_longer = {"slow", "background"} <= profile.timeouts_s.keys()
+    has_modes = "mode" in profile.parameters
+    has_longer = has_modes and {"slow", "background"} <= profile.timeouts_s.keys()
     if has_longer and outcome.mode == "default" and outcome.status == "timed_out":
         lines.append(LONGER_MODES)
     lines += note_lines(outcome)
@@ -2340,14 +2382,9 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     for stream in cut:
         most = size_text(profile.max_output_bytes)
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(stream.got_bytes), most=most))
-    bare = outcome.status in ("failed", "rejected") or outcome.pid is not None
-    if lines and (text or not bare):
-        lines.append("")
-    text = "\n".join(lines) + text
-    if cut and outcome.saved is not None:
-        saved = saved_text(outcome.saved, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
-        text = with_newline(text) + saved
-    return text
+    text = "".join(line + "\n" for line in lines) + text
+    saved = saved_text(outcome, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
+    return with_newline(text) + saved + "\n" if cut and saved else text
 
 
 def code_or_reason(outcome: Outcome) -> str:
@@ -2358,15 +2395,15 @@ def code_or_reason(outcome: Outcome) -> str:
     return "none (%s)" % stopped if stopped else "unknown"
 
 
-def tail_notice(name: str, stream: Fitted, saved: Saved | None) -> list[str]:
-    """The line that follows a stream that was cut to its last lines. Upholds REQ-BASH-021.4."""
+def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
+    """The line that follows a stream that was cut to its last lines. `where`: what it says of the
+    file. Upholds REQ-BASH-021.4."""
     cut = stream.record
     if cut is None or not cut.truncated:
         return []
     what = "%d of %d lines" % (cut.output_lines, cut.total_lines)
     if cut.last_line_partial:
         what = "%d bytes of line %d" % (cut.output_bytes, cut.total_lines)
-    where = saved_text(saved, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST) if saved else ""
     return [TAIL_NOTICE.format(stream=name, shown=what, where=where)]
 
 
@@ -2379,12 +2416,12 @@ def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
     return ["", heading, *lines[-most:]]
 
 
-def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
-    """What became of a job. Upholds REQ-BASH-021.6 to 021.8."""
+def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
+    """What became of a job. `where`: what is said of its file. Upholds REQ-BASH-021.6 to
+    021.8."""
     stdout, stderr, file = outcome.stdout, outcome.stderr, [""]
-    if outcome.saved is not None:
-        saved = saved_text(outcome.saved, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
-        file.append(saved.lstrip())
+    if where:
+        file.append(where.lstrip())
     if outcome.kept:
         first = BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid)
         return [
@@ -2399,7 +2436,7 @@ def _job_sections(outcome: Outcome, profile: Profile) -> list[str]:
         lines = [
             STILL_RUNNING.format(pid=outcome.pid, count=count),
             stdout.text,
-            *tail_notice("output", stdout, None),
+            *tail_notice("output", stdout, ""),
         ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
@@ -2417,17 +2454,18 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     """The answer as sections for stdout, stderr and the exit code; for a job, what became of
     it. Upholds REQ-BASH-021.5."""
     stdout, stderr = outcome.stdout, outcome.stderr
+    where = saved_text(outcome, TAIL_FILE, TAIL_FILE_PARTLY, TAIL_FILE_LOST)
     sections = [
         "stdout:",
         stdout.text,
-        *tail_notice("stdout", stdout, outcome.saved),
+        *tail_notice("stdout", stdout, where),
         "",
         "stderr:",
         stderr.text,
-        *tail_notice("stderr", stderr, outcome.saved),
+        *tail_notice("stderr", stderr, where),
     ]
     if outcome.pid is not None:
-        lines = _job_sections(outcome, profile)
+        lines = _job_sections(outcome, profile, where)
     elif outcome.status not in ("failed", "rejected"):
         lines = [*sections, "", "exit code: " + code_or_reason(outcome)]
     else:
@@ -2498,13 +2536,12 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
     REQ-BASH-024.2 and 024.4."""
-    saved = outcome.saved
-    if saved is not None and saved.capped:
+    if outcome.capped:
         note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
         outcome = outcome._replace(notes=(*outcome.notes, note))
     text = profile.format.write(outcome, profile)
     if not text.strip():
-        text = with_newline(text) + NO_OUTPUT
+        text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
     return Result(
         text=text,
@@ -2517,10 +2554,11 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         truncated=outcome.stdout.cut or outcome.stderr.cut,
         total_bytes=outcome.total_bytes,
         pid=outcome.pid,
-        output_file=saved.path if saved else None,
+        output_file=outcome.path,
         duration_s=outcome.duration_s,
         error=outcome.error,
         notes=tuple(outcome.notes),
+        leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
     )
 
@@ -2563,6 +2601,7 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 # before the request, at the timeout, and when the answer is written.
 
 VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
+WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
 LIMITS_ON_OUTPUT = (
     "max_output_bytes",
     "max_output_chars",
@@ -2676,7 +2715,7 @@ class Profile:
         )
         for mode, limit_s in self.timeouts_s.items():
             check_seconds("timeouts_s[%r]" % mode, limit_s, above_0=True)
-        for name in ("grace_s", "drain_idle_s", "drain_total_s"):
+        for name in WAITS:
             check_seconds(name, getattr(self, name))
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
@@ -2883,9 +2922,15 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
-    told = {"name": "bash", "description": profile.description.replace("{cwd}", printable(cwd))}
+    text = profile.description
+    if "mode" not in properties:  # a host has taken it out: nothing is said of modes
+        parts = text.split("\n\n")
+        text = "\n\n".join(part for part in parts if 'mode="' not in part)
+    told = {"name": "bash", "description": text.replace("{cwd}", printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
+    if style == "openai-chat":
+        return {"type": "function", "function": {**told, "parameters": arguments}}
     if style == "openai":  # its strict form knows no key that may be left out
         for name in set(properties) - set(profile.required):
             schema = properties[name]
@@ -2904,8 +2949,8 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
         hints = dict(TOOL_HINTS)
         return {**told, "title": "Bash", "inputSchema": arguments, "annotations": hints}
     raise ValueError(
-        'style must be one of "anthropic", "openai", "mcp", "anthropic-native", "openai-native", '
-        "got %r" % style
+        'style must be one of "anthropic", "openai", "openai-chat", "mcp", "anthropic-native", '
+        '"openai-native", got %r' % style
     )
 
 
@@ -3160,10 +3205,12 @@ def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
 
 def check_env(environ: Mapping[str, str]) -> None:
     """Raises ValueError for what no environment can hold. No value is shown: it may be secret."""
+    require(isinstance(environ, Mapping), "env", "a mapping of names to values", type(environ))
     for name, value in environ.items():
-        require(re.fullmatch("[^=\0]+", name), "env", "names without '=' and NUL", name)
-        right = isinstance(value, str) and "\0" not in value
-        require(right, "env[%r]" % name, "a string without NUL", type(value))
+        is_name = isinstance(name, str) and re.fullmatch("[^=\0]+", name)
+        require(is_name, "env", "names without '=' and NUL", name)
+        is_value = isinstance(value, str) and "\0" not in value
+        require(is_value, "env[%r]" % name, "a string without NUL", type(value))
 
 
 # A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
@@ -3409,6 +3456,11 @@ class Line(Channel):
         with suppress(OSError):
             self.socket.send(pack(count))
 
+    def leave(self) -> None:
+        """Says that the host has left, and goes on reading."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
     def next(self, until: float) -> tuple[Any, ...] | None:
         """The next message; None if none comes until this moment. Raises LineLost at the end,
         NotRun where the other end was closed before all was read there, when Linux resets the
@@ -3556,6 +3608,7 @@ class Exchange:
 
     _line: Line | None = None  # to a supervisor that has the request, or a part of it
     _is_sent = False  # the whole request was sent: a stop may follow
+    _is_held = False  # answered, and what goes on ends with the line
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = math.inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
@@ -3578,21 +3631,26 @@ class Exchange:
         if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
             self._gives_up_s = min(self._gives_up_s, time.monotonic() + self._ending_s)
-            line.tell_stops(wanted)
+            if self._is_held:
+                line.leave()
+            else:
+                line.tell_stops(wanted)
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. Where this raises an exception, the command is
         to be left: see `leave`."""
         for token in self._tokens:
             token._exchanges.append(self)
-        kept = False
+        goes_on = False
         try:
             answer = self._run(on_live, stdin)
-            kept = answer.kept
+            goes_on = answer.kept or self._is_held
+            if answer.status != "running":
+                self.waiter = None
             return answer
         finally:
-            # After the call `close` may stop a kept command, and nothing a background command.
-            self.obey(self._tokens[:1] if kept else ())
+            # After the call `close` may stop what is kept or held, and no other job.
+            self.obey(self._tokens[:1] if goes_on else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
         """From now on these tokens alone ask the command to stop; with none the host closes the
@@ -3600,7 +3658,16 @@ class Exchange:
         before, self._tokens = self._tokens, tokens
         for token in before:
             if token not in tokens:
-                token._exchanges.remove(self)
+                with suppress(ValueError):  # another thread has done so
+                    token._exchanges.remove(self)
+
+    def release(self) -> None:
+        """Closes the line of leftovers that have ended by themselves, once the supervisor has
+        closed it."""
+        line = self._line
+        if self._is_held and self.waiter is None and line and _has_ended(line.socket):
+            self._end_line(False)
+            self.obey(())
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
@@ -3680,12 +3747,15 @@ class Exchange:
     def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Outcome:
         streams, (path, problem, capped), carried, is_idle = parts
         self._path = os.fsdecode(path) or None
-        saved = Saved(self._path, problem, capped) if path or problem else None
+        file = {"path": self._path, "problem": problem, "capped": capped}
         raw = [Captured(*stream) for stream in streams]
-        outcome = Outcome(**facts, saved=saved, carried=carried, raw=raw)
-        if outcome.status == "running":
-            outcome = outcome._replace(kept=not self._plan.background)
-            self._gives_up_s = math.inf
+        outcome = Outcome(**facts, **file, carried=carried, raw=raw)
+        is_running = outcome.status == "running"
+        has_left = outcome.status == "exited" and not is_idle
+        if is_running or (has_left and self._plan.ephemeral):
+            outcome = outcome._replace(kept=is_running and not self._plan.background)
+            self._gives_up_s, self._stops_sent = math.inf, 0
+            self._is_held = self._plan.ephemeral
             self.tell_stops()
         else:
             self._end_line(is_idle)
@@ -3702,14 +3772,17 @@ class Exchange:
                 line.socket.close()
 
     def wait_for_end(self) -> Outcome | None:
-        """The end of a command that runs on; None where its supervisor was killed."""
+        """The end of a command that goes on; None where its supervisor was killed, or where
+        leftovers are gone."""
         try:
             return self.wait()
         except LineLost:
+            self._end_line(False)
             return None
         finally:
-            self._end_line(False)
-            self.obey(())
+            self.waiter = None
+            if self._line is None:  # else leftovers of the job are held
+                self.obey(())
 
     def _give_up(self, line: Line) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
@@ -3727,7 +3800,7 @@ class Exchange:
         """Waits until the command is over, or is given up. Returns at once in a forked copy of the
         process, and in a signal handler that has interrupted the thread which waits for the
         command."""
-        if self.waiter is None:  # no monitor thread could be started
+        if self.waiter is None:  # leftovers, or no monitor thread could be started
             self.wait_for_end()
         begun_s = time.monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
@@ -3746,10 +3819,11 @@ class Exchange:
             if line is not None:
                 if self._is_sent:
                     line.tell_stops(-1 - self._stops_sent)
-                line.socket.shutdown(socket.SHUT_WR)
+                line.leave()
                 while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
                     pass
         self._end_line(False)
+        self.obey(())
         if self._path is not None:
             remove_files(self._path)
 
@@ -4030,15 +4104,19 @@ class Job:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
             if self._final is not None and self._final.raw:
                 return fitted(self._final, profile)
-        saved, stream = Saved(self.output_file, "", False), Captured(b"", b"", 0)
+        stream, why = Captured(b"", b"", 0), ""
         with self._showing:
             try:
                 stream = self._new_output(is_running, profile.rolling_bytes)
             except OSError as problem:
-                saved = Saved(None, _reason(problem), False)
-        streams = (profile.truncation.fit(stream, profile),)
-        total = stream.total_bytes
-        return known._replace(streams=streams, total_bytes=total, saved=saved, kept=False)
+                why = _reason(problem)
+        return known._replace(
+            streams=(profile.truncation.fit(stream, profile),),
+            total_bytes=stream.total_bytes,
+            path=None if why else self.output_file,
+            problem=why,
+            kept=False,
+        )
 
 
 def _deadline(timeout_s: float | None) -> float:
@@ -4108,17 +4186,18 @@ def _path(what: str, path: AnyPath, base: str = "") -> str:
 
 
 def _environment(
-    env: Mapping[str, str] | None,
+    base: Mapping[str, str] | None,
     keep: tuple[str, ...],
     drop: tuple[str, ...],
     has_prefix: bool,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment of a tool's commands, and the names that are withheld, each with why. Behind
-    a prefix the text of a command comes on stdin, which the file of BASH_ENV could read."""
-    if env is None:
+    """The environment of a tool's commands, but for variables that are added by name; and the names
+    that are withheld, each with why. Behind a prefix the text of a command comes on stdin, which
+    the file of BASH_ENV could read."""
+    if base is None:
         return scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
-    require(not keep + drop, "env", "neither keep_env nor drop_env beside it", keep + drop)
-    return complete_env(env), {}
+    require(not keep + drop, "base_env", "neither keep_env nor drop_env beside it", keep + drop)
+    return complete_env(base), {}
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -4135,13 +4214,8 @@ def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> O
     for pattern in deny:
         if pattern in request.command:
             return rejected("denied", DENIED.format(pattern=printable(pattern)))
-    if confirm is not None:
-        try:
-            confirmed = bool(confirm(request.command))
-        except Exception:
-            confirmed = False
-        if not confirmed:
-            return rejected("not_confirmed", NOT_CONFIRMED)
+    if confirm is not None and not confirm(request.command):
+        return rejected("not_confirmed", NOT_CONFIRMED)
     return None
 
 
@@ -4208,8 +4282,7 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        path = outcome.saved.path if outcome.saved is not None else None
-        job = Job(path or "", self._profile.grace_s, outcome)
+        job = Job(outcome.path or "", self._profile.grace_s, outcome)
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in outcome.raw)
         # The file has no more.
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)
@@ -4297,6 +4370,7 @@ class Setup(NamedTuple):
     shell: Sequence[bytes]
     folder: str
     carries: bool
+    ephemeral: bool
 
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
@@ -4321,6 +4395,7 @@ class Setup(NamedTuple):
             **self._waits(request),
             streams=profile.streams.value,
             background=request.mode == "background",
+            ephemeral=self.ephemeral,
             watched=watched,
             saves=profile.saving is not Saving.NEVER,
             saves_what_is_cut=saves_what_is_cut,
@@ -4353,36 +4428,40 @@ class Setup(NamedTuple):
         }
 
 
-class Withdrawn(Exception):
-    """No answer is wanted."""
-
-
 class BashTool:
     """A shell for a model. Thread-safe; a context manager that closes.
 
     cwd         the directory of every command (default: the current one, now)
     profile     how it speaks to the model: a row of PROFILES, the name of one, or a variant
     timeout_s   the limit of the default mode in seconds, in the place of the profile's
-    env         None: this process's environment, now, scrubbed of secrets. A mapping is passed as
-                it is, with the non-interactive defaults that it lacks
+    env         variables for every command, beside this process's environment and before it, as
+                in `run`. None of them is withheld; the rest is scrubbed of secrets
     keep_env    names, or globs of names, that pass although they look secret
     drop_env    names, or globs of names, that do not pass, whatever `keep_env` says
+    base_env    a mapping in the place of this process's environment: it passes as it is, with the
+                non-interactive defaults that it lacks. Goes without keep_env and drop_env
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
-    confirm     asked with each command; a false answer and an exception refuse the command
+    confirm     asked with the text of each command; a false answer refuses the command. An
+                exception goes to the caller, and the command is not run
     shell       the argv prefix of the shell; it must hand on stdin and end in bash
     state_dir   where files go, and whose jobs are listed (default: one folder of this user, of
                 which only the tool's own jobs are listed)
     max_jobs    how many background jobs may live at once
     on_job_end  called with each Job that outlived its answer, once, in the job's monitor thread
+    on_call     called after each `call` and `run`, in the caller's thread, with what was sent and
+                the Result; for `run` that is a dict of its arguments but `cwd` and `env`. An
+                exception goes to the caller
     carry       the directory and the exported variables at the end of a command are the start of
                 the next one
+    ephemeral   all that commands leave running, jobs too, ends when the tool is closed or this
+                process ends: TERM, 0.5 s, KILL
 
     `withheld` holds the names that were kept out of the environment. Commands start with the
     umask and the resource limits that this process had when its first command began. Raises
     ValueError for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError
-    for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-019.2, 026.1 and
-    026.2."""
+    for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-014.5, 019.2, 026.1,
+    026.2, 026.8 and 029.1."""
 
     def __init__(
         self,
@@ -4399,22 +4478,30 @@ class BashTool:
         state_dir: AnyPath | None = None,
         max_jobs: int = MAX_JOBS,
         on_job_end: OnEnd | None = None,
+        on_call: OnCall | None = None,
         carry: bool = False,
+        ephemeral: bool = False,
+        base_env: Mapping[str, str] | None = None,
     ) -> None:
         row = _row(profile, timeout_s, carry)
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
-        # _untold: the names that no answer has told yet, each with why it is withheld.
-        passed, self._untold = _environment(env, keep, drop, len(words) > 1)
+        passed, withheld = _environment(base_env, keep, drop, len(words) > 1)
+        added = env or {}
+        check_env(added)
+        # The names that no answer has told yet, each with why it is withheld.
+        self._untold = {name: why for name, why in withheld.items() if name not in added}
         self.withheld = tuple(self._untold)
-        self._deny, self._confirm = _strings(deny, "deny"), confirm
+        self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
-        first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
+        check_function("on_call", on_call)
+        require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
+        first = Start(os.fsencode(_directory(cwd)), _encoded({**passed, **added}))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
-        self._setup = Setup(row, first, words, folder, carry)
+        self._setup = Setup(row, first, words, folder, carry, ephemeral)
         # A list of one Start. A call changes the list that it began with, and a restart makes a new
         # list: so a call from before the restart has no effect on the calls behind it.
         self._starts = [first]
@@ -4437,13 +4524,18 @@ class BashTool:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def definition(self, style: str = "anthropic") -> dict[str, Any]:
-        """The tool definition for a model, the same bytes for the same configuration:
-        `"anthropic"` for its Messages, `"openai"` for its Responses, in strict form, `"mcp"` for
-        clients of that protocol; `"anthropic-native"` and `"openai-native"` for the vendors' own
-        tools, the first only with `carry`.
+    def definition(self, style: str = "anthropic") -> Any:
+        """The tool definition for a model, a dict, the same bytes for the same configuration.
 
-        Raises ValueError for another style. Upholds REQ-BASH-006.1 to 006.3 and 006.6 to 006.9.
+        anthropic         for the Messages of Anthropic
+        openai            for the Responses of OpenAI, in strict form
+        openai-chat       for Chat Completions, which most local model servers take
+        mcp               for clients of that protocol
+        anthropic-native  the vendor's own tool; goes with `carry`
+        openai-native     the vendor's own tool
+
+        Its type is Any, so that it goes into the parameters of each SDK without a cast. Raises
+        ValueError for another style. Upholds REQ-BASH-006.1 to 006.3, 006.6 to 006.9 and 006.11.
         """
         return define(self.profile, self.cwd, style)
 
@@ -4451,17 +4543,22 @@ class BashTool:
         self,
         arguments: object,
         *,
+        cwd: AnyPath | None = None,
+        env: Mapping[str, str] | None = None,
         cancel: Cancel | None = None,
         on_output: OnText | None = None,
     ) -> Result:
         """The answer to what a model sent: a mapping, or the JSON text of one.
 
+        `cwd` and `env` hold for this call, as in `run`. `on_output` gets live output as text, in
+        the caller's thread; what is not fetched in time is skipped, and a line says so.
+
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or
         one out of `on_output`, stops the command, waits until it is gone, and goes on; a second
-        one does not wait. `on_output` gets live output as text, in the caller's thread.
+        one does not wait. Upholds REQ-BASH-026.7.
         """
         request = parse_arguments(arguments, self.profile)
-        return self._answer(request, cancel, _with_notes(on_output))
+        return self._answer(arguments, request, cwd, env, cancel, _with_notes(on_output))
 
     def run(
         self,
@@ -4482,21 +4579,23 @@ class BashTool:
                    the command is not run: `cwd_missing`
         env        variables for this command, beside the tool's and before them; none is withheld
         stdin      what the command reads on its standard input, instead of an empty one
+        on_output  gets live output as text, in this thread; what is not fetched in time is
+                   skipped, and a line says so
 
-        Raises ValueError for invalid arguments. Upholds REQ-BASH-026.3 to 026.5.
+        Raises ValueError for invalid arguments: a wrong type, mode or number. Upholds
+        REQ-BASH-026.3 to 026.5 and 026.9.
         """
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s, above_0=True)
-        check_env(env or {})
         right = stdin is None or isinstance(stdin, (str, bytes))
         require(right, "stdin", "str or bytes", type(stdin))
-        if cwd is not None:
-            cwd = _path("cwd", cwd, self.cwd)
         request = parse_command(command, mode, timeout_s, self.profile)
-        if isinstance(request, Request):
-            data = stdin.encode() if isinstance(stdin, str) else stdin
-            request = request._replace(cwd=cwd, env=env, stdin=data)
-        return self._answer(request, cancel, _with_notes(on_output))
+        if isinstance(request, Outcome):
+            raise ValueError(request.reason)
+        sent = {"command": command, "mode": mode, "timeout_s": timeout_s, "stdin": stdin}
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        request = request._replace(stdin=data)
+        return self._answer(sent, request, cwd, env, cancel, _with_notes(on_output))
 
     def jobs(self) -> list[Job]:
         """The jobs of this tool, ended ones included, the oldest first; with `state_dir` those
@@ -4530,8 +4629,9 @@ class BashTool:
 
     def close(self) -> None:
         """Ends every call that is still under way, and every job that is attached to this
-        process; leaves the detached ones. An interrupt on the way is one more stop for all,
-        raised at the end. Upholds REQ-BASH-015.5."""
+        process; leaves the detached ones. Of an `ephemeral` tool all is attached, leftovers too,
+        and gone when this returns. An interrupt on the way is one more stop for all, raised at
+        the end. Upholds REQ-BASH-015.5 and 029.1."""
         try:
             self._closing.cancel()
             for exchange in list(self._closing._exchanges):
@@ -4541,11 +4641,31 @@ class BashTool:
             raise
 
     def _answer(
-        self, request: Asked | Outcome, cancel: Cancel | None, on_live: OnLive | None
+        self,
+        arguments: object,
+        request: Asked | Outcome,
+        cwd: AnyPath | None,
+        env: Mapping[str, str] | None,
+        cancel: Cancel | None,
+        on_live: OnLive | None,
     ) -> Result:
-        """The answer to a request, or to what was found wrong with it."""
+        """The answer to a request, or to what was found wrong with it. `arguments`: what was sent,
+        for `on_call`; `cwd` and `env` hold for this call. Raises ValueError."""
         cancel = Cancel() if cancel is None else cancel
         require(isinstance(cancel, Cancel), "cancel", "a Cancel", cancel)
+        check_env(env or {})
+        place = None if cwd is None else _path("cwd", cwd, self.cwd)
+        if isinstance(request, Request):
+            request = request._replace(cwd=place, env=env)
+        result = self._result(request, cancel, on_live)
+        if self._on_call is not None:
+            self._on_call(arguments, result)
+        return result
+
+    def _result(
+        self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
+    ) -> Result:
+        """Does what was asked for."""
         if isinstance(request, Inquiry):
             outcome, job, is_gone = self._jobs.inquire(request, cancel)
             # The question was answered, whatever the answer is.
@@ -4569,10 +4689,10 @@ class BashTool:
         job: Job | None = None,
         passed: Iterable[str] = (),
     ) -> Result:
-        """The result, with the notes that are told once. `passed`: names of variables that came
-        with the call. Raises Withdrawn. Upholds REQ-BASH-027.6."""
+        """The result, with the notes that are told once; a call that was withdrawn takes none.
+        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
         if cancel._withdrawn:
-            raise Withdrawn
+            return present(outcome, self.profile)
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
             untold = [name for name in tuple(self._untold) if name not in passed]
@@ -4587,6 +4707,8 @@ class BashTool:
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
         """The answer to a command. Where an exception prevents the answer the command is ended.
         Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
+        for exchange in list(self._closing._exchanges):
+            exchange.release()
         refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
         plan = self._setup.plan(request, on_live is not None, starts[0])
@@ -4604,6 +4726,9 @@ class BashTool:
             job = self._jobs.add(answer)
             outcome = fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
+            if cancel._withdrawn and outcome.status == "running":
+                exchange.leave()  # nobody knows of the job
+                job, outcome = None, Outcome("cancelled")
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
                 self._jobs.watch(job, exchange)
@@ -4645,7 +4770,7 @@ Id = Union[str, int, float]  # 1.0 is an integer in JSON
 OUTPUT_SCHEMA = json_object("""
 {"type": "object",
  "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
-              "output_file", "duration_s", "error"],
+              "output_file", "duration_s", "error", "leftovers"],
  "properties": {
   "text": {"type": "string",
            "description": "What the model reads: the output, and how the command ended"},
@@ -4660,7 +4785,9 @@ OUTPUT_SCHEMA = json_object("""
   "output_file": {"type": ["string", "null"]},
   "duration_s": {"type": "number"},
   "error": {"type": ["string", "null"],
-            "description": "a stable id where something other than the command went wrong"}},
+            "description": "a stable id where something other than the command went wrong"},
+  "leftovers": {"type": "array", "items": {"type": "integer"},
+                "description": "processes that the text names as still running"}},
  "additionalProperties": false}""")
 
 
@@ -5076,17 +5203,60 @@ class Server:
 
         try:
             result = self._tool._answer(
+                call.arguments,
                 parse_arguments(call.arguments, self._tool.profile),
+                None,
+                None,
                 underway.cancel,
                 None if call.token is None else tell,
             )
             underway.answer = call_message(call, result, self._structured)
-        except Withdrawn:
-            pass
-        except BaseException as bug:
-            reason = "bug in bash_tool: %r" % bug
+        except BaseException as bug:  # also out of `confirm` and `on_call`
+            reason = "internal error: %r" % bug
             underway.answer = error_message(call.id, INTERNAL_ERROR, reason)
         self._answer(underway)
+
+
+def _stop_signals() -> list[int]:
+    """The signals that stop this program: not those that it was started to ignore, by nohup or as
+    a job of a shell without job control."""
+    return [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+
+
+@contextmanager
+def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Signals that stop this program go to this handler meanwhile."""
+    before = {number: signal.signal(number, handler) for number in _stop_signals()}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def serve(tool: BashTool, *, structured: bool = False) -> None:
+    """The server of the Model Context Protocol for a tool of the program's own, on the descriptors
+    0 and 1: `python3 bash_tool.py --mcp` is this function. It returns when the client has left or a
+    signal came, and has closed the tool then.
+
+    structured  whether results have structured content too
+
+    To be called in the main thread, because signals are handled. Nothing else may read standard
+    input, or write to standard output. Upholds REQ-BASH-025.16 and 025.23."""
+    # The interpreter writes the number of a signal to a descriptor of the loop, and the handler
+    # does nothing: an exception out of a handler could leave the loop at any place; and the kernel
+    # may deliver a signal to another thread, while Python runs handlers in the main thread alone.
+    server = Server(tool, structured)
+    before = signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
+    try:
+        with _handled(_do_nothing):
+            server.serve()
+    finally:
+        signal.set_wakeup_fd(before)
 
 
 # ---- 10 Command line ---------------------------------------------------------------------------
@@ -5106,6 +5276,8 @@ _FLAGS = {
     "--json": "print the whole result as one line of JSON",
     "--mcp": "serve the Model Context Protocol on stdin and stdout",
     "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
+    "--carry": "with --mcp: directory and exported variables go on to the next command",
+    "--ephemeral": "end at exit what commands leave running, jobs too",
     "--jobs": "list the background jobs, with size and elapsed time",
     "--version": "print the version and this file's sha256",
 }
@@ -5154,6 +5326,7 @@ def _parser() -> Any:
         ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
         ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
         ("--drop-env", "NAME", "withhold a variable whatever it looks like; may be repeated"),
+        ("--set", "NAME=VALUE", "change a limit, such as grace_s=2; may be repeated"),
     ):
         add(name, action="append", default=[], metavar=value, help=text)
     add(
@@ -5161,8 +5334,11 @@ def _parser() -> Any:
         nargs="?",
         const="anthropic",
         metavar="STYLE",
-        help="print the tool definition: anthropic (default), openai, mcp, openai-native",
+        help="print the tool definition: anthropic (default), openai, openai-chat, mcp, "
+        "openai-native, or with --carry anthropic-native",
     )
+    add("--log", metavar="FILE", help="append a line of JSON for each call to FILE")
+    add("--kill", type=int, metavar="PID", help="end a background job, and say how it ended")
     for name, text in _FLAGS.items():
         add(name, action="store_true", help=text)
     for title, text in _ABOUT.items():
@@ -5189,12 +5365,17 @@ def _mistake(options: Any) -> str:
     if options.profile not in PROFILES:
         return "--profile and BASH_TOOL_PROFILE take one of %s" % listed(sorted(PROFILES))
     has_text, has_style = options.command is not None, options.schema is not None
-    if has_text + has_style + options.mcp + options.jobs + options.version != 1:
-        return "give one of COMMAND, --schema, --mcp, --jobs, --version"
+    others = options.mcp + options.jobs + (options.kill is not None) + options.version
+    if has_text + has_style + others != 1:
+        return "give one of COMMAND, --schema, --mcp, --jobs, --kill, --version"
     if os.environ.get("BASH_TOOL_STRUCTURED", "0") not in ("", "0", "1"):
         return "BASH_TOOL_STRUCTURED must be 0 or 1"
     if options.structured and not options.mcp:
         return "--structured goes with --mcp"
+    if options.carry and not (options.mcp or has_style):
+        return "--carry goes with --mcp and --schema"
+    if (options.ephemeral or options.log) and not (options.mcp or has_text):
+        return "--ephemeral and --log go with a command and --mcp"
     of_a_command = options.timeout is not None or options.mode != "default"
     if options.mcp and (of_a_command or options.follow or options.json):
         return (
@@ -5204,42 +5385,29 @@ def _mistake(options: Any) -> str:
     return ""
 
 
-def _profile(name: str) -> Profile:
-    """The row with this name. BASH_TOOL_TIMEOUTS, a JSON object of seconds such as {"default":
-    5, "grace_s": 1}, changes its limits. Raises ValueError for what makes no sense. Upholds
-    REQ-BASH-017.6."""
+def _profile(name: str, settings: Sequence[str]) -> Profile:
+    """The row with this name, with other limits: those of BASH_TOOL_TIMEOUTS, a JSON object of
+    seconds such as {"default": 5, "grace_s": 1}, then the settings NAME=VALUE. Raises ValueError
+    for what makes no sense. Upholds REQ-BASH-017.6 and 017.12."""
     row = PROFILES[name]
-    known = (*row.timeouts_s, "grace_s", "drain_idle_s", "drain_total_s")
+    known = (*row.timeouts_s, *WAITS)
     try:
         given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
         if not isinstance(given, dict) or not given.keys() <= set(known):
             raise ValueError("takes a JSON object of seconds for %s" % listed(known))
         limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
-        return replace(row, timeouts_s=limits, **given)
+        row = replace(row, timeouts_s=limits, **given)
     except ValueError as problem:
         raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
-
-
-def _stop_signals() -> list[int]:
-    """The signals that stop this program: not those that it was started to ignore, by nohup or as
-    a job of a shell without job control."""
-    return [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
-
-
-def _serve(tool: BashTool, structured: bool) -> None:
-    """Serves until the client leaves or a signal comes. The interpreter writes the number of a
-    signal to a descriptor of the loop, and the handler does nothing: an exception out of a
-    handler could leave the loop at any place; and the kernel may deliver a signal to another
-    thread, while Python runs handlers in the main thread alone. Upholds REQ-BASH-025.16."""
-    server = Server(tool, structured)
-    signal.set_wakeup_fd(server.interrupts, warn_on_full_buffer=False)
-    for number in _stop_signals():
-        signal.signal(number, _do_nothing)
-    server.serve()
+    for setting in settings:
+        limit, _, value = setting.partition("=")
+        wanted = "NAME=VALUE, where NAME is one of " + listed((*WAITS, *LIMITS_ON_OUTPUT))
+        require(limit in (*WAITS, *LIMITS_ON_OUTPUT), "--set or BASH_TOOL_SET", wanted, setting)
+        number: Any = value  # what is no number is refused by name
+        with suppress(ValueError):
+            number = load_json(value)
+        row = replace(row, **{limit: number})
+    return row
 
 
 def _tell(text: str) -> None:
@@ -5287,15 +5455,17 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
 
-    before = {number: signal.signal(number, interrupted) for number in _stop_signals()}
     limit_s = options.timeout or tool.profile.timeouts_s.get(options.mode, 0.0)
     follow = _follower(limit_s) if options.follow else None
-    result = tool.run(
-        command, mode=options.mode, timeout_s=options.timeout, cancel=cancel, on_output=follow
-    )
-    signal.alarm(0)
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    with _handled(interrupted):
+        result = tool.run(
+            command,
+            mode=options.mode,
+            timeout_s=options.timeout,
+            cancel=cancel,
+            on_output=follow,
+        )
+        signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
@@ -5327,6 +5497,29 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         _write(1, line + "\n")
 
 
+class Log:
+    """Appends a line of JSON for each call to a file of mode 0600, in one write, so that several
+    servers may share the file. The output of commands is not in it. Raises OSError where the file
+    cannot be opened; one that cannot be written later is told once. Upholds REQ-BASH-017.13."""
+
+    def __init__(self, path: str) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._path, self._fd = path, os.open(path, flags, 0o600)
+
+    def add(self, arguments: object, result: Result) -> None:
+        """Appends the line of a call."""
+        names = "status exit_code signal error duration_s total_bytes pid".split()
+        line = {"time": time.time(), "arguments": arguments}
+        line.update((name, getattr(result, name)) for name in names)
+        try:
+            os.write(self._fd, json.dumps(line, default=str).encode() + b"\n")
+        except OSError as problem:
+            if self._path:
+                text = "bash_tool.py: the log %s cannot be written: %s\n"
+                _write(2, text % (printable(self._path), _reason(problem)))
+            self._path = ""
+
+
 def _open_standard() -> bool:
     """Opens what is closed of descriptors 0 to 2, which would else become those of the first files
     that are opened. False if there is nowhere to write to."""
@@ -5348,12 +5541,17 @@ def _use(tool: BashTool, options: Any) -> int:
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
     if options.mcp:
         structured = options.structured or os.environ.get("BASH_TOOL_STRUCTURED") == "1"
-        _serve(tool, structured)
+        serve(tool, structured=structured)
     elif options.schema:
         definition = tool.definition(options.schema)
         _write(1, json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
     elif options.jobs:
         _print_jobs(tool.jobs(), options.json)
+    elif options.kill is not None:
+        job = tool.job(options.kill)
+        is_gone = job.kill()
+        _print_jobs([job], options.json)
+        return 0 if is_gone else EXIT_CODES["failed"]
     else:
         return _run_and_print(tool, options)
     return 0
@@ -5371,7 +5569,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             own = hashlib.sha256(_read_file(__file__))  # OSError where the file is gone
             _write(1, "bash_tool %s sha256:%s\n" % (__version__, own.hexdigest()))
             return 0
-        profile = _profile(options.profile)
+        settings = os.environ.get("BASH_TOOL_SET", "").split() + options.set
+        profile = _profile(options.profile, settings)
         if not options.mcp:  # a job that is kept would end with this process
             profile = replace(profile, on_timeout=OnTimeout.KILL)
         with BashTool(
@@ -5381,11 +5580,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             keep_env=options.keep_env,
             drop_env=options.drop_env,
             state_dir=options.state_dir or default_folder(profile),
+            on_call=Log(options.log).add if options.log else None,
+            carry=options.carry,
+            ephemeral=options.ephemeral,
         ) as tool:
             return _use(tool, options)
     except KeyboardInterrupt:  # while the command was read
         return EXIT_CODES["cancelled"]
-    except (ValueError, OSError) as problem:
+    except (ValueError, OSError, LookupError) as problem:
         _write(2, "bash_tool.py: %s\n" % printable(problem, " "))
         return EXIT_CODES["failed"]
 
