@@ -441,7 +441,7 @@ def test_req_bash_003_1_answers_at_once():
 @clause(
     "003.2",
     saboteur=(
-        "        if self.plan.background:\n            self.attached = False\n",
+        "        if self.plan.background:\n            self.attached = self.plan.ephemeral\n",
         "        if self.plan.background:\n            pass\n",
     ),
 )
@@ -865,7 +865,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
 @clause(
     "003.15",
     saboteur=(
-        "        if not self.is_over():\n            self.attached = False\n",
+        "        if not self.is_over():\n            self.attached = self.plan.ephemeral\n",
         "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n",
     ),
 )
@@ -993,7 +993,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
             for mode in ("default", "background"):
                 result = tool.run("echo hi > made", mode=mode)
                 assert (result.status, result.error, result.exit_code) == ("failed", "spawn_failed", None), result
-                assert result.text == "[system error: no supervisor could be started: %s]" % reason, result
+                assert result.text == "[system error: no supervisor could be started: %s]\\n" % reason, result
         resource.setrlimit(name, before)
         if sys.argv[1] == "descriptors":
             assert BashTool().run("echo hi").text == "hi\\n"
@@ -1639,7 +1639,7 @@ def test_req_bash_006_4_rejects_by_name():
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
     assert (result.text, result.status, result.is_error) == (
-        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]' % ', "background"',
+        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]\n' % ', "background"',
         "rejected",
         True,
     )
@@ -1754,7 +1754,7 @@ def test_req_bash_006_8_definition_for_mcp(name):
 def fits(value, schema):
     """Whether a value conforms to a JSON Schema, as far as ours use the language: a word that is not known here is an error.
     `make interop` compares it with a full validator."""
-    kinds = {"string": str, "object": dict, "boolean": bool, "null": type(None)}
+    kinds = {"string": str, "object": dict, "array": list, "boolean": bool, "null": type(None)}
 
     def is_a(kind):
         if kind in kinds:
@@ -1771,6 +1771,8 @@ def fits(value, schema):
             holds = not is_a("number") or (value >= said if word == "minimum" else value <= said)
         elif word == "required":
             holds = not isinstance(value, dict) or set(said) <= set(value)
+        elif word == "items":
+            holds = not isinstance(value, list) or all(fits(each, said) for each in value)
         elif word == "properties":
             holds = not isinstance(value, dict) or all(
                 fits(value[key], inner) for key, inner in said.items() if key in value
@@ -1923,8 +1925,8 @@ def test_req_bash_007_2_names_the_signal(name):
 @clause(
     "007.3",
     saboteur=(
-        "text = \"\\n\".join(lines) + text\n",
-        "text = \"\\n\".join(lines) + (\"\" if outcome.exit_code else text)\n",
+        "for line in lines) + text\n",
+        "for line in lines) + (\"\" if outcome.exit_code else text)\n",
     ),
 )
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
@@ -1955,7 +1957,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     cases = [
         (BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
         (BashTool(shell=str(tmp_path / "plain")), "shell_not_found", "was not found"),
-        (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large"),
+        (BashTool(env={"X": "x" * 200000}), "spawn_failed", "environment is too large"),
     ]
 
     @few
@@ -1965,7 +1967,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
         where = "/" + program if absolute else program
         fails(BashTool(shell=(where, "bash")), "shell_not_found", "%s was not found" % where, known.text)
         env = dict(os.environ, **{name: "x" * size})
-        fails(BashTool(env=env), "spawn_failed", "environment is too large", known.text)
+        fails(BashTool(base_env=env), "spawn_failed", "environment is too large", known.text)
         closed = BashTool()
         closed.close()
         assert closed.run(known.text).error == "closed"
@@ -2285,7 +2287,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text = with_newline(text) + saved\n", "        pass\n"))
+@clause("009.1", saboteur=("with_newline(text) + saved + \"\\n\" if cut", "text if cut"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -2542,7 +2544,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=named(left), targets", "named=\"processes\", targets"))
+@clause("011.2", saboteur=("named=named(left), stop", "named=\"processes\", stop"))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2663,7 +2665,7 @@ def test_req_bash_012_2_any_length(size, filler):
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     with BashTool() as tool:
-        result = tool.run("touch made; " + before + bad + after)
+        result = tool.call({"command": "touch made; " + before + bad + after})
     assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
     assert ("NUL character" in result.text) or ("lone surrogate (U+" in result.text)
     assert not Path("made").exists()
@@ -2930,7 +2932,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
     def is_passed(chosen):
         given_env = {"PATH": os.environ["PATH"], **chosen}
         shown = Path(tempfile.mkdtemp(), "shown")
-        with BashTool(env=given_env) as tool:
+        with BashTool(base_env=given_env) as tool:
             tool.run("env -0 > %s" % shown)
             assert tool.withheld == ()
         env = dict(line.split(b"=", 1) for line in shown.read_bytes().split(b"\0") if line)
@@ -2943,7 +2945,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
     is_passed()
     given_env = {"PATH": os.environ["PATH"]}
     functions = {"BASH_FUNC_%s%%%%" % name: "() { echo wrong; builtin %s \"$@\"; }" % name for name in ("cd", "read")}
-    with BashTool(env={**given_env, **functions}) as tool:  # functions that a host exports are for the command
+    with BashTool(base_env={**given_env, **functions}) as tool:  # functions that a host exports are for the command
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
@@ -3039,7 +3041,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
             monkeypatch.delenv(name)
 
     are_told_once()
-    with BashTool(env=dict(os.environ)) as tool:
+    with BashTool(base_env=os.environ) as tool:
         assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
     keeping = dataclasses.replace(JOBS, timeouts_s={"default": 0.5})
     with BashTool(profile=keeping) as tool:
@@ -3334,7 +3336,7 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
-@clause("017.3", saboteur=("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"))
+@clause("017.3", saboteur=("with _handled(interrupted):", "with _handled(signal.SIG_DFL):"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     tool = subprocess.Popen(
@@ -3575,14 +3577,11 @@ def test_req_bash_018_1_denied_substrings(deny, command):
     if result.error != "invalid_arguments":
         assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
         assert (
-            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
+            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']\n" % denied[0]
         )
 
 
-@clause(
-    "018.2",
-    saboteur=("except Exception:\n            confirmed = False", "except Exception:\n            confirmed = True"),
-)
+@clause("018.2", saboteur=("not confirm(request.command):", "confirm(request.command) is False:"))
 @few
 @given(
     st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)])
@@ -3600,12 +3599,18 @@ def test_req_bash_018_2_unconfirmed(answer, known):
             raise answer("no answer")
         return answer
 
-    result = BashTool(confirm=confirm).run(known.text)
+    tool = BashTool(confirm=confirm)
+    if isinstance(answer, type):
+        with pytest.raises(answer, match="^no answer$"):
+            tool.run("touch made\n" + known.text)
+        assert len(asked) == 1 and not os.path.exists("made")
+        return
+    result = tool.run(known.text)
     assert asked == [known.text]
-    if answer and not isinstance(answer, type):
+    if answer:
         assert (result.status, result.stdout, result.exit_code) == ("exited", known.merged, known.code)
     else:
-        assert result.text == "[system error: Command was not confirmed by the user.]"
+        assert result.text == "[system error: Command was not confirmed by the user.]\n"
         assert (result.status, result.error, result.exit_code) == ("rejected", "not_confirmed", None)
     for wrong in (dict(deny=""), dict(deny=["a", ""]), dict(shell=()), dict(keep_env=[1]), dict(max_jobs=-1)):
         with pytest.raises(ValueError):
@@ -3736,7 +3741,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 @clause(
     "020.2",
     saboteur=(
-        "        if not self.is_over():\n            self.attached = False\n",
+        "        if not self.is_over():\n            self.attached = self.plan.ephemeral\n",
         "        if not self.is_over():\n            pass\n",
     ),
 )
@@ -3792,7 +3797,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         import os, sys
         from bash_tool import BashTool
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
-        tool = BashTool(env=env)
+        tool = BashTool(base_env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
         tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
@@ -3957,7 +3962,7 @@ def test_req_bash_021_3_the_last_whole_lines():
     } <= reached
 
 
-@clause("021.4", saboteur=("partly if saved.reason else whole", "partly if saved.reason else ''"))
+@clause("021.4", saboteur=("partly if outcome.problem else whole", "partly if outcome.problem else ''"))
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
@@ -4343,14 +4348,13 @@ def test_req_bash_023_3_first_lines():
 
     def confirm(command):
         asked.append(command)
-        return {"yes": True, "raise": 1}[command.split()[-1]] and (command.split()[-1] != "raise" or 1 / 0)
+        return command.endswith("yes")
 
     with BashTool(profile=profile, deny=["rm -rf", "mkfs"], confirm=confirm) as tool:
         cases = [
             (tool.run(lasting("echo so far; sleep 600; : yes")), "Command timed out after 1s\nso far\n"),
             (tool.call({"command": "rm -rf / no"}), "Command blocked by safety policy: contains 'rm -rf'"),
             (tool.call({"command": "echo no"}), "Command was not confirmed by the user."),
-            (tool.call({"command": "echo raise"}), "Command was not confirmed by the user."),
             (
                 BashTool(profile=profile, shell="no-such-shell").run("ls"),
                 "Failed to execute: the shell no-such-shell was not found",
@@ -4359,7 +4363,7 @@ def test_req_bash_023_3_first_lines():
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
         assert (
-            "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 3
+            "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 2
         )
 
     @fewest
@@ -4488,7 +4492,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
         assert result.stdout == output or name == "jobs"
         if name == "modes":
             ended = not output or output.endswith("\n")
-            expected = output if output.strip() else output + ("" if ended else "\n") + "[no output]"
+            expected = output if output.strip() else output + ("" if ended else "\n") + "[no output]\n"
             assert (result.text, result.stdout) == (expected, output), data
         assert tool.run("cat data >&2; exit 3").text.strip()
 
@@ -5097,7 +5101,7 @@ def test_req_bash_025_18_too_many_calls():
         assert refused["isError"]
         assert (
             refused["content"][0]["text"]
-            == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+            == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]\n"
         )
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
         assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
@@ -5191,7 +5195,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {
         "cwd": (5, "", "a\0", b"/"),
-        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}),
+        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}, 5, "A=1", ["A=1"]),
         "env['A']": ({"A": "secret\0"},),
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
@@ -5201,10 +5205,11 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         for name in ("keep_env", "drop_env", "deny", "shell")
         for value in (5, "", ["a", 5])
     ]
-    calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
+    calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end", "on_call") for value in ("yes", True)]
     calls += [
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
+        ("ephemeral", BashTool, {"ephemeral": 1}),
         ("state_dir", BashTool, {"state_dir": ""}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
@@ -5219,10 +5224,6 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(arguments.pop("obj"), **arguments) if "obj" in arguments else call(**arguments)
         assert "secret" not in str(refused.value)
-    for env in (5, "A=1", ["A=1"], {1: "1"}):  # Python's own exception
-        for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
-            with pytest.raises((TypeError, AttributeError)):
-                call()
     for env in ({"A": 5}, {"A": None}):
         for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
             with pytest.raises(ValueError, match=r"^env\['A'\] takes a string without NUL, got <class '\w+'>$"):
@@ -5230,8 +5231,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     with pytest.raises(TypeError):
         dataclasses.replace(MODES, timeouts_s=60)
     for name in "keep_env", "drop_env":
-        with pytest.raises(ValueError, match=r"^env takes neither keep_env nor drop_env beside it, got \('GH_\*',\)$"):
-            BashTool(env={}, **{name: "GH_*"})
+        with pytest.raises(ValueError, match=r"^base_env takes neither keep_env nor drop_env beside it, got"):
+            BashTool(base_env={}, **{name: "GH_*"})
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
@@ -5263,7 +5264,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
-    with BashTool(env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
+    with BashTool(env={"LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
         for own, folder in ((env, "sub"), (env, str(Path("sub").resolve())), ({}, None)):
             result = tool.run(probe, mode=mode, cwd=folder, env=own)
             here = Path("sub" if folder else ".").resolve()
@@ -5307,7 +5308,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
         told = "the working directory %s cannot be entered (%s)" % (bash_tool.printable(os.path.abspath(path)), why)
-        assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]" % told)
+        assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
@@ -5645,7 +5646,7 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
         os.symlink("real/deep", os.path.join(base, "link"))
         ours, theirs = ([os.path.join(base, "%s-%d" % (side, n)) for n in range(len(commands))] for side in ("o", "t"))
         env = {"PATH": os.environ["PATH"], "HOME": "/usr", "LC_ALL": "C.UTF-8", **env}
-        with BashTool(base, env=env, carry=True) as tool:
+        with BashTool(base, base_env=env, carry=True) as tool:
             for (before, act, after), path in zip(commands, ours):
                 assert tool.run("\n".join([before, act, after])).status == "exited"
                 tool.run(SHOW % shlex.quote(path))
@@ -5698,7 +5699,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
         )
         assert result.stdout == "1 rc usr\n" and result.exit_code == 1, result
     given = {"PATH": os.environ["PATH"], "BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_ls%%": "() { echo ours; }"}
-    with BashTool(env=given, carry=True) as tool:  # the host's own choice stays
+    with BashTool(base_env=given, carry=True) as tool:  # the host's own choice stays
         for _ in range(2):
             assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
 

@@ -433,7 +433,7 @@ def test_a_withdrawn_call_leaves_no_job():
         time.sleep(2 * slow.LOOK_S)  # now the text of the answer is made
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
         assert client.receive()["id"] == long
-        assert client.call("true")["content"][0]["text"] == "[no output]"  # no answer of a call that was withdrawn
+        assert client.call("true")["content"][0]["text"] == "[no output]\n"  # no answer of a call that was withdrawn
         assert alive(pid) and listed() == [pid]
         os.killpg(pid, signal.SIGKILL)
 
