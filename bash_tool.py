@@ -88,7 +88,7 @@ TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
 if TYPE_CHECKING:
     from typing import Any, Collection, Container, Mapping, NoReturn, Sequence
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "BashTool",
@@ -1547,7 +1547,7 @@ class Command:
         """Goes on for what is left: reads its output, ends it at the limit of a background
         command, when Job.kill asks, or where it is attached with its host. What cannot be ended
         stays a child of this supervisor, which serves no second command then. Upholds
-        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2 and 029.1."""
+        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         self.stops = 0
         self.plan.watched = False  # the call is over
@@ -2031,7 +2031,7 @@ class Result:
         return self.status == "exited" and self.exit_code == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that `json.dumps` takes."""
+        """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
         lists = {"notes": list(self.notes), "leftovers": list(self.leftovers)}
         return dict(vars(self), **lists, details=dict(self.details))
 
@@ -2535,7 +2535,7 @@ def code_details(outcome: Outcome) -> dict[str, Any]:
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-024.2 and 024.4."""
+    REQ-BASH-024.2, 024.4 and 024.5."""
     if outcome.capped:
         note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
         outcome = outcome._replace(notes=(*outcome.notes, note))
@@ -2907,7 +2907,7 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.8 and 028.9."""
+    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.11, 006.12 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -3663,7 +3663,7 @@ class Exchange:
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
-        closed it."""
+        closed it. Upholds REQ-BASH-029.3."""
         line = self._line
         if self._is_held and self.waiter is None and line and _has_ended(line.socket):
             self._end_line(False)
@@ -4461,7 +4461,7 @@ class BashTool:
     umask and the resource limits that this process had when its first command began. Raises
     ValueError for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError
     for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-014.5, 019.2, 026.1,
-    026.2, 026.8 and 029.1."""
+    026.2, 026.8, 026.10 and 029.1."""
 
     def __init__(
         self,
@@ -5535,7 +5535,7 @@ def _open_standard() -> bool:
 
 def _use(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process. Upholds
-    REQ-BASH-017.5, 017.7, 017.8 and 017.10."""
+    REQ-BASH-017.5, 017.7, 017.8, 017.10 and 017.14."""
     # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process
