@@ -474,6 +474,7 @@ def how_it_ended(facts: Mapping[str, Any], before_number: str) -> str:
 # Supervisors are forked by the fork server, which executes the code of this file up to the end of
 # this section. So what stands here imports little.
 
+_F_SETPIPE_SZ = 1031  # fcntl(2); Python has the name since 3.10
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
 OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
@@ -498,10 +499,12 @@ HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/chil
 SEES_TREE = False
 
 
-def _reason(problem: BaseException) -> str:
-    if isinstance(problem, OSError):
-        return problem.strerror or str(problem)
-    return str(problem)
+def _reason(problem: BaseException, with_file: bool = False) -> str:
+    """Why something failed; `with_file`: behind the file that it failed on, where one is known."""
+    if not isinstance(problem, OSError):
+        return str(problem)
+    file = problem.filename if with_file else None
+    return (printable(file) + ": " if file else "") + (problem.strerror or str(problem))
 
 
 def _read_file(path: str) -> bytes:
@@ -569,16 +572,20 @@ def temporary_folder() -> str:
     return "/tmp"
 
 
-def data_file(data: bytes) -> int:
+def data_file(what: str, data: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
-    memory, else in a folder for temporary files. Raises OSError."""
+    memory, else in a folder for temporary files. Raises SpawnError, which says what it is."""
     try:
-        fd = os.memfd_create("btool", os.MFD_CLOEXEC)
-    except (AttributeError, OSError):  # macOS, some sandboxes
-        path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
-        fd = _create(path, os.O_RDWR)
-        os.unlink(path)
-    _write_all(fd, data)
+        try:
+            fd = os.memfd_create("btool", os.MFD_CLOEXEC)
+        except (AttributeError, OSError):  # macOS, some sandboxes
+            path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
+            fd = _create(path, os.O_RDWR)
+            os.unlink(path)
+        _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
+    except OSError as problem:
+        words = (what, _reason(problem))
+        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words) from None
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
@@ -729,9 +736,13 @@ def has_inner_number(pid: int) -> bool:
     return len(status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()) > 1
 
 
-def _signal(pid: int, number: int) -> None:
-    with suppress(OSError):
+def _signal(pid: int, number: int) -> bool:
+    """False where the process is gone, or is not to be signalled."""
+    try:
         os.kill(pid, number)
+        return True
+    except OSError:
+        return False
 
 
 def _kill_below(spared: Container[int] = ()) -> None:
@@ -856,14 +867,17 @@ class Plan:
 
 
 class OutputBuffer:
-    """The first and the last bytes of one stream, however long it is. The total counts all.
-    Upholds REQ-BASH-010.1 and 010.2."""
+    """The first and the last bytes of one stream, however long it is. The total counts all. The
+    last bytes are a deque of the chunks that were read, which moves no byte; small chunks are
+    joined, because each takes some 50 bytes of its own. Upholds REQ-BASH-010.1 and 010.2."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
+        self._head = bytearray()
+        self._tail: deque[bytes | bytearray] = deque()
+        self._held_bytes = 0
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -874,15 +888,21 @@ class OutputBuffer:
         if room > 0:
             self._head += chunk[:room]
             chunk = chunk[room:]
-        self._tail += chunk
-        if len(self._tail) > 2 * self._tail_bytes:  # seldom, so that each byte moves once
-            del self._tail[: len(self._tail) - self._tail_bytes]
+        tail = self._tail
+        if tail and len(tail[-1]) + len(chunk) <= KIB * 4:
+            tail[-1] += chunk
+        else:
+            tail.append(chunk if len(chunk) > KIB else bytearray(chunk))
+        self._held_bytes += len(chunk)
+        while tail and self._held_bytes - len(tail[0]) >= self._tail_bytes:
+            self._held_bytes -= len(tail.popleft())
 
     def captured(self) -> tuple[bytes, bytes, int, int]:
         """What is kept by now of the beginning and of the end, and the counts of bytes and of
         newlines that came: the fields of a Captured."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        return bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self.newlines
+        surplus = max(0, self._held_bytes - self._tail_bytes)
+        tail = b"".join(self._tail)[surplus:]
+        return bytes(self._head), tail, self.total_bytes, self.newlines
 
 
 class HostLine(Channel):
@@ -991,6 +1011,11 @@ class Output:
         """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
         not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
+        if self.buffers[stream].total_bytes > MIB:
+            # A flood gets the largest pipe, and nothing else does: a user has 64 MiB of pipes in
+            # all (pipe(7)). Where these are used up the pipe stays as it is.
+            with suppress(OSError):
+                fcntl.fcntl(reader, _F_SETPIPE_SZ, MIB)
         while most > 0:
             try:
                 chunk = os.read(reader, READ_BYTES)
@@ -1118,6 +1143,7 @@ class Output:
 # is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
 # may hold functions of the names behind them; `builtin exec` would not keep its redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
+_CLOSE = "command exec %s; "
 _TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
 _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
@@ -1158,7 +1184,8 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     else:
         line = _READ_TEXT % ("-u %d " % fd)
         own = "%d<&-" % fd
-    line += "command exec %s; " % (copy + own)
+    # Where a limit leaves no descriptor 20, `exec` does nothing, and the copy is descriptor `fd`.
+    line += "{ command exec %s; } 2>/dev/null; " % (copy + own) if carries else _CLOSE % own
     line += _TAKE_TEXT
     return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
 
@@ -1249,7 +1276,7 @@ class Shell:
                 with open(self._source, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
-        self._text_fd = data_file(text + behind)
+        self._text_fd = data_file("the text of the command", text + behind)
 
     def why_unread(self) -> str:
         """How a shell ended that has not read its text; empty if it has: shell and supervisor share
@@ -1371,7 +1398,8 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            words = (shown(self.plan.shell[0]), shown(_reason(problem)))
+            is_named = problem.filename not in (None, *self.plan.shell)
+            words = (shown(self.plan.shell[0]), shown(_reason(problem, is_named)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
@@ -1445,7 +1473,7 @@ class Command:
             _kill_below()
             self.turn(time.monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.alone:
+        if not self.alone or not SEES_TREE:
             names = named(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
 
@@ -1522,7 +1550,7 @@ class Command:
         if self.is_job:
             facts.update(
                 pid=self.shell.popen.pid,
-                command=plan.text.decode()[:COMMAND_RECORDED],
+                command=decode(plan.text)[:COMMAND_RECORDED],
                 created=self.created,
                 supervisor=self.supervisor.identity,
                 at=self.note_at,
@@ -3008,12 +3036,6 @@ def parse_command(
             '"command" holds a NUL character (at index %d), which no shell can take'
             % command.index("\0")
         )
-    lone = re.search("[\ud800-\udfff]", command)
-    if lone is not None:
-        return _wrong(
-            '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
-            % (ord(lone.group()), lone.start())
-        )
     return Request(command, mode, timeout_s)
 
 
@@ -3089,6 +3111,12 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return Inquiry(int(given[verb]), verb == "kill_pid")
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
+    lone = re.search("[\ud800-\udfff]", given["command"])
+    if lone is not None:  # to a program it may stand for a byte that is no UTF-8 (PEP 383)
+        return _wrong(
+            '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
+            % (ord(lone.group()), lone.start())
+        )
     timeout_s = given["timeout"] / 1000 if "timeout" in given else None
     return parse_command(given["command"], mode, timeout_s, profile)
 
@@ -3371,22 +3399,24 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
 
 
 def _fork_directly(control: int) -> None:
-    """Where no interpreter can be started, and for the command line, which has one thread."""
+    """Where no interpreter can be started, and for the command line, which has one thread. Raises
+    OSError."""
+    null = os.open(os.devnull, os.O_RDWR)
     pid = os.fork()
     if pid == 0:
         try:
             os.setsid()
             if os.fork() == 0:
-                for fd in map(int, os.listdir("/dev/fd")):
-                    if fd != control:
-                        with suppress(OSError):  # os.listdir has closed its own by now
-                            os.close(fd)
-                null = os.open(os.devnull, os.O_RDWR)
                 for fd in range(3):
                     os.dup2(null, fd)
+                for fd in map(int, os.listdir("/dev/fd")):
+                    if fd > 2 and fd != control:
+                        with suppress(OSError):  # os.listdir has closed its own by now
+                            os.close(fd)
                 serve_forks(control)
         finally:
             os._exit(0)
+    os.close(null)
     with suppress(ChildProcessError):  # a host that ignores SIGCHLD
         os.waitpid(pid, 0)
 
@@ -3429,24 +3459,26 @@ class Line(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[tuple[Any, ...]] = deque()
 
-    def wait_for(self, events: int, until: float) -> bool:
-        """True as soon as the socket is ready, False after this moment. `select.poll` needs no
-        descriptor, and is looked up now: gevent replaces it, also after this module was imported.
-        Raises LineLost."""
+    def wait_for(self, to_read: bool, until: float) -> bool:
+        """True as soon as the socket can be read, or else written; False after this moment.
+        `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
+        it away, also after this module was imported. Raises LineLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
+        wait_s = min(max(0.0, until - time.monotonic()), 1e6)
+        if not hasattr(select, "poll"):
+            return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
         poller = select.poll()
-        poller.register(fd, events)
-        wait_s = max(0.0, until - time.monotonic())
-        return bool(poller.poll(1000 * wait_s if wait_s < 1e6 else None))
+        poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
+        return bool(poller.poll(1000 * wait_s))
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
         until = time.monotonic() + ACCEPT_S
         with suppress(OSError):
             self.send(request, fds)
-            while self.unsent and self.wait_for(select.POLLOUT, until):
+            while self.unsent and self.wait_for(False, until):
                 self.flush()
         if self.unsent:
             raise NotRun("no supervisor answered")
@@ -3466,7 +3498,7 @@ class Line(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self.wait_for(select.POLLIN, until):
+            if not self.wait_for(True, until):
                 return None
             try:
                 messages = self.receive()
@@ -3479,15 +3511,29 @@ class Line(Channel):
         return self._messages.popleft()
 
 
+def confinement() -> tuple[object, ...]:
+    """What confines this thread, and so what it forks: its root directory, and as far as they can
+    be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
+    here, root = "/proc/thread-self/", os.stat("/")[1:3]  # inode and device
+    try:
+        status = _read_file(here + "status").partition(b"\nCapInh")[2].partition(b"\nCpus")[0]
+        spaces = [os.readlink(here + "ns/" + name) for name in sorted(os.listdir(here + "ns"))]
+        return root, status, *spaces
+    except OSError:
+        return (root,)
+
+
 class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and
-    groups. A forked child has none of them: it begins with an engine of its own. Upholds
-    REQ-BASH-019.1."""
+    """The fork server and the idle supervisors of this process, for its present user and groups,
+    and for the confinement that the process had when the last tool was made. A forked child has
+    none of them: it begins with an engine of its own. Upholds REQ-BASH-019.1 and 019.3."""
+
+    confinement: tuple[object, ...] = ()
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
         self.python = _python()  # None: the fork server is a fork of this process
-        self._ids: tuple[int, ...] = ()
+        self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[Line] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -3502,7 +3548,8 @@ class Engine:
         """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
         does not take the request."""
         with self.lock:
-            ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
+            user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+            ids = user, self.confinement
             if ids != self._ids:
                 self.give_up()
                 self._ids, self._idle = ids, []
@@ -3680,6 +3727,8 @@ class Exchange:
             try:
                 self._request(stdin)
                 return self.wait(on_live)
+            except SpawnError as problem:
+                return failed(*problem.args)
             except LineLost as problem:
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
@@ -3694,19 +3743,19 @@ class Exchange:
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no
-        supervisor, or no place for the input. Upholds REQ-BASH-002.1 and 003.18."""
+        supervisor; SpawnError. Upholds REQ-BASH-002.1 and 003.18."""
         fields = dict(vars(self._plan))
         fds: list[int] = []
         try:
             if stdin is not None:
-                fds.append(data_file(stdin))
+                fds.append(data_file("the input of the command", stdin))
             line = self._line = _engine.borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
             line.ask(fields, fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
-            raise NotRun(_reason(problem)) from None
+            raise NotRun(_reason(problem, True)) from None
         finally:
             for fd in fds:
                 os.close(fd)
@@ -3820,7 +3869,7 @@ class Exchange:
                 if self._is_sent:
                     line.tell_stops(-1 - self._stops_sent)
                 line.leave()
-                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
+                while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
                     pass
         self._end_line(False)
         self.obey(())
@@ -3951,9 +4000,11 @@ class Job:
         return self._known
 
     def _supervisor_lives(self) -> bool:
-        """True while the process lives that the record names, by number and start time."""
-        supervisor = self._known.supervisor
-        return identity(supervisor[0]) == supervisor
+        """True while the process lives that the record names, by number and start time. Where /proc
+        hides the start time (hidepid, proc(5)) the number has to do."""
+        pid, started = self._known.supervisor
+        now = identity(pid)[1]
+        return now == started if now else _signal(pid, 0)
 
     @property
     def status(self) -> str:
@@ -4384,7 +4435,7 @@ class Setup(NamedTuple):
             env = {**env, **own}
         is_plain = request.mode != "background" and not has_cwd and not own
         return Plan(
-            text=request.command.encode("utf-8"),
+            text=request.command.encode("utf-8", "surrogateescape"),
             shell=self.shell,
             # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
@@ -4506,6 +4557,7 @@ class BashTool:
         # list: so a call from before the restart has no effect on the calls behind it.
         self._starts = [first]
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
+        _engine.confinement = confinement()
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
 
     @property
@@ -5434,10 +5486,16 @@ def _follower(limit_s: float) -> Callable[[str], None]:
     return follow
 
 
+def _typed(word: str) -> str:
+    """A word of the command line as the bytes that were typed, whatever the locale makes of them:
+    UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
+
+
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
     REQ-BASH-017.1, 017.2, 017.3 and 017.4."""
-    command = options.command
+    command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
@@ -5576,7 +5634,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with BashTool(
             options.cwd,
             profile=profile,
-            deny=options.deny,
+            deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,
             state_dir=options.state_dir or default_folder(profile),
