@@ -66,7 +66,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gc
 import marshal
 import math
 import os
@@ -83,10 +82,6 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import MappingProxyType
-
-TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
-if TYPE_CHECKING:
-    from typing import Any, Collection, Container, Mapping, NoReturn, Sequence
 
 __version__ = "0.2.0"
 
@@ -683,14 +678,18 @@ def create_record(output: str) -> int:
 # -- Processes
 
 
+def _of_process(pid: int, name: str) -> bytes:
+    """What a file of /proc says of a process; empty if the process is gone, or without /proc."""
+    try:
+        return _read_file("%s/%d/%s" % (PROC, pid, name))
+    except OSError:
+        return b""
+
+
 def _stat(pid: int) -> list[bytes]:
     """The fields of the kernel's line on a process from its state on, the third
-    (proc_pid_stat(5)); empty if the process is gone, or without /proc."""
-    try:
-        line = _read_file("%s/%d/stat" % (PROC, pid))
-    except OSError:
-        return []
-    return line[line.rindex(b")") + 2 :].split()  # the name before it may hold brackets
+    (proc_pid_stat(5)). The name before them may hold brackets."""
+    return _of_process(pid, "stat").rpartition(b") ")[2].split()
 
 
 def identity(pid: int) -> list[int]:
@@ -705,10 +704,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            with suppress(OSError):  # this thread has ended, others have not
-                found += map(
-                    int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split()
-                )
+            found += map(int, _of_process(pid, "task/%s/children" % task).split())
     return found
 
 
@@ -729,11 +725,8 @@ def descendants(spared: Container[int] = ()) -> dict[int, int]:
 def has_inner_number(pid: int) -> bool:
     """True for a process in a PID namespace below this one, in which it has another number
     (proc_pid_status(5), NSpid)."""
-    try:
-        status = _read_file("%s/%d/status" % (PROC, pid))
-    except OSError:
-        return False
-    return len(status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()) > 1
+    numbers = _of_process(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0]
+    return len(numbers.split()) > 1
 
 
 def _signal(pid: int, number: int) -> bool:
@@ -768,11 +761,7 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
-    try:
-        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
-    except OSError:
-        return ""
-    text = decode(line)
+    text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
@@ -1365,7 +1354,7 @@ class Command:
     note_at = -1  # the place of the completion note in the output file
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
-        self.supervisor, self.plan = supervisor, plan
+        self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
         self.created, self.started_s = time.time(), time.monotonic()
@@ -1381,10 +1370,10 @@ class Command:
             self.report()
             if not self.is_over():
                 self.stay()
-                self.supervisor.line.closed = True  # the host takes that for the end
+                self.line.closed = True  # the host takes that for the end
         except SpawnError as problem:
             self.output.discard()
-            self.supervisor.line.tell("failed", *problem.args)
+            self.line.tell("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
@@ -1487,7 +1476,7 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        has_left = self.supervisor.line.closed
+        has_left = self.line.closed
         # A command that was answered is stopped by Exchange.leave: the answer was not read.
         if self.answered:
             has_left = has_left and self.plan.background and self.cancels > 0
@@ -1500,8 +1489,8 @@ class Command:
 
     def hang_up(self) -> None:
         """Closes the line to a host that has left: its caller may wait for that."""
-        if self.supervisor.line.closed:
-            self.supervisor.line.socket.close()
+        if self.line.closed:
+            self.line.socket.close()
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1562,7 +1551,7 @@ class Command:
         output, facts = self.output, self.facts()
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
-        self.supervisor.line.tell(
+        self.line.tell(
             "answer",
             facts,
             [buffer.captured() for buffer in output.buffers],
@@ -1591,7 +1580,7 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock,
         and takes notice of it: of output, stops, the host, ended processes. When the host has
         left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        supervisor, line = self.supervisor, self.supervisor.line
+        supervisor, line = self.supervisor, self.line
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
         # A stop, or end of file, that was read together with the request: no event follows.
@@ -1811,10 +1800,7 @@ def serve_forks(control: int) -> NoReturn:
         _overwrite_own(50, b"")  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
-        server = ForkServer(socket.socket(fileno=control))
-        gc.freeze()  # pages of what is there now stay shared with supervisors
-        gc.disable()  # cyclic garbage of a supervisor is small, and a collection takes 15 to 100 us
-        server.serve()
+        ForkServer(socket.socket(fileno=control)).serve()
     finally:
         os._exit(0)
 
@@ -1839,10 +1825,11 @@ import threading
 import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import CodeType
 from typing import (
     Any,
     Callable,
+    Collection,
+    Container,
     Iterable,
     Iterator,
     Mapping,
@@ -2668,6 +2655,44 @@ def check_function(name: str, value: object) -> None:
     require(value is None or callable(value), name, "a function", value)
 
 
+def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
+    """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
+    for an empty one."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        strings = tuple(value)
+    else:
+        strings = (value,)
+    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
+    require(right, what, "non-empty strings without NUL", value)
+    return strings
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
+def _directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = _path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -3121,6 +3146,17 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     return parse_command(given["command"], mode, timeout_s, profile)
 
 
+def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
+    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
+    018.2."""
+    for pattern in deny:
+        if pattern in request.command:
+            return rejected("denied", DENIED.format(pattern=printable(pattern)))
+    if confirm is not None and not confirm(request.command):
+        return rejected("not_confirmed", NOT_CONFIRMED)
+    return None
+
+
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _NUMBER = r"(?:[+-]?[0-9]+(?:\.[0-9]+)?)?"
 # Each alternative takes a time that grows in proportion to the value: what repeats without a bound
@@ -3212,23 +3248,29 @@ def scrub_env(
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
-def names_to_tell(untold: Sequence[str], outcome: Outcome) -> list[str]:
-    """Of the withheld names that no answer has told yet, those that this answer has to tell, at
-    most NAMES_TOLD: proxies and package indexes, and what the command names, or the output that
-    is shown of a command that failed. Upholds REQ-BASH-014.6 and 014.8."""
+def withheld_notes(
+    untold: dict[str, str], passed: Container[str], outcome: Outcome
+) -> list[str]:
+    """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
+    taken out of `untold`: proxies and package indexes, and what the command names, or the output
+    that is shown of a command that failed. `passed`: names that came with the call. Upholds
+    REQ-BASH-014.6 and 014.8."""
     texts = [outcome.command]
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
-    told = [name for name in untold if name in words or name.upper().endswith(REMOTE_ENDINGS)]
-    return told[:NAMES_TOLD]
-
-
-def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment that the host chose, as it is, plus the non-interactive defaults that it
-    lacks. Upholds REQ-BASH-014.2, 014.3 and 014.5."""
-    check_env(environ)
-    return {**NON_INTERACTIVE, **environ}
+    told = [
+        name
+        for name in tuple(untold)
+        if name not in passed and (name in words or name.upper().endswith(REMOTE_ENDINGS))
+    ]
+    reasons: dict[str, list[str]] = {}
+    for name in told[:NAMES_TOLD]:
+        with suppress(KeyError):  # another thread has told the name meanwhile
+            reasons.setdefault(untold.pop(name), []).append(shown(name))
+    return [
+        NOTE_WITHHELD.format(why=why, names=", ".join(names)) for why, names in reasons.items()
+    ]
 
 
 def check_env(environ: Mapping[str, str]) -> None:
@@ -3239,6 +3281,30 @@ def check_env(environ: Mapping[str, str]) -> None:
         require(is_name, "env", "names without '=' and NUL", name)
         is_value = isinstance(value, str) and "\0" not in value
         require(is_value, "env[%r]" % name, "a string without NUL", type(value))
+
+
+def tool_env(
+    base: Mapping[str, str] | None,
+    added: Mapping[str, str],
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
+    has_prefix: bool,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of a tool's commands, and the names that are withheld, each with why: the
+    scrubbed one of this process, or `base` as it is with the defaults that it lacks; and what is
+    added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
+    which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
+    026.10."""
+    check_env(added)
+    withheld: dict[str, str] = {}
+    if base is None:
+        env, withheld = scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
+    else:
+        require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
+        check_env(base)
+        env = {**NON_INTERACTIVE, **base}
+    withheld = {name: why for name, why in withheld.items() if name not in added}
+    return {**env, **added}, withheld
 
 
 # A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
@@ -3345,17 +3411,6 @@ exec(marshal.loads(code), {"__name__": "bash_tool", "fork_server_control": contr
 _CODE = sys._getframe().f_code  # of this file, as it was loaded
 
 
-def _supervisor_code() -> CodeType:
-    """The code of this file without the functions and classes that stand below `serve_forks`: a
-    fork server does not get there."""
-    end = serve_forks.__code__.co_firstlineno
-    constants = tuple(
-        None if isinstance(constant, CodeType) and constant.co_firstlineno > end else constant
-        for constant in _CODE.co_consts
-    )
-    return _CODE.replace(co_consts=constants)
-
-
 def _python() -> str | None:
     """The interpreter that a fork server may run in. Where a program embeds Python or is frozen,
     `sys.executable` is that program, which would start a second time."""
@@ -3390,7 +3445,7 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
         theirs.close()  # else `ours` would not read end of file when the fork server ends
         try:
             ours.settimeout(ACCEPT_S)
-            ours.sendall(pack(_supervisor_code()))
+            ours.sendall(pack(_CODE))
             return bool(ours.recv(1))
         finally:
             ours.settimeout(None)
@@ -4198,76 +4253,12 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
-    """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
-    for an empty one."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        strings = tuple(value)
-    else:
-        strings = (value,)
-    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
-    require(right, what, "non-empty strings without NUL", value)
-    return strings
-
-
-def _directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = _path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def _environment(
-    base: Mapping[str, str] | None,
-    keep: tuple[str, ...],
-    drop: tuple[str, ...],
-    has_prefix: bool,
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment of a tool's commands, but for variables that are added by name; and the names
-    that are withheld, each with why. Behind a prefix the text of a command comes on stdin, which
-    the file of BASH_ENV could read."""
-    if base is None:
-        return scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
-    require(not keep + drop, "base_env", "neither keep_env nor drop_env beside it", keep + drop)
-    return complete_env(base), {}
-
-
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
-
-
-def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
-    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
-    018.2."""
-    for pattern in deny:
-        if pattern in request.command:
-            return rejected("denied", DENIED.format(pattern=printable(pattern)))
-    if confirm is not None and not confirm(request.command):
-        return rejected("not_confirmed", NOT_CONFIRMED)
-    return None
 
 
 def default_folder(profile: Profile) -> str:
@@ -4373,28 +4364,27 @@ class JobTable:
                 jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
-    def running(self) -> list[Job]:
-        """Those of `all` that run."""
-        return [job for job in self.all() if job.status == "running"]
-
-    def find(self, pid: int) -> Job | None:
-        """The job with this number in its latest use, or None. Of a job that is known the files
-        may be gone."""
+    def get(self, pid: int) -> Job:
+        """The job with this number in its latest use; of a job that is known the files may be
+        gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
         if known is None or known._has_ended():  # the number may have been given again
             for job in self.all():
                 if job.pid == pid:
                     known = self._known[pid] = job
+        if known is None:
+            running = [job for job in self.all() if job.status == "running"]
+            named = _job_names(running[-MAX_JOBS:]) or "none"
+            raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one;
         and whether all was done that was asked for. Upholds REQ-BASH-021.7 to 021.9."""
-        known = self.find(inquiry.pid)
-        if known is None:
-            named = _job_names(self.running()[-MAX_JOBS:]) or "none"
-            reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return rejected("no_such_job", reason), None, False
+        try:
+            known = self.get(inquiry.pid)
+        except LookupError as problem:
+            return rejected("no_such_job", str(problem)), None, False
         is_gone = not inquiry.kill or known._end(cancel)
         outcome = known._tell(self._profile)
         is_gone = is_gone or outcome.status == "lost"
@@ -4538,18 +4528,15 @@ class BashTool:
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
-        passed, withheld = _environment(base_env, keep, drop, len(words) > 1)
-        added = env or {}
-        check_env(added)
-        # The names that no answer has told yet, each with why it is withheld.
-        self._untold = {name: why for name, why in withheld.items() if name not in added}
+        # _untold: the names that no answer has told yet, each with why it is withheld.
+        passed, self._untold = tool_env(base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(self._untold)
         self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        first = Start(os.fsencode(_directory(cwd)), _encoded({**passed, **added}))
+        first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
         self._setup = Setup(row, first, words, folder, carry, ephemeral)
@@ -4658,11 +4645,7 @@ class BashTool:
     def job(self, pid: int) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the
         live ones, if there is none."""
-        job = self._jobs.find(pid)
-        if job is not None:
-            return job
-        live = ", ".join(str(job.pid) for job in self._jobs.running())
-        raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
+        return self._jobs.get(pid)
 
     def wait(
         self,
@@ -4739,7 +4722,7 @@ class BashTool:
         outcome: Outcome,
         cancel: Cancel,
         job: Job | None = None,
-        passed: Iterable[str] = (),
+        passed: Container[str] = (),
     ) -> Result:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
         `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
@@ -4747,13 +4730,7 @@ class BashTool:
             return present(outcome, self.profile)
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
-            untold = [name for name in tuple(self._untold) if name not in passed]
-            reasons: dict[str, list[str]] = {}
-            for name in names_to_tell(untold, outcome):
-                with suppress(KeyError):  # another thread has told the name meanwhile
-                    reasons.setdefault(self._untold.pop(name), []).append(shown(name))
-            for why, names in reasons.items():
-                notes += (NOTE_WITHHELD.format(why=why, names=", ".join(names)),)
+            notes += tuple(withheld_notes(self._untold, passed, outcome))
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
@@ -5451,14 +5428,12 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
         row = replace(row, timeouts_s=limits, **given)
     except ValueError as problem:
         raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
+    numbers = (*WAITS, *LIMITS_ON_OUTPUT)
     for setting in settings:
         limit, _, value = setting.partition("=")
-        wanted = "NAME=VALUE, where NAME is one of " + listed((*WAITS, *LIMITS_ON_OUTPUT))
-        require(limit in (*WAITS, *LIMITS_ON_OUTPUT), "--set or BASH_TOOL_SET", wanted, setting)
-        number: Any = value  # what is no number is refused by name
-        with suppress(ValueError):
-            number = load_json(value)
-        row = replace(row, **{limit: number})
+        right = limit in numbers and re.fullmatch("[0-9.]+", value)
+        require(right, "--set or BASH_TOOL_SET", "NAME=NUMBER for " + listed(numbers), setting)
+        row = replace(row, **{limit: load_json(value)})
     return row
 
 
@@ -5529,13 +5504,6 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
-def _how(job: Job) -> str:
-    """In words how a job ended, or that it runs."""
-    if job.status != "exited":
-        return job.status.replace("_", " ")
-    return "failed: exit code " + code_text(job.exit_code) if job.exit_code else "completed"
-
-
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     """The jobs, the oldest first: a line of JSON each, or a table. Upholds REQ-BASH-017.9."""
     names = "pid status exit_code created duration_s total_bytes output_file command".split()
@@ -5544,7 +5512,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            _how(job),
+            "running" if job.status == "running" else how_it_ended(job._known._asdict(), ""),
             job.duration_s,
             size_text(job.total_bytes),
             printable(job.output_file),
@@ -5555,26 +5523,28 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         _write(1, line + "\n")
 
 
+_LOGGED = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
+
+
 class Log:
     """Appends a line of JSON for each call to a file of mode 0600, in one write, so that several
     servers may share the file. The output of commands is not in it. Raises OSError where the file
     cannot be opened; one that cannot be written later is told once. Upholds REQ-BASH-017.13."""
 
     def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._path, self._fd = path, os.open(path, flags, 0o600)
+        self._path = path  # empty once the file could not be written
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def add(self, arguments: object, result: Result) -> None:
         """Appends the line of a call."""
-        names = "status exit_code signal error duration_s total_bytes pid".split()
-        line = {"time": time.time(), "arguments": arguments}
-        line.update((name, getattr(result, name)) for name in names)
+        told = {name: getattr(result, name) for name in _LOGGED}
+        line = {"time": time.time(), "arguments": arguments, **told}
         try:
-            os.write(self._fd, json.dumps(line, default=str).encode() + b"\n")
+            os.write(self._fd, json.dumps(line).encode() + b"\n")
         except OSError as problem:
             if self._path:
-                text = "bash_tool.py: the log %s cannot be written: %s\n"
-                _write(2, text % (printable(self._path), _reason(problem)))
+                words = printable(self._path), _reason(problem)
+                _write(2, "bash_tool.py: the log %s cannot be written: %s\n" % words)
             self._path = ""
 
 
