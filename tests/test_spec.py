@@ -171,6 +171,20 @@ def test_spec_accounts_for_the_seeds():
         assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
 
 
+def test_spec_holds_the_seven_requirements():
+    """The table of section 3 has the 16 demands of document 003 under its titles, each with clauses and their tests, and
+    the clauses of the seven stand under the same titles, before all others."""
+    table, beyond = SPEC.split("\n## 3 Clauses\n")[1].split("\n## 4 Reference\n")[0].split("\n## Beyond the seven\n")
+    rows = [line[2:-2].split(" | ") for line in table.splitlines() if re.match(r"\| \d{3} ", line)]
+    titles = re.findall(r"(?m)^### REQ-BASH-(\d{3} .*)$", table)
+    demands = {title: [row[0] for row in rows].count(title) for title in titles}
+    assert [title[:3] for title in titles] == ["%03d" % n for n in range(1, 8)]
+    assert list(demands.values()) == [2, 3, 3, 2, 1, 3, 2] and sum(demands.values()) == len(rows)
+    for _, demand, numbers, tests in rows:
+        assert numbers and tests == ", ".join("`%s`" % PROPERTIES[n].__name__ for n in numbers.split(", ")), demand
+    assert "REQ-BASH-008" in beyond and not re.search(r"(?m)^#+ REQ-BASH-00[1-7]", beyond)
+
+
 def test_spec_failures_and_faults_name_tests():
     """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
     rows = decisions("The failures of other tools")
