@@ -162,13 +162,17 @@ def names_of_tests():
 
 
 def test_spec_accounts_for_the_seeds():
-    """Each of the five seeds has its rows, and each row a clause that exists or a decision."""
+    """Each of the five seeds has its rows, and each row a clause that exists or a decision; where a profile departs from
+    its seed is told for each seed."""
     rows = decisions("What the five seeds ask")
     assert len(rows) > 40 and {seed for seed, _, _ in rows} == {"000", "001", "002", "003", "004"}
     for _, asks, held in rows:
         numbers = re.findall(r"\d{3}\.\d+", held)
         assert all(number in CLAUSES for number in numbers), asks
-        assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
+        assert numbers or re.search("decided against|not ours|host|nothing is logged|departs", held), asks
+    departures = rows_of("5.1 Where a profile departs from its document")[1:]
+    assert len(departures) > 30 and all(len(row) == 4 and all(row) for row in departures)
+    assert {seed for row in departures for seed in row[0].split(", ")} == {seed for seed, _, _ in rows}
 
 
 def test_spec_holds_the_seven_requirements():
