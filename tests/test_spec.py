@@ -240,9 +240,11 @@ def test_spec_for_levels(levels):
     held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
     assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
-    assert [body for _, _, body in FENCE.findall(text)] == (
+    assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == (
         [*map(without_jobs, examples)] if "jobs" not in held else examples
     )
+    for head in ("environment", "words SECRET_WORDS", "groups", "pattern SECRET_VALUE", "pattern TOKEN", "grammar"):
+        assert "\n```%s\n" % head in text
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
