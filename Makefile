@@ -33,8 +33,9 @@ thorough: $(VENV)/ready ## both, with hundreds of examples for each property and
 	BASH_TOOL_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m 'not (interop or packages or hosts or ray)' $(ARGS)
 
 .PHONY: types
-types: $(VENV)/ready    ## mypy --strict
+types: $(VENV)/ready    ## mypy --strict, and pyright
 	$(IN_VENV) -m mypy
+	$(IN_VENV) -m pyright --pythonpath $(IN_VENV) bash_tool.py
 
 FORMAT = $(IN_VENV) -m ruff format --quiet $(ARGS)
 .PHONY: format
