@@ -246,13 +246,6 @@ def a_timeout_names_the_limit(q):
         q.says("echo on; sleep 600", text, True, wire=wire, mode="slow")
 
 
-@asks("002.7")
-def a_timeout_names_the_other_modes(q):
-    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
-    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
-    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
-
-
 @asks("002.6")
 def what_was_ended_has_no_code(q):
     wire = q.server(timeouts={"default": 1}, structured=True)
@@ -261,6 +254,13 @@ def what_was_ended_has_no_code(q):
         q.equal(reply.text, timed_out(q, "1s") + "on\ncleaned\n")
         code = (reply.result.get("structuredContent") or {}).get("exit_code")
         q.equal(code, None, "exit_code")
+
+
+@asks("002.7")
+def a_timeout_names_the_other_modes(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
+    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
@@ -862,17 +862,6 @@ def the_text_is_in_no_arguments(q):
     q.wire.cancel(number)
 
 
-@asks("012.4")
-def names_of_its_own(q):
-    q.wire = q.server("--deny", "bash /python", "--state-dir", str(q.folder / "node"))
-    number = q.wire.begin("echo $$ > shell; sleep 600")
-    for pid in own_processes(q, q.number("shell")):
-        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
-        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
-        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
-    q.wire.cancel(number)
-
-
 @asks("012.2")
 def any_length(q):
     for length in (131072, 200000, 1500000):
@@ -893,6 +882,17 @@ def no_shell_can_take_that(q):
         reply = q.wire.given(arguments)
         q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
     q.says("echo 😀é", "😀é\n")
+
+
+@asks("012.4")
+def names_of_its_own(q):
+    q.wire = q.server("--deny", "bash /python", "--state-dir", str(q.folder / "node"))
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    for pid in own_processes(q, q.number("shell")):
+        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
+        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
+        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
+    q.wire.cancel(number)
 
 
 @asks("013.1", "013.2")
@@ -1069,6 +1069,35 @@ def no_startup_files(q):
     q.says("echo quiet; shopt -q login_shell || echo no login", "quiet\nno login\n", wire=wire)
     (q.folder / "mine").write_text("echo mine\n")
     q.says("echo quiet", "mine\nquiet\n", wire=q.server(env={"BASH_ENV": str(q.folder / "mine")}))
+
+
+@asks("014.8")
+def a_withheld_name_is_told_once(q):
+    note = "[not passed to commands, because it looks secret: %s]\n"
+    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
+    shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
+    q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
+    for command in (  # neither another word nor what is not shown
+        "echo X_THIRD''_TOKEN THIRD''_TOKENS 9THIRD''_TOKEN; exit 3",
+        ": X_THIRD_TOKEN THIRD_TOKENS THIRD_TOKEN2 B-TOKEN éTHIRD_TOKEN THIRD_TOKENß third_token",
+        *("seq %d; echo THIRD''_TOKEN; seq 30000; exit 3" % lines for lines in (3000, 30000)),
+        "printf 'THIRD_%s\\r%032d\\n' TOKEN 0; exit 3",
+        "printf '\\033]0;THIRD_%s\\007x\\n' TOKEN; exit 3",
+    ):
+        text = wire.call(command).text
+        q.that("not passed" not in text, "no note after %s" % command, text)
+    shown = "[command failed: exit code 143 (SIGTERM)]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
+    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; kill $$", shown, True, wire=wire)
+    wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
+    q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
+    names = ["T%d_TOKEN" % n for n in range(10, 35)]
+    wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
+    q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
+    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
+    q.says("echo on", "on\n", wire=wire)
+    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)
 
 
 @asks("015.1", "015.5")
@@ -1252,32 +1281,3 @@ def no_answer_is_blank(q):
     for command, code in (("false", 1), ("echo; exit 3", 3)):
         text = q.run(command).text
         q.that(text.startswith("[command failed: exit code %d]" % code), "a text that says how it failed", text)
-
-
-@asks("014.8")
-def a_withheld_name_is_told_once(q):
-    note = "[not passed to commands, because it looks secret: %s]\n"
-    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
-    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
-    q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
-    shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
-    q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
-    for command in (  # neither another word nor what is not shown
-        "echo X_THIRD''_TOKEN THIRD''_TOKENS 9THIRD''_TOKEN; exit 3",
-        ": X_THIRD_TOKEN THIRD_TOKENS THIRD_TOKEN2 B-TOKEN éTHIRD_TOKEN THIRD_TOKENß third_token",
-        *("seq %d; echo THIRD''_TOKEN; seq 30000; exit 3" % lines for lines in (3000, 30000)),
-        "printf 'THIRD_%s\\r%032d\\n' TOKEN 0; exit 3",
-        "printf '\\033]0;THIRD_%s\\007x\\n' TOKEN; exit 3",
-    ):
-        text = wire.call(command).text
-        q.that("not passed" not in text, "no note after %s" % command, text)
-    shown = "[command failed: exit code 143 (SIGTERM)]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
-    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; kill $$", shown, True, wire=wire)
-    wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
-    q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
-    names = ["T%d_TOKEN" % n for n in range(10, 35)]
-    wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
-    q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
-    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
-    q.says("echo on", "on\n", wire=wire)
-    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)
