@@ -354,6 +354,30 @@ def structured_content_conforms(q):
     q.equal(fields, ("exited", 3, "cwd_missing"), "status, exit_code, error in a scratch folder:")
 
 
+@asks("025.7", "025.18")
+def sixty_four_calls(q):
+    wire = q.server(timeouts={"grace_s": 600}, structured=True)
+    withdrawn = wire.begin(DEAF.format("deaf"), mode="slow")  # counts until its command has ended
+    q.number("deaf")
+    wire.cancel(withdrawn)
+    q.there("heard-deaf")
+    wait = "echo > in-%d; until [ -e go ]; do sleep 0.5; done; echo on"
+    numbers = [wire.begin(wait % n, mode="slow") for n in range(63)]
+    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
+    for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
+        reply = wire.given(arguments)
+        q.equal((reply.text, reply.is_error), (text, True))
+        q.fields(reply, status="rejected", error="too_many_calls", duration_s=0)
+    used = requested(numbers[0], "tools/call", name="bash", arguments={"command": "echo over > over"})
+    answers_to(q, wire, (used, -32600, numbers[0]))  # its row stands before that of 64 calls
+    q.that(not (q.folder / "over").exists(), "the 65th call is not run", "it was")
+    q.equal(wire.ask("ping"), {})
+    q.there(*("in-%d" % n for n in range(63)))  # all of them run at the same time
+    (q.folder / "go").touch()
+    q.equal({wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
+    q.says("echo on", "on\n", wire=wire)
+
+
 @asks("025.8")
 def withdrawn_calls_end(q):
     """Nothing is said of a withdrawn command that goes on to print. The id 1 is another than "1", and the same as 1.0."""
@@ -445,37 +469,6 @@ def what_was_ignored_stays_ignored(q):
     code = 128 + getattr(signal, ends[-1])  # commands do not ignore it
     q.equal(wire.finish(number).text, "[command failed: exit code %d (%s)]\non\n" % (code, ends[-1]))
     q.equal(wire.end(), 0, "exit code of the server:")
-
-
-@asks("025.22")
-def an_interrupt_cancels(q):
-    wire = q.server(timeouts={"grace_s": 600})
-    wire.call("sleep 600 >/dev/null 2>&1 & echo $! > left")
-    withdrawn = wire.begin("trap '' TERM; echo $$ > withdrawn; while :; do sleep 0.1; done", mode="slow")
-    q.number("withdrawn")
-    wire.cancel(withdrawn)
-    wire.ask("ping")
-    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
-    for n in range(2):
-        q.number("shell-%d" % n)
-    wire.signal(signal.SIGINT)
-    for n, number in enumerate(numbers):
-        q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
-        q.dead("shell-%d" % n)
-    q.equal(wire.call("echo on").text, "on\n", "the next call:")
-    q.that(withdrawn not in wire.waiting, "no answer to a withdrawn call", wire.waiting)
-    q.alive("left")
-    deaf = wire.begin(DEAF.format("deaf"), mode="slow")
-    q.number("deaf")
-    wire.signal(signal.SIGINT)
-    q.there("heard-deaf")
-    q.alive("deaf")
-    wire.signal(signal.SIGINT)
-    q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
-    q.dead("deaf")
-    wire.signal(signal.SIGINT)  # no call is under way
-    time.sleep(0.5)
-    q.equal(wire.call("echo on").text, "on\n", "the next call:")
 
 
 @asks("025.10")
@@ -704,30 +697,6 @@ def the_id_of_a_withdrawn_call_is_in_use(q):
     q.that(eventually(is_run, patience(None)), "the id is free when that command has ended", "it is not")
 
 
-@asks("025.7", "025.18")
-def sixty_four_calls(q):
-    wire = q.server(timeouts={"grace_s": 600}, structured=True)
-    withdrawn = wire.begin(DEAF.format("deaf"), mode="slow")  # counts until its command has ended
-    q.number("deaf")
-    wire.cancel(withdrawn)
-    q.there("heard-deaf")
-    wait = "echo > in-%d; until [ -e go ]; do sleep 0.5; done; echo on"
-    numbers = [wire.begin(wait % n, mode="slow") for n in range(63)]
-    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
-    for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
-        reply = wire.given(arguments)
-        q.equal((reply.text, reply.is_error), (text, True))
-        q.fields(reply, status="rejected", error="too_many_calls", duration_s=0)
-    used = requested(numbers[0], "tools/call", name="bash", arguments={"command": "echo over > over"})
-    answers_to(q, wire, (used, -32600, numbers[0]))  # its row stands before that of 64 calls
-    q.that(not (q.folder / "over").exists(), "the 65th call is not run", "it was")
-    q.equal(wire.ask("ping"), {})
-    q.there(*("in-%d" % n for n in range(63)))  # all of them run at the same time
-    (q.folder / "go").touch()
-    q.equal({wire.finish(number).text for number in numbers}, {"on\n"}, "answers to the others:")
-    q.says("echo on", "on\n", wire=wire)
-
-
 @asks("025.19")
 def text_alone(q):
     for value in (None, "", "0"):
@@ -752,3 +721,34 @@ def what_is_left_out_is_counted_in_bytes(q):
         sizes = [float(size) * (1024 if unit else 1) for size, unit in re.findall(pattern, text)]
         right = sizes and abs(sum(sizes) - missing) <= 52 * len(sizes)  # 4.7: rounded to a tenth of a KB
         q.that(right, "sizes that make up the %d bytes left out" % missing, sizes)
+
+
+@asks("025.22")
+def an_interrupt_cancels(q):
+    wire = q.server(timeouts={"grace_s": 600})
+    wire.call("sleep 600 >/dev/null 2>&1 & echo $! > left")
+    withdrawn = wire.begin("trap '' TERM; echo $$ > withdrawn; while :; do sleep 0.1; done", mode="slow")
+    q.number("withdrawn")
+    wire.cancel(withdrawn)
+    wire.ask("ping")
+    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
+    for n in range(2):
+        q.number("shell-%d" % n)
+    wire.signal(signal.SIGINT)
+    for n, number in enumerate(numbers):
+        q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
+        q.dead("shell-%d" % n)
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
+    q.that(withdrawn not in wire.waiting, "no answer to a withdrawn call", wire.waiting)
+    q.alive("left")
+    deaf = wire.begin(DEAF.format("deaf"), mode="slow")
+    q.number("deaf")
+    wire.signal(signal.SIGINT)
+    q.there("heard-deaf")
+    q.alive("deaf")
+    wire.signal(signal.SIGINT)
+    q.that("[command cancelled]" in wire.finish(deaf).text, "[command cancelled]", "another answer")
+    q.dead("deaf")
+    wire.signal(signal.SIGINT)  # no call is under way
+    time.sleep(0.5)
+    q.equal(wire.call("echo on").text, "on\n", "the next call:")
