@@ -453,6 +453,13 @@ def a_slow_reader_gets_what_is_due(q):
         wire.buffer += chunk
     q.equal([wire.finish(number).text[-6:] for number in numbers], ["10000\n"] * 4, "the ends of four answers:")
     q.equal(wire.ended(), 0, "exit code of the server:")
+    wire = q.server()
+    for name in names:
+        wire.begin("seq 10000; echo > again-" + name)
+    q.there(*("again-" + name for name in names))
+    begun = time.monotonic()
+    q.equal(wire.end(), 0, "exit code of a server whose client reads nothing:")
+    q.took(time.monotonic() - begun, 0, 3.5, "the end of that server")
 
 
 @asks("025.9", "025.22")
@@ -483,7 +490,9 @@ def progress_with_a_token_alone(q):
         q.equal(live_text(q.wire, token), "1\n2\n3\n", "the messages joined:")
     q.wire.progress.clear()
     reply = q.wire.finish(q.wire.begin("for i in $(seq 200); do echo $i; sleep 0.01; done", token="p"))
-    q.below(len(q.wire.progress), 10 + 20 * reply.took_s, "notifications, of which about ten a second come")
+    told, words = len(q.wire.progress), "notifications, of which about ten a second come"
+    q.below(told, 10 + 20 * reply.took_s, words)
+    q.that(told > 5 * reply.took_s, "%s: more than %.3g" % (words, 5 * reply.took_s), told, late=True)
     q.wire.progress.clear()
     q.says("echo one; sleep 1; echo two", "one\ntwo\n")
     q.equal(q.wire.progress, [], "progress without a token:")
@@ -497,9 +506,8 @@ def signs_of_life(q):
     silent = q.wire.begin("sleep 11.5")
     wire = q.server(timeouts={"default": 1, "grace_s": 13})
     ending = wire.begin("trap '' TERM; while :; do sleep 1; done", token="v")
-    q.wire.finish(number)
-    q.wire.finish(other)
-    q.wire.finish(silent)
+    for each in (number, other, silent):
+        q.wire.finish(each, within_s=120)
     q.equal({each.get("progressToken") for each in q.wire.progress}, {"t", "u"}, "tokens of what was told:")
     told = [each["message"] for each in q.wire.progress if each.get("progressToken") == "u"]
     q.match(r"on\n\[still running after 1[4-7]s\]", "".join(told))
