@@ -1212,7 +1212,9 @@ def test_row_23_a_process_of_another_user():
     folder = Path("/tmp/of-a-test-" + number)
     folder.mkdir()
     folder.chmod(0o777)
-    wrap = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    # A /proc of its own: that of the machine may hide other users' processes, by hidepid, proc(5).
+    own_proc = (*unshared(*MOUNTS), "sh", "-c", 'mount -t proc proc /proc && exec "$@"', "sh")
+    wrap = (*own_proc, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     try:
         shutil.copy("/bin/bash", folder / "mighty")
         (folder / "mighty").chmod(0o4755)
