@@ -81,13 +81,7 @@ def plain_bash(command, **options):
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 
 
-@clause(
-    "001.1",
-    saboteur=(
-        "_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"",
-        "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\"",
-    ),
-)
+@clause("001.1", saboteur=('\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
 @given(
     st.one_of(
         st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
@@ -204,10 +198,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause(
-    "001.5",
-    saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"),
-)
+@clause("001.5", saboteur=("cwd=cwd,\n            stdin=fd if", 'cwd=b"/",\n            stdin=fd if'))
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -226,8 +217,8 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
 @clause(
     "001.6",
     saboteur=(
-        "    if not outcome.exit_code:\n        return \"\"",
-        "    if not outcome.exit_code:\n        return \"[command succeeded]\"",
+        '    if not outcome.exit_code:\n        return ""',
+        '    if not outcome.exit_code:\n        return "[command succeeded]"',
     ),
 )
 @given(
@@ -256,11 +247,7 @@ STATE = (
 
 
 @clause(
-    "001.7",
-    saboteur=(
-        "    line += _TAKE_TEXT\n",
-        "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n",
-    ),
+    "001.7", saboteur=("= _TAKE_TEXT", '= _TAKE_TEXT + "builtin trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "')
 )
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
@@ -298,13 +285,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
-@clause(
-    "002.3",
-    saboteur=(
-        "        begun_s = time.monotonic()\n        self.shell.terminate()\n",
-        "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n",
-    ),
-)
+@clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.alone = begun_s, True"))
 @given(
     st.lists(
         st.sampled_from(
@@ -336,10 +317,7 @@ def in_group(pid, group):
     return False
 
 
-@clause(
-    "002.4",
-    saboteur=("    streams = outcome.raw\n", "    streams = outcome.raw if outcome.status != \"timed_out\" else ()\n"),
-)
+@clause("002.4", saboteur=("= outcome.raw", '= outcome.raw if outcome.status != "timed_out" else ()'))
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
@@ -363,13 +341,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause(
-    "002.6",
-    saboteur=(
-        "            \"exit_code\": ended[0],\n",
-        "            \"exit_code\": 124 if self.stopped else ended[0],\n",
-    ),
-)
+@clause("002.6", saboteur=('"exit_code": ended[0],', '"exit_code": 124 if self.stopped else ended[0],'))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -438,13 +410,7 @@ def test_req_bash_003_1_answers_at_once():
         )
 
 
-@clause(
-    "003.2",
-    saboteur=(
-        "        if self.plan.background:\n            self.attached = False\n",
-        "        if self.plan.background:\n            pass\n",
-    ),
-)
+@clause("003.2", saboteur=("background:\n            self.attached = False", "background:\n            pass"))
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
@@ -588,13 +554,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause(
-    "003.8",
-    saboteur=(
-        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST, kept=False, raw=())",
-        "    return outcome._replace(status=\"exited\", exit_code=0)",
-    ),
-)
+@clause("003.8", saboteur=('lost", error="lost", reason=JOB_LOST, kept=False, raw=()', 'exited", exit_code=0'))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -634,13 +594,7 @@ READERS = {
 }
 
 
-@clause(
-    "003.9",
-    saboteur=(
-        "            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n",
-        "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n",
-    ),
-)
+@clause("003.9", saboteur=('note.encode("utf-8", "replace")', '2 * note.encode("utf-8", "replace")'))
 @needs_proc
 @fewest
 @given(
@@ -864,13 +818,7 @@ def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
         stranger.wait()
 
 
-@clause(
-    "003.15",
-    saboteur=(
-        "        if not self.is_over():\n            self.attached = False\n",
-        "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n",
-    ),
-)
+@clause("003.15", saboteur=("is_over():\n            self", "is_over():\n            _kill_below()\n            self"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -921,13 +869,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
             tool.job(result.pid).kill()
 
 
-@clause(
-    "003.17",
-    saboteur=(
-        "            with suppress(SpawnError):\n                self.output.begin_job()\n",
-        "            self.output.begin_job()\n",
-    ),
-)
+@clause("003.17", saboteur=("with suppress(SpawnError):\n                ", ""))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
@@ -1004,13 +946,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
     assert not Path("made").exists()
 
 
-@clause(
-    "003.19",
-    saboteur=(
-        "            reader, writer = os.pipe()\n            writers.append",
-        "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append",
-    ),
-)
+@clause("003.19", saboteur=("os.pipe()\n            ", "(end.detach() for end in socket.socketpair())\n            "))
 @given(
     st.lists(
         st.sampled_from(
@@ -1035,13 +971,7 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause(
-    "003.20",
-    saboteur=(
-        "        place = os.fstat(self._fd).st_size\n        try:\n",
-        "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n",
-    ),
-)
+@clause("003.20", saboteur=("st_size\n        try", "st_size\n        os.stat(self.path)\n        try"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     if fault == "full" and os.geteuid() != 0:
@@ -1067,13 +997,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 )
 
 
-@clause(
-    "003.21",
-    saboteur=(
-        "return not self.stops and not (self.answered and self.shell.popen.returncode < 0)",
-        "return not self.stops",
-    ),
-)
+@clause("003.21", saboteur=(" and not (self.answered and self.shell.popen.returncode < 0)", ""))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -1104,13 +1028,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
 
 
-@clause(
-    "004.1",
-    saboteur=(
-        "            start_new_session=True,\n        )\n\n    def _make_text",
-        "            start_new_session=False,\n        )\n\n    def _make_text",
-    ),
-)
+@clause("004.1", saboteur=("start_new_session=True,\n        )", "start_new_session=False,\n        )"))
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
         shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
@@ -1132,8 +1050,8 @@ NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "passwo
 @clause(
     "004.2",
     saboteur=(
-        "word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
-        "word in name.upper() for word in SECRET_WORDS",
+        "SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
+        "name.upper() for word in SECRET_WORDS",
     ),
 )
 @given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
@@ -1350,13 +1268,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
             assert time.monotonic() - begun < 20
 
 
-@clause(
-    "004.7",
-    saboteur=(
-        "            self.left = descendants()\n            if not",
-        "            _kill_below()\n            self.left = descendants()\n            if not",
-    ),
-)
+@clause("004.7", saboteur=("self.left = descendants()", "_kill_below()\n            self.left = descendants()"))
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
@@ -1414,9 +1326,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause(
-    "004.10", saboteur=("withheld = secret - kept - DROPPED_NAMES | chosen", "withheld = secret - kept - DROPPED_NAMES")
-)
+@clause("004.10", saboteur=(" | chosen", ""))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -1451,9 +1361,7 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
 
-@clause(
-    "004.9", saboteur=("shell=self.shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self.shell],")
-)
+@clause("004.9", saboteur=("self.shell,", '[b"env", *map(b"=".join, os.environb.items()), *self.shell],'))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -1481,8 +1389,8 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 @clause(
     "005.1",
     saboteur=(
-        "            start_new_session=True,\n        )\n\n    def _make_text",
-        "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text",
+        "start_new_session=True,\n        )",
+        'start_new_session=True,\n            preexec_fn=lambda ends=__import__("pty").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )',
     ),
 )
 def test_req_bash_005_1_no_controlling_terminal():
@@ -1516,13 +1424,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause(
-    "005.2",
-    saboteur=(
-        "stdin=fd if self._has_prefix else self._source,",
-        "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],",
-    ),
-)
+@clause("005.2", saboteur=("else self._source", "else self._source if self._source >= 0 else writers[0]"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -1922,13 +1824,7 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause(
-    "007.3",
-    saboteur=(
-        "text = \"\\n\".join(lines) + text\n",
-        "text = \"\\n\".join(lines) + (\"\" if outcome.exit_code else text)\n",
-    ),
-)
+@clause("007.3", saboteur=("(lines) + text", '(lines) + ("" if outcome.exit_code else text)'))
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
@@ -1940,11 +1836,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
 
 
 @clause(
-    "007.4",
-    saboteur=(
-        "    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(name))\n",
-        "    return name\n",
-    ),
+    "007.4", saboteur=('raise SpawnError("shell_not_found", "the shell %s was not found" % shown(name))', "return name")
 )
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
@@ -2009,13 +1901,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause(
-    "007.7",
-    saboteur=(
-        "        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n",
-        "        reason = \"\"\n",
-    ),
-)
+@clause("007.7", saboteur=('reason = self.shell.why_unread() if status == "exited" else ""', 'reason = ""'))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -2080,13 +1966,7 @@ def terminal(text):
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
-@clause(
-    "008.2",
-    saboteur=(
-        "if kind == \"\\r\":\n            line.seek(0)",
-        "if kind == \"\\r\":\n            line.seek(0), line.truncate()",
-    ),
-)
+@clause("008.2", saboteur=("\n            line.seek(0)", "\n            line.seek(0), line.truncate()"))
 @given(
     st.lists(
         st.one_of(
@@ -2306,9 +2186,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause(
-    "009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n")
-)
+@clause("009.3", saboteur=("self._pending += chunk", 'self._pending += chunk.replace(b"\\r", b"")'))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -2320,13 +2198,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
         assert Path(result.output_file).read_bytes() == data + data
 
 
-@clause(
-    "009.4",
-    saboteur=(
-        "            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
-        "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
-    ),
-)
+@clause("009.4", saboteur=("OSError as problem:\n                self", "KeyError as problem:\n                self"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
 
@@ -2480,13 +2352,7 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause(
-    "010.2",
-    saboteur=(
-        "self.total_bytes += len(chunk)",
-        "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
-    ),
-)
+@clause("010.2", saboteur=("+= len(chunk)", "= min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2569,13 +2435,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
         assert tool.run(passing + "exit %d" % code).notes == ()
 
 
-@clause(
-    "011.3",
-    saboteur=(
-        "        self.shell.clear_scratch()\n",
-        "        self.shell.clear_scratch()\n        self.output._write = lambda chunk: None\n",
-    ),
-)
+@clause("011.3", saboteur=("clear_scratch()", "clear_scratch()\n        self.output._write = lambda chunk: None"))
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == OWN_THREADS)
@@ -2594,13 +2454,7 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause(
-    "011.4",
-    saboteur=(
-        "        while not self.stops and not self.is_over():\n            quiet_s",
-        "        while False:\n            quiet_s",
-    ),
-)
+@clause("011.4", saboteur=("while not self.stops and not self.is_over():", "while False:"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
 
@@ -2646,10 +2500,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause(
-    "012.2",
-    saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""),
-)
+@clause("012.2", saboteur=('text + b"', 'text[:131071] + b"'))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -2674,13 +2525,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 @needs_proc
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
-@clause(
-    "012.4",
-    saboteur=(
-        "    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
-        "    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
-    ),
-)
+@clause("012.4", saboteur=("take_own_name()\n    _prctl", "_prctl"))
 def test_req_bash_012_4_names_of_its_own(face):
     folder = Path(tempfile.mkdtemp()) / "python-server"
     folder.mkdir()
@@ -2710,9 +2555,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 # ---- 013 The working directory is gone -----------------------------------------------------------------------------
 
 
-@clause(
-    "013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)")
-)
+@clause("013.1", saboteur=("self._spawn(self.scratch, writers)", 'self._spawn(b"/", writers)'))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -2740,13 +2583,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
-@clause(
-    "013.2",
-    saboteur=(
-        "            self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))\n",
-        "            pass\n",
-    ),
-)
+@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
 @few
 @given(
     st.lists(
@@ -2895,13 +2732,7 @@ def test_req_bash_014_3_the_locale(locale):
     assert decides or env["LANG"] == "C.UTF-8"
 
 
-@clause(
-    "014.4",
-    saboteur=(
-        "env = {name: value for name, value in environ.items() if",
-        "env = {name: value.strip() for name, value in environ.items() if",
-    ),
-)
+@clause("014.4", saboteur=("name: value", "name: value.strip()"))
 @given(
     st.dictionaries(
         st.sampled_from(
@@ -2986,9 +2817,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause(
-    "014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +=")
-)
+@clause("014.8", saboteur=("if outcome.exit_code:", "if not outcome.exit_code:"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -3063,9 +2892,7 @@ def all_cancelled(commands, profile):
         )
 
 
-@clause(
-    "015.1", saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)")
-)
+@clause("015.1", saboteur=('self.stop("cancelled", cancels)', 'self.stop("timed_out", cancels)'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -3083,13 +2910,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause(
-    "015.2",
-    saboteur=(
-        "                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n",
-        "                while False:\n",
-    ),
-)
+@clause("015.2", saboteur=("line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES)", "False"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
@@ -3280,9 +3101,7 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
-@clause(
-    "016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n")
-)
+@clause("016.2", saboteur=("skipped = total - sum(map(len, tails.values()))", "skipped = 0"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -3581,10 +3400,7 @@ def test_req_bash_018_1_denied_substrings(deny, command):
         )
 
 
-@clause(
-    "018.2",
-    saboteur=("except Exception:\n            confirmed = False", "except Exception:\n            confirmed = True"),
-)
+@clause("018.2", saboteur=("confirmed = False", "confirmed = True"))
 @few
 @given(
     st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)])
@@ -3614,13 +3430,7 @@ def test_req_bash_018_2_unconfirmed(answer, known):
             BashTool(**wrong)
 
 
-@clause(
-    "019.1",
-    saboteur=(
-        "        for python in filter(None, (self.python, self.python)):\n",
-        "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n",
-    ),
-)
+@clause("019.1", saboteur=("for python", "os.umask(0o11)\n        for python"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
     assert (
         in_host(
@@ -3654,8 +3464,8 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 @clause(
     "019.2",
     saboteur=(
-        "        for token in self._tokens:\n            token._exchanges.append(self)\n",
-        "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n",
+        "token._exchanges.append(self)",
+        "[each.leave() for each in token._exchanges], token._exchanges.append(self)",
     ),
 )
 @fewest
@@ -3735,13 +3545,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause(
-    "020.2",
-    saboteur=(
-        "        if not self.is_over():\n            self.attached = False\n",
-        "        if not self.is_over():\n            pass\n",
-    ),
-)
+@clause("020.2", saboteur=("():\n            self.attached = False", "():\n            pass"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host(
@@ -3762,8 +3566,8 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
 @clause(
     "020.3",
     saboteur=(
-        "            first.kill()  # it had only to fork the fork server, and has done so or failed\n",
-        "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n",
+        "first.kill()  # it had only to fork the fork server, and has done so or failed",
+        'os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")\n            first.kill()',
     ),
 )
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
@@ -4174,10 +3978,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-@clause(
-    "021.10",
-    saboteur=("\"minimum\" not in schema or schema[\"minimum\"] <= value", "\"minimum\" not in schema or -1 <= value"),
-)
+@clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
 @given(
     st.one_of(
         st.integers(-5, 5),
@@ -4210,10 +4011,7 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause(
-    "022.2",
-    saboteur=("lambda text: text[: row.max_output_chars]", "lambda text: first_bytes(text, row.max_output_chars)"),
-)
+@clause("022.2", saboteur=("text[: row.max_output_chars]", "first_bytes(text, row.max_output_chars)"))
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
@@ -4375,13 +4173,7 @@ def test_req_bash_023_3_first_lines():
     whatever_it_was_doing()
 
 
-@clause(
-    "023.4",
-    saboteur=(
-        "return -1 if outcome.exit_code is None or outcome.signal else",
-        "return -1 if outcome.exit_code is None else",
-    ),
-)
+@clause("023.4", saboteur=("or outcome.signal ", ""))
 @given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
 @few
 def test_req_bash_023_4_details(case):
@@ -4811,9 +4603,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
         os.killpg(job, signal.SIGKILL)
 
 
-@clause(
-    "025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s")
-)
+@clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
 @given(
     st.lists(
         st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])),
@@ -5316,13 +5106,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
 
-@clause(
-    "026.5",
-    saboteur=(
-        "            if self._source >= 0:\n                with open",
-        "            if False:\n                with open",
-    ),
-)
+@clause("026.5", saboteur=("if self._source >= 0:", "if False:"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -5349,10 +5133,7 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
-@clause(
-    "027.1",
-    saboteur=("        return [job._note for job in ended if", "        return [job._note for job in ended[:1] if"),
-)
+@clause("027.1", saboteur=("return [job._note for job in ended if", "return [job._note for job in ended[:1] if"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
@@ -5392,13 +5173,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause(
-    "027.2",
-    saboteur=(
-        "        if told is not None:\n            self._untold.pop",
-        "        if False:\n            self._untold.pop",
-    ),
-)
+@clause("027.2", saboteur=("if told is not None:", "if False:"))
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -5412,13 +5187,7 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
         assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
-@clause(
-    "027.3",
-    saboteur=(
-        "        if on_end is not None:\n            on_end(self) ",
-        "        if False:\n            on_end(self) ",
-    ),
-)
+@clause("027.3", saboteur=("if on_end is not None:", "if False:"))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @needs_proc
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
@@ -5497,9 +5266,7 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause(
-    "027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\"")
-)
+@clause("027.5", saboteur=('part = lines.pop() if data or not ended else b""', 'part = b""'))
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
@@ -5539,13 +5306,7 @@ def test_req_bash_027_5_waiting_for_a_line():
     whatever_is_written()
 
 
-@clause(
-    "027.6",
-    saboteur=(
-        "            del self._calls[first.call.id]\n",
-        "            del self._calls[first.call.id]\n            self._tool._finish(first.answer)\n",
-    ),
-)
+@clause("027.6", saboteur=("[first.call.id]", "[first.call.id]\n            self._tool._finish(first.answer)"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
@@ -5726,9 +5487,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     assert one_said == other_said, (one, other)
 
 
-@clause(
-    "028.5", saboteur=("if answer.carried != starts[0].written:", "if answer.carried and plan.cwd == starts[0].cwd:")
-)
+@clause("028.5", saboteur=("!= starts[0].written", "and plan.cwd == starts[0].cwd"))
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -5822,10 +5581,7 @@ def test_req_bash_028_8_restart(row):
         assert tool.run("echo ${T_A_-unset}").text == "unset\n"
 
 
-@clause(
-    "028.9",
-    saboteur=('return {"type": "bash_20250124", "name": "bash"}', 'return {"type": "bash_20241022", "name": "bash"}'),
-)
+@clause("028.9", saboteur=("bash_20250124", "bash_20241022"))
 def test_req_bash_028_9_the_tools_of_vendors():
     for row in PROFILES.values():
         tool, carrying = BashTool("/", profile=row), BashTool("/", profile=row, carry=True)

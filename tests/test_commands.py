@@ -135,13 +135,7 @@ def test_six_tools_use_one_folder_with_one_cap(tmp_path):
     assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
 
 
-@fault(
-    "what_the_answer_cuts",
-    saboteur=(
-        "limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,",
-        "limit_bytes=profile.max_output_bytes,",
-    ),
-)
+@fault("what_the_answer_cuts", saboteur=("min(limits) if saves_what_is_cut else ", ""))
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -381,7 +375,7 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
 
 @fault(
     "a_command_of_a_tool_that_carries",
-    saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #"),
+    saboteur=('os.environb[b"PWD"] = cwd  #', 'os.environb[b"PWD"] = os.path.realpath(cwd)  #'),
 )
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""

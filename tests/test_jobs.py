@@ -170,8 +170,8 @@ def test_t18_the_agent_dies_while_it_starts_a_job():
 @fault(
     "t24",
     saboteur=(
-        "            pass_fds=() if self._has_prefix else (fd,),\n",
-        "            pass_fds=[fd for fd in range(3, 20) if os.path.exists(\"/proc/self/fd/%d\" % fd)],\n",
+        "() if self._has_prefix else (fd,)",
+        '[fd for fd in range(3, 20) if os.path.exists("/proc/self/fd/%d" % fd)]',
     ),
 )
 @needs_proc
@@ -304,11 +304,7 @@ def test_close_in_the_middle_of_starts():
 
 
 @fault(
-    "the_part_of_an_output",
-    saboteur=(
-        "shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)",
-        "shown_bytes = outcome.total_bytes - held",
-    ),
+    "the_part_of_an_output", saboteur=("min(outcome.total_bytes - held, FILE_CAP_BYTES)", "outcome.total_bytes - held")
 )
 @needs_proc
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is_capped():

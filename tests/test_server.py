@@ -63,10 +63,7 @@ def test_a_server_without_a_reader_ends_at_once():
         assert client.process.wait(timeout=20) == 0 and not alive(pid)
 
 
-@fault(
-    "no_message_is_lost",
-    saboteur=("            self._written_s = time.monotonic()\n        except", "            pass\n        except"),
-)
+@fault("no_message_is_lost", saboteur=("self._written_s = time.monotonic()\n        except", "pass\n        except"))
 def test_no_message_is_lost_at_the_end_of_input():
     """A client that has written all its requests into a pipe and closed it gets each answer, however late and slowly it
     reads."""
