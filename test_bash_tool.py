@@ -532,8 +532,6 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     )
     dying_host(
         """
-        import dataclasses, os, sys
-        from bash_tool import BashTool, MODES
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
@@ -574,8 +572,6 @@ def test_req_bash_003_8_lost_is_lost():
         is_lost(background(tool, command))
     dying_host(
         """
-        import os, sys
-        from bash_tool import BashTool
         BashTool(state_dir="state").run(sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
     """,
@@ -607,8 +603,6 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
         known, host_s = case
         folder = tempfile.mkdtemp()
         program = """
-            import os, sys, threading
-            from bash_tool import BashTool
             result = BashTool(state_dir=sys.argv[1]).run(sys.argv[2], mode="background")
             assert result.status == "running", result
             threading.Event().wait(float(sys.argv[3]))
@@ -659,8 +653,6 @@ def test_req_bash_003_10_a_daemon_is_named():
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
     program = lasting("""
-        import sys
-        from bash_tool import BashTool
         for n in sys.argv[1:]:
             command = "echo %s; [ %s -gt 2 ] || sleep 600; exit %s" % (n, n, n)
             print(BashTool(state_dir="state").run(command, mode="background").pid)
@@ -827,8 +819,6 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     folder = Path(tempfile.mkdtemp())
     server = "(until [ -e go ]; do sleep 0.05; done; echo late; exec %s) & echo $! > server\n" % NAP
     program = """
-        import os, sys
-        from bash_tool import BashTool
         tool = BashTool(state_dir="state")
         result = tool.run(sys.argv[1])
         assert tool.jobs() == []
@@ -920,8 +910,6 @@ def test_req_bash_003_17_a_timeout_that_keeps():
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
-        import os, resource, sys
-        from bash_tool import BashTool
         tools = [BashTool(), BashTool(state_dir="state")]
         if sys.argv[1] == "descriptors":
             name, reason = resource.RLIMIT_NOFILE, "Too many open files"
@@ -2334,8 +2322,6 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
         """
-        import resource, sys
-        from bash_tool import BashTool
         tool = BashTool()
         peak = "; sed -n 's/^VmHWM:[^0-9]*/ /p' /proc/$PPID/status 2>/dev/null"        # of the supervisor, in kB
         def peaks(result):
@@ -2915,8 +2901,6 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
             lasting("""
-        import os, signal, subprocess, sys, threading, time
-        from bash_tool import BashTool
         tool = BashTool()
 
         def begun():
@@ -2985,8 +2969,6 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
         mark = str(10**6 + int.from_bytes(os.urandom(4), "big"))
         cases = [(delay_s, number, "sleep %s &\n%s" % (mark, known.text)) for delay_s, number, known in strikes]
         program = """
-            import dataclasses, json, os, signal, sys, threading, time
-            from bash_tool import MODES, BashTool
             tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
 
             class Custom(Exception):
@@ -3042,8 +3024,6 @@ def test_req_bash_015_3_the_second_cancel_kills():
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     assert (
         in_host("""
-        import os
-        from bash_tool import BashTool, Cancel
         before, cancel = os.listdir("/proc/self/fd"), Cancel()
         cancel.cancel()
         with BashTool() as tool:
@@ -3436,7 +3416,6 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
         in_host(
             lasting("""
         import ctypes, os, resource, signal
-        from bash_tool import BashTool, Cancel
 
         def state():
             umask = os.umask(0o27)
@@ -3550,8 +3529,6 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host(
         lasting("""
-        import os
-        from bash_tool import BashTool
         tool = BashTool()
         tool.run("sleep 600", timeout_s=0.2)
         tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > p0")
@@ -3573,8 +3550,6 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
         lasting("""
-        import os
-        from bash_tool import BashTool
         tool = BashTool()
         tool.run("echo hi")
         tool.run("sleep 600", timeout_s=0.2)

@@ -46,8 +46,6 @@ def test_a_host_that_dies_as_its_command_ends():
     """A leftover of a command that ended normally lives on, also if the host dies as soon as it has the answer."""
     dying_host(
         lasting("""
-        import os
-        from bash_tool import BashTool
         BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
         os.kill(os.getpid(), 9)
     """)

@@ -171,8 +171,6 @@ def test_a_directory_that_is_shut_is_not_gone():
     """It is there and cannot be entered, by a user who is not root."""
     said = in_host(
         """
-        import os, sys, tempfile
-        from bash_tool import BashTool
         if os.getuid() == 0:
             os.setgroups([])
             os.setresgid(*3 * [int(sys.argv[1])])
@@ -287,8 +285,6 @@ def test_a_large_standard_input(shell):
     command that does not read them is not held up, nor is a leftover that holds them."""
     printed = in_host(
         lasting("""
-        import hashlib, json, os, sys, threading, time
-        from bash_tool import BashTool
         def peak():
             return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 1024
         tool = BashTool(shell=sys.argv[1].split(), state_dir="state")
@@ -503,8 +499,6 @@ def test_umask_and_limits_are_those_of_the_first_command(tmp_path):
     own later; so do those of another tool."""
     said = in_host(
         """
-        import os, resource, sys
-        from bash_tool import BashTool
         place, look = sys.argv[1], "umask; ulimit -n; ulimit -Hn"
         tool = BashTool(place, state_dir=place + "/state")
         os.umask(0o027)

@@ -28,8 +28,6 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     next call answers."""
     command = {"foreground": "sleep 600 & echo $!; kill -9 %1", "background": "sleep 600"}[kind]
     program = """
-        import os, random, signal, sys, time
-        from bash_tool import BashTool
         tool, chance = BashTool(state_dir="s"), random.Random(7)
 
         class Struck(Exception):
@@ -509,8 +507,6 @@ def test_a_host_without_a_directory():
     """A host whose own directory is gone gets its commands run in an empty folder, not somewhere else."""
     assert (
         in_host("""
-        import os
-        from bash_tool import BashTool
         os.mkdir("gone")
         os.chdir("gone")
         os.rmdir("../gone")
@@ -537,8 +533,6 @@ def test_threads_that_never_stop_calling(nothing_is_left):
     """A thread that calls and calls while the interpreter ends does not leave a command behind."""
     in_host(
         lasting("""
-        import threading, time
-        from bash_tool import BashTool
         tool = BashTool()
         def forever():
             while True:
@@ -558,8 +552,6 @@ def test_a_finalizer_that_calls():
     assert (
         in_host(
             """
-        import gc, os, threading, time
-        from bash_tool import BashTool
         tool = BashTool()
         answers = []
 
@@ -606,8 +598,6 @@ def test_a_handler_that_closes():
     assert (
         in_host(
             lasting("""
-        import os, random, signal, threading, time
-        from bash_tool import BashTool
         random.seed(5)
         for _ in range(20):
             tool = BashTool()
@@ -630,8 +620,6 @@ def test_a_handler_that_closes():
 def test_a_host_without_a_path(path):
     """What ends the commands of a dead host does not depend on the host's PATH."""
     program = lasting("""
-        import os, threading
-        from bash_tool import BashTool
         real, os.environ["PATH"] = os.environ["PATH"], %r
         tool = BashTool(env=dict(os.environ, PATH=real))
         threading.Thread(target=tool.run, daemon=True, args=(
@@ -690,8 +678,6 @@ def test_the_interpreter_ends_in_the_middle(nothing_is_left):
     begun = time.monotonic()
     in_host(
         lasting("""
-        import os, threading, time
-        from bash_tool import BashTool
         tool = BashTool()
         for n in range(3):
             threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
@@ -711,9 +697,6 @@ def test_t49_signals_of_the_host():
     assert (
         in_host(
             lasting("""
-        import signal, time
-        from bash_tool import BashTool, MODES
-        import dataclasses
         for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGTERM, signal.SIGALRM])

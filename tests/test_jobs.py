@@ -90,7 +90,7 @@ def test_a_supervisor_without_an_interpreter(host):
         except ChildProcessError:
             pass
         """) % (*HOSTS_WITHOUT_AN_INTERPRETER[host],)
-    pid = int(in_host(program, env=dict(os.environ, PYTHONPATH=str(module))))
+    pid = int(in_host(program, imports="", env=dict(os.environ, PYTHONPATH=str(module))))
     job = BashTool(state_dir="state").job(pid)
     assert job.status == "running" and job.read()[0] == "up\n" and job.kill() and not alive(pid)
 
@@ -99,8 +99,6 @@ def test_a_supervisor_without_an_interpreter(host):
 def test_a_host_that_changes_its_user():
     """Commands run as the user that the host is at the call, also where that user may not execute its interpreter."""
     program = """
-        import os
-        from bash_tool import BashTool
         tool = BashTool("/")
         print(tool.run("id -u").text, end="")
         os.setgroups([])
@@ -131,8 +129,6 @@ def test_a_program_on_standard_input():
 def test_t18_the_agent_dies_while_it_starts_a_job():
     """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""
     program = """
-        import os, sys, threading, time
-        from bash_tool import BashTool
         tool = BashTool(state_dir=sys.argv[1])
         if sys.argv[3] == "warm":
             tool.run(":")
@@ -251,8 +247,6 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
     module = variant((IN_A_SUPERVISOR, textwrap.indent(spawn, " " * 8) + IN_A_SUPERVISOR))
     printed = in_host(
         lasting("""
-        import threading, sys, json, time
-        from bash_tool import BashTool, Cancel
         tool, cancel = BashTool(state_dir="state"), Cancel()
         if sys.argv[1] == "slow":
             threading.Timer(0.6, cancel.cancel).start()

@@ -200,8 +200,6 @@ def test_what_a_fork_of_the_host_does_not_hold():
     server when the last job has ended."""
     in_host(
         lasting("""
-        import os, threading, time
-        from bash_tool import BashTool
         tool = BashTool()
         threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
         job = tool.run("echo $$ > job; sleep 600", mode="background")
