@@ -433,9 +433,8 @@ def test_req_bash_003_2_outlives_the_host():
             assert job.status == "running" and alive(pid)
             assert eventually(lambda: job.read()[0] == "later\n")
             os.killpg(pid, signal.SIGTERM)
-            assert job.wait(10) and notes_in(job.output_file) == [
-                "\n\n[background process failed: signal: 15 (SIGTERM)]\n"
-            ]
+            assert job.wait(10)
+            assert notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
             assert (job.status, job.exit_code) == ("exited", 143)
 
 
@@ -457,13 +456,10 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
     command, code = case
     with BashTool() as tool:
         result = tool.run(command, mode="background")
-    assert (
-        result.is_error and result.status == "exited" and result.text.startswith("[command failed: exit code %d" % code)
-    )
-    assert (
-        "<pid>%d</pid>\n<output_file>%s</output_file>" % (result.pid, result.output_file) in result.text
-        and "reminder" not in result.text
-    )
+    assert result.is_error and result.status == "exited"
+    assert result.text.startswith("[command failed: exit code %d" % code)
+    assert "<pid>%d</pid>\n<output_file>%s</output_file>" % (result.pid, result.output_file) in result.text
+    assert "reminder" not in result.text
     whole, (note,) = Path(result.output_file).read_text(), notes_in(result.output_file)
     assert result.text.rstrip("\n").endswith(("</output_file>\n" + whole[: -len(note)]).rstrip("\n"))
     assert "[background" not in result.text and result.stdout == whole[: -len(note)]
@@ -644,25 +640,23 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert eventually(lambda: not alive(daemon))  # at the limit
         result = tool.run("(sleep 0.5; echo late) & exit 0", mode="background")
         job = tool.job(result.pid)
-        assert job.wait(10) and eventually(
-            lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1
-        )
+        assert job.wait(10)
+        assert eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
 @clause("003.11", saboteur=("paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
-    program = lasting("""
+    program = """
         for n in sys.argv[1:]:
             command = "echo %s; [ %s -gt 2 ] || sleep 600; exit %s" % (n, n, n)
             print(BashTool(state_dir="state").run(command, mode="background").pid)
-    """)
+    """
     pids = [int(pid) for numbers in ("012", "34") for pid in in_host(program, *numbers).split()]
     with BashTool(state_dir="state") as tool:
         jobs = {job.pid: job for job in tool.jobs()}
-        assert sorted(jobs) == sorted(pids) and [j.created for j in tool.jobs()] == sorted(
-            j.created for j in tool.jobs()
-        )
+        assert sorted(jobs) == sorted(pids)
+        assert [j.created for j in tool.jobs()] == sorted(j.created for j in tool.jobs())
         for n, pid in enumerate(pids):
             job = tool.job(pid)
             assert job.command.startswith("echo %d;" % n) and job.read()[0].startswith("%d\n" % n)
@@ -979,10 +973,8 @@ def test_req_bash_003_20_files_that_fail(fault):
             if fault == "truncated":
                 assert len(notes_in(job.output_file)) == 1 and "20000\n" in job.read()[0]
             if fault == "replaced":
-                assert (
-                    Path(job.output_file).read_text().startswith("mine\n")
-                    and "20000\n" in Path("elsewhere").read_text()
-                )
+                assert Path(job.output_file).read_text().startswith("mine\n")
+                assert "20000\n" in Path("elsewhere").read_text()
 
 
 @clause("003.21", saboteur=(" and not (self.answered and self.shell.popen.returncode < 0)", ""))
@@ -1600,23 +1592,19 @@ def test_req_bash_006_7_strict_for_openai(name):
         "name": "bash",
         "strict": True,
     }
-    assert strict["description"] == plain["description"] and set(strict) == set(
-        "type name description parameters strict".split()
-    )
+    assert strict["description"] == plain["description"]
+    assert set(strict) == set("type name description parameters strict".split())
     parameters, properties = strict["parameters"], plain["input_schema"]["properties"]
-    assert (
-        parameters["required"] == list(parameters["properties"]) == list(properties)
-        and parameters["additionalProperties"] is False
-    )
+    assert parameters["required"] == list(parameters["properties"]) == list(properties)
+    assert parameters["additionalProperties"] is False
     for key, value in parameters["properties"].items():
         required = key in plain["input_schema"].get("required", ())
         assert value["type"] == (properties[key]["type"] if required else [properties[key]["type"], "null"])
         assert (None in value.get("enum", [None])) is not (required and "enum" in value)
         assert fits(None, value) is not required
     nulls = dict.fromkeys(properties)
-    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request) and fits(
-        dict(nulls, command=":"), parameters
-    )
+    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request)
+    assert fits(dict(nulls, command=":"), parameters)
 
 
 @clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
@@ -2030,12 +2018,8 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
                 dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500),
             )
             first, last = fitted.text.split("\n\n[snip]\n\n")
-            assert (
-                text.startswith(first)
-                and text.endswith(last)
-                and head - len(first.encode()) < 4
-                and tail - len(last.encode()) < 4
-            )
+            assert text.startswith(first) and text.endswith(last) and head - len(first.encode()) < 4
+            assert tail - len(last.encode()) < 4
 
 
 WORST = [
@@ -2212,11 +2196,8 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch
     if os.getuid() == 0:
         with small_disk("small"):
             result = BashTool(state_dir="small").run("seq 100000; exit 3")
-            assert (
-                result.exit_code == 3
-                and "[full output may be incomplete: " in result.text
-                and "No space left" in result.text
-            )
+            assert result.exit_code == 3 and "[full output may be incomplete: " in result.text
+            assert "No space left" in result.text
             assert result.stdout.endswith("\n100000\n")
 
 
@@ -2410,9 +2391,8 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             (note,) = result.notes
             assert "[%s]\n" % note in result.text and len(pids) == count
             named = ", ".join(lasting("pid %d \"sleep 60%d\"") % (pid, count) for pid in pids)
-            assert note.startswith("still running: %s; to stop: " % named) and (result.output_file is None) == bool(
-                quiet
-            )
+            assert note.startswith("still running: %s; to stop: " % named)
+            assert (result.output_file is None) == bool(quiet)
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
             stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
@@ -2900,7 +2880,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
-            lasting("""
+            """
         tool = BashTool()
 
         def begun():
@@ -2951,7 +2931,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
             while os.path.exists("/proc/" + pid) and time.monotonic() < end:
                 time.sleep(0.01)
             print(os.path.exists("/proc/" + pid), took < 10)    # KILL after 0.5 s, not after the grace of 15 s
-    """)
+    """
         )
         == "False\nFalse\nFalse True\nFalse True\n"
     )
@@ -3292,11 +3272,8 @@ def test_req_bash_017_9_jobs():
             ),
         ):
             assert (int(pid), how, size) == (number, told, "%dB" % bytes_)
-            assert (
-                re.fullmatch(r"[0-9]+s", elapsed)
-                and path == jobs[number].output_file
-                and command == jobs[number].command
-            )
+            assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file
+            assert command == jobs[number].command
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
         assert [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed] == [
             (pids[0], 5, 0),
@@ -3412,9 +3389,8 @@ def test_req_bash_018_2_unconfirmed(answer, known):
 
 @clause("019.1", saboteur=("for python", "os.umask(0o11)\n        for python"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
-    assert (
-        in_host(
-            lasting("""
+    printed = in_host(
+        """
         import ctypes, os, resource, signal
 
         def state():
@@ -3434,10 +3410,9 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
         print(state() == before, os.waitpid(other, os.WNOHANG))
         os.kill(other, 9)
         print(os.waitpid(-1, 0)[0] == other)
-    """)
-        )
-        == "True (0, 0)\nTrue\n"
+    """
     )
+    assert printed == "True (0, 0)\nTrue\n"
 
 
 @clause(
@@ -3528,13 +3503,13 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host(
-        lasting("""
+        """
         tool = BashTool()
         tool.run("sleep 600", timeout_s=0.2)
         tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > p0")
         tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
         os._exit(0)
-    """)
+    """
     )
     time.sleep(1.0)  # nothing is to be ended; there is nothing to poll for
     assert all(alive(number_in("p%d" % n)) for n in range(2))
@@ -3549,7 +3524,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
 )
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
-        lasting("""
+        """
         tool = BashTool()
         tool.run("echo hi")
         tool.run("sleep 600", timeout_s=0.2)
@@ -3557,7 +3532,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
             print(os.waitpid(-1, os.WNOHANG))
         except ChildProcessError:
             print("no child")
-    """)
+    """
     )
     assert answer == "no child\n"
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
@@ -3614,9 +3589,8 @@ def test_req_bash_021_1_exactly_one_verb(arguments):
         assert isinstance(parsed, bash_tool.Request if verbs == ["command"] else bash_tool.Inquiry)
         assert verbs == ["command"] or parsed.kill == (verbs == ["kill_pid"])
     else:
-        assert parsed.error == "invalid_arguments" and all(
-            '"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid")
-        )
+        assert parsed.error == "invalid_arguments"
+        assert all('"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid"))
 
 
 def sanitised_naively(text):
@@ -3712,11 +3686,8 @@ def test_req_bash_021_3_the_last_whole_lines():
         record = fitted.record
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
         assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
-        assert (
-            record.total_bytes == len(data)
-            and record.output_bytes == len(fitted.text.encode())
-            and record.truncated == fitted.cut
-        )
+        assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode())
+        assert record.truncated == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
         assert abs(record.total_lines - exact) <= (
@@ -3747,11 +3718,8 @@ def test_req_bash_021_4_a_notice_and_a_file():
             result.text,
             re.MULTILINE,
         )
-        assert (
-            result.output_file == path
-            and os.path.dirname(path) == os.environ["TMPDIR"]
-            and stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        )
+        assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"]
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         numbers = "".join("%04d\n" % n for n in range(1, 9001))
         assert (
             Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
@@ -3770,10 +3738,8 @@ def test_req_bash_021_4_a_notice_and_a_file():
             "last_line_partial": True,
         }
         result = tool.run("head -c 200000 /dev/zero | tr '\\0' x; echo; echo ok")
-        assert (
-            re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
-            and not result.details["stdout"]["last_line_partial"]
-        )
+        assert re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
+        assert not result.details["stdout"]["last_line_partial"]
         result = tool.run("seq 8500; printf '\\033[0m'")
         assert "[stdout: Showing last 2000 of 8500 lines.]" in result.text
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
@@ -3923,9 +3889,8 @@ def test_req_bash_021_8_the_last_answer():
     with BashTool(profile=keeping()) as tool:
         result = tool.run("trap 'echo bye; exit 0' TERM; echo $$ > me; while :; do sleep 0.05; done")
         last = tool.call({"kill_pid": result.pid})
-        assert last.text.startswith(
-            "[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid
-        ) and not alive(result.pid)
+        assert last.text.startswith("[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid)
+        assert not alive(result.pid)
         result = tool.run(NAP, timeout_s=0.3)
         assert tool.call({"kill_pid": result.pid}).text.startswith(
             "[Process %d exited with code 143 (SIGTERM).\n" % result.pid
@@ -4133,9 +4098,8 @@ def test_req_bash_023_3_first_lines():
         ]
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
-        assert (
-            "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 3
-        )
+        assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments"
+        assert len(asked) == 3
 
     @fewest
     @given(endless_in_each_way())
@@ -4501,11 +4465,8 @@ def test_req_bash_025_8_a_withdrawn_call():
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
             client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-            assert (
-                eventually(lambda: not alive(pids[n]))
-                and alive(number_in(Path("kept")))
-                and all(alive(pids[m]) for m in pids if m > n)
-            )
+            assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept")))
+            assert all(alive(pids[m]) for m in pids if m > n)
             until(client.request("ping"))  # what was on its way
             told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
             assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
@@ -4597,9 +4558,8 @@ def test_req_bash_025_10_live_output(writes):
                 assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
                 told.append(message["params"])
                 message = client.receive()
-            assert message["id"] == id_ and [note["progress"] for note in told] == sorted(
-                {note["progress"] for note in told}
-            )
+            assert message["id"] == id_
+            assert [note["progress"] for note in told] == sorted({note["progress"] for note in told})
             assert "".join(note["message"] for note in told) == (
                 "" if token is None else "".join(text for text, _ in writes)
             )
@@ -5250,10 +5210,8 @@ def test_req_bash_027_5_waiting_for_a_line():
             if job.status == "running" and not Path("later").exists():
                 assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
                 Path("later").write_text("")
-            assert (
-                job.wait(20, until="first") == "first"
-                and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
-            )
+            assert job.wait(20, until="first") == "first"
+            assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
             assert (
                 job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"
@@ -5518,9 +5476,8 @@ def test_req_bash_028_7_says_what_persists():
             assert definition["description"].count(bash_tool.CARRIES) == 1
             assert bash_tool.NOTHING_PERSISTS not in definition["description"]
         schema = told["anthropic"]["input_schema"]
-        assert (
-            list(schema["properties"]) == [*plain["input_schema"]["properties"], "restart"] and "required" not in schema
-        )
+        assert list(schema["properties"]) == [*plain["input_schema"]["properties"], "restart"]
+        assert "required" not in schema
         strict = told["openai"]["parameters"]
         assert strict["required"] == list(schema["properties"])
         assert strict["properties"]["restart"]["type"] == ["boolean", "null"]
@@ -5574,9 +5531,8 @@ def test_req_bash_028_11_the_directory_is_gone():
         gone = os.path.abspath("a")
         for command, there in (("export T_A_=2; : >made; pwd", True), ("pwd", False), ("mkdir in; cd in; pwd", True)):
             result = tool.run(command)
-            assert (
-                result.notes[0].startswith("the working directory %s is gone" % gone) and result.error == "cwd_missing"
-            )
+            assert result.notes[0].startswith("the working directory %s is gone" % gone)
+            assert result.error == "cwd_missing"
             folder = result.stdout.strip()
             assert os.path.isdir(folder) == there and "scratch-" in folder
         assert tool.run("echo $PWD $T_A_").text == folder + " 2\n"

@@ -450,7 +450,7 @@ def forked_program(*arguments, module=None, **options):
     return forked(act, **options)
 
 
-# What the programs of `in_host` and `dying_host` need not say.
+# What the programs of `in_host` and `dying_host` need not say; nor do they need `lasting`.
 IMPORTS = """\
 import dataclasses, gc, hashlib, json, os, random, resource, signal, sys, tempfile, threading, time
 from bash_tool import MODES, BashTool, Cancel
@@ -463,7 +463,7 @@ def forked_host(program, *arguments, module=None, **options):
     def act():
         main, sys.argv = type(sys)("__main__"), ["-c", *map(str, arguments)]
         sys.modules.update({"__main__": main, "bash_tool": module or bash_tool})
-        exec(compile(IMPORTS + textwrap.dedent(program), "<string>", "exec"), vars(main))
+        exec(compile(IMPORTS + textwrap.dedent(lasting(program)), "<string>", "exec"), vars(main))
         threading._shutdown()  # waits for its threads, as an interpreter that ends
 
     return forked(act, **options)
@@ -502,7 +502,7 @@ def in_host(program, *arguments, imports=IMPORTS, **options):
     if options:
         options.pop("started", None)
         options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-        words = [sys.executable, "-c", imports + textwrap.dedent(program), *map(str, arguments)]
+        words = [sys.executable, "-c", imports + textwrap.dedent(lasting(program)), *map(str, arguments)]
         host = subprocess.Popen(words, **pipes, **options)
     else:
         host = forked_host(program, *arguments, **pipes)

@@ -284,7 +284,7 @@ def test_a_large_standard_input(shell):
     """64 MiB arrive (16 outside `make thorough`), with no second copy in the host, in no argument and no file with a name; a
     command that does not read them is not held up, nor is a leftover that holds them."""
     printed = in_host(
-        lasting("""
+        """
         def peak():
             return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 1024
         tool = BashTool(shell=sys.argv[1].split(), state_dir="state")
@@ -304,7 +304,7 @@ def test_a_large_standard_input(shell):
         result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
                           stdin=(os.urandom(16).hex() + chr(10)) * 100000)
         print(json.dumps([*told, result.stdout]))
-    """),
+    """,
         shell,
         64 if THOROUGH else 16,
     )

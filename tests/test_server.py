@@ -173,9 +173,8 @@ def test_the_shell_is_looked_for_along_the_path():
     tool = found(third, first, second)
     assert tool.run("echo $FOUND").stdout == "first\n"
     os.unlink("first/sh-here")
-    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run(
-        "echo $FOUND", mode="background"
-    ).stdout.startswith("second\n")
+    assert tool.run("echo $FOUND").stdout == "second\n"
+    assert tool.run("echo $FOUND", mode="background").stdout.startswith("second\n")
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
@@ -199,7 +198,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
     """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
     server when the last job has ended."""
     in_host(
-        lasting("""
+        """
         tool = BashTool()
         threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
         job = tool.run("echo $$ > job; sleep 600", mode="background")
@@ -217,7 +216,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
             with open(name, "w") as file:
                 file.write("%d\\n" % pid)
         os._exit(0)
-    """)
+    """
     )
     server = number_in("server")
     try:
