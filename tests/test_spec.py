@@ -127,9 +127,8 @@ def test_readme_is_true(tmp_path):
             assert client.call("pwd")["content"][0]["text"] == "/\n"
             if given:
                 assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
-                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(
-                    client.ask("tools/list")
-                )
+                assert client.call("mkfs --help")["isError"]
+                assert "default (1min timeout)" in json.dumps(client.ask("tools/list"))
 
 
 def test_spec_numbers_exist():
@@ -311,9 +310,8 @@ def test_spec_profiles():
 def test_spec_definitions():
     """The definitions in SPEC.md are those that the tool gives, in its order."""
     known = {name: json.loads(body) for name, body in fenced("definition")}
-    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(
-        bash_tool.OUTPUT_SCHEMA
-    )
+    assert set(known) == {*PROFILES, "mcp", "structured"}
+    assert known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
     ((_, without),) = fenced("without-jobs")
     modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
     assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
@@ -524,14 +522,12 @@ def test_spec_examples_can_be_dumped():
     assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
     for each, (_, head, body) in zip(examples, EXAMPLES):
         lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
-        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(
-            re.findall(r"^\? ", body, re.MULTILINE)
-        )
+        assert each["head"] == head
+        assert sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
         assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
         for step in each["steps"]:
-            assert len({"call", "shell", "send"} & set(step)) == 1 and all(
-                line in lines for line in step["expect"].split("\n")
-            )
+            assert len({"call", "shell", "send"} & set(step)) == 1
+            assert all(line in lines for line in step["expect"].split("\n"))
 
 
 def test_the_line_in_the_file():
