@@ -66,7 +66,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gc
 import marshal
 import math
 import os
@@ -83,10 +82,6 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import MappingProxyType
-
-TYPE_CHECKING = False  # as in typing, whose import takes a fork server 3 ms
-if TYPE_CHECKING:
-    from typing import Any, Collection, Container, Mapping, NoReturn, Sequence
 
 __version__ = "0.3.0"
 
@@ -474,6 +469,7 @@ def how_it_ended(facts: Mapping[str, Any], before_number: str) -> str:
 # Supervisors are forked by the fork server, which executes the code of this file up to the end of
 # this section. So what stands here imports little.
 
+_F_SETPIPE_SZ = 1031  # fcntl(2); Python has the name since 3.10
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36  # prctl(2)
 
 OWN_NAME = b"btool"  # of the tool's processes: no `pkill` of a language or a path meets it
@@ -498,10 +494,12 @@ HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/chil
 SEES_TREE = False
 
 
-def _reason(problem: BaseException) -> str:
-    if isinstance(problem, OSError):
-        return problem.strerror or str(problem)
-    return str(problem)
+def _reason(problem: BaseException, with_file: bool = False) -> str:
+    """Why something failed; `with_file`: behind the file that it failed on, where one is known."""
+    if not isinstance(problem, OSError):
+        return str(problem)
+    file = problem.filename if with_file else None
+    return (printable(file) + ": " if file else "") + (problem.strerror or str(problem))
 
 
 def _read_file(path: str) -> bytes:
@@ -569,16 +567,20 @@ def temporary_folder() -> str:
     return "/tmp"
 
 
-def data_file(data: bytes) -> int:
+def data_file(what: str, data: bytes) -> int:
     """A descriptor of a file without a name that holds the data, read from its beginning: in
-    memory, else in a folder for temporary files. Raises OSError."""
+    memory, else in a folder for temporary files. Raises SpawnError, which says what it is."""
     try:
-        fd = os.memfd_create("btool", os.MFD_CLOEXEC)
-    except (AttributeError, OSError):  # macOS, some sandboxes
-        path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
-        fd = _create(path, os.O_RDWR)
-        os.unlink(path)
-    _write_all(fd, data)
+        try:
+            fd = os.memfd_create("btool", os.MFD_CLOEXEC)
+        except (AttributeError, OSError):  # macOS, some sandboxes
+            path = os.path.join(temporary_folder(), "bash-tool-" + os.urandom(6).hex())
+            fd = _create(path, os.O_RDWR)
+            os.unlink(path)
+        _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
+    except OSError as problem:
+        words = (what, _reason(problem))
+        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words) from None
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
@@ -676,14 +678,18 @@ def create_record(output: str) -> int:
 # -- Processes
 
 
+def _of_process(pid: int, name: str) -> bytes:
+    """What a file of /proc says of a process; empty if the process is gone, or without /proc."""
+    try:
+        return _read_file("%s/%d/%s" % (PROC, pid, name))
+    except OSError:
+        return b""
+
+
 def _stat(pid: int) -> list[bytes]:
     """The fields of the kernel's line on a process from its state on, the third
-    (proc_pid_stat(5)); empty if the process is gone, or without /proc."""
-    try:
-        line = _read_file("%s/%d/stat" % (PROC, pid))
-    except OSError:
-        return []
-    return line[line.rindex(b")") + 2 :].split()  # the name before it may hold brackets
+    (proc_pid_stat(5)). The name before them may hold brackets."""
+    return _of_process(pid, "stat").rpartition(b") ")[2].split()
 
 
 def identity(pid: int) -> list[int]:
@@ -698,10 +704,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):  # the process has ended
         for task in os.listdir("%s/%d/task" % (PROC, pid)):
-            with suppress(OSError):  # this thread has ended, others have not
-                found += map(
-                    int, _read_file("%s/%d/task/%s/children" % (PROC, pid, task)).split()
-                )
+            found += map(int, _of_process(pid, "task/%s/children" % task).split())
     return found
 
 
@@ -722,16 +725,17 @@ def descendants(spared: Container[int] = ()) -> dict[int, int]:
 def has_inner_number(pid: int) -> bool:
     """True for a process in a PID namespace below this one, in which it has another number
     (proc_pid_status(5), NSpid)."""
+    numbers = _of_process(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0]
+    return len(numbers.split()) > 1
+
+
+def _signal(pid: int, number: int) -> bool:
+    """False where the process is gone, or is not to be signalled."""
     try:
-        status = _read_file("%s/%d/status" % (PROC, pid))
+        os.kill(pid, number)
+        return True
     except OSError:
         return False
-    return len(status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()) > 1
-
-
-def _signal(pid: int, number: int) -> None:
-    with suppress(OSError):
-        os.kill(pid, number)
 
 
 def _kill_below(spared: Container[int] = ()) -> None:
@@ -757,11 +761,7 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _command_line(pid: int) -> str:
-    try:
-        line = _read_file("%s/%d/cmdline" % (PROC, pid)).rstrip(b"\0").replace(b"\0", b" ")
-    except OSError:
-        return ""
-    text = decode(line)
+    text = decode(_of_process(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" "))
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
@@ -856,14 +856,17 @@ class Plan:
 
 
 class OutputBuffer:
-    """The first and the last bytes of one stream, however long it is. The total counts all.
-    Upholds REQ-BASH-010.1 and 010.2."""
+    """The first and the last bytes of one stream, however long it is. The total counts all. The
+    last bytes are a deque of the chunks that were read, which moves no byte; small chunks are
+    joined, because each takes some 50 bytes of its own. Upholds REQ-BASH-010.1 and 010.2."""
 
     def __init__(self, head_bytes: int, tail_bytes: int, count_lines: bool = False) -> None:
         self.total_bytes = self.newlines = 0
         self._count_lines = count_lines  # it costs a third of the throughput
         self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
-        self._head, self._tail = bytearray(), bytearray()
+        self._head = bytearray()
+        self._tail: deque[bytes | bytearray] = deque()
+        self._held_bytes = 0
 
     def add(self, chunk: bytes) -> None:
         """Takes in what arrived, and forgets from the middle what there is no room for."""
@@ -874,15 +877,21 @@ class OutputBuffer:
         if room > 0:
             self._head += chunk[:room]
             chunk = chunk[room:]
-        self._tail += chunk
-        if len(self._tail) > 2 * self._tail_bytes:  # seldom, so that each byte moves once
-            del self._tail[: len(self._tail) - self._tail_bytes]
+        tail = self._tail
+        if tail and len(tail[-1]) + len(chunk) <= KIB * 4:
+            tail[-1] += chunk
+        else:
+            tail.append(chunk if len(chunk) > KIB else bytearray(chunk))
+        self._held_bytes += len(chunk)
+        while tail and self._held_bytes - len(tail[0]) >= self._tail_bytes:
+            self._held_bytes -= len(tail.popleft())
 
     def captured(self) -> tuple[bytes, bytes, int, int]:
         """What is kept by now of the beginning and of the end, and the counts of bytes and of
         newlines that came: the fields of a Captured."""
-        surplus = max(0, len(self._tail) - self._tail_bytes)
-        return bytes(self._head), bytes(self._tail[surplus:]), self.total_bytes, self.newlines
+        surplus = max(0, self._held_bytes - self._tail_bytes)
+        tail = b"".join(self._tail)[surplus:]
+        return bytes(self._head), tail, self.total_bytes, self.newlines
 
 
 class HostLine(Channel):
@@ -991,6 +1000,11 @@ class Output:
         """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
         not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
+        if self.buffers[stream].total_bytes > MIB:
+            # A flood gets the largest pipe, and nothing else does: a user has 64 MiB of pipes in
+            # all (pipe(7)). Where these are used up the pipe stays as it is.
+            with suppress(OSError):
+                fcntl.fcntl(reader, _F_SETPIPE_SZ, MIB)
         while most > 0:
             try:
                 chunk = os.read(reader, READ_BYTES)
@@ -1118,6 +1132,7 @@ class Output:
 # is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
 # may hold functions of the names behind them; `builtin exec` would not keep its redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
+_CLOSE = "command exec %s; "
 _TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
 _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
@@ -1158,7 +1173,8 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
     else:
         line = _READ_TEXT % ("-u %d " % fd)
         own = "%d<&-" % fd
-    line += "command exec %s; " % (copy + own)
+    # Where a limit leaves no descriptor 20, `exec` does nothing, and the copy is descriptor `fd`.
+    line += "{ command exec %s; } 2>/dev/null; " % (copy + own) if carries else _CLOSE % own
     line += _TAKE_TEXT
     return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
 
@@ -1249,7 +1265,7 @@ class Shell:
                 with open(self._source, "rb", closefd=False) as file:
                     behind = file.read()
         self._text_bytes = len(text)
-        self._text_fd = data_file(text + behind)
+        self._text_fd = data_file("the text of the command", text + behind)
 
     def why_unread(self) -> str:
         """How a shell ended that has not read its text; empty if it has: shell and supervisor share
@@ -1338,7 +1354,7 @@ class Command:
     note_at = -1  # the place of the completion note in the output file
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
-        self.supervisor, self.plan = supervisor, plan
+        self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
         self.created, self.started_s = time.time(), time.monotonic()
@@ -1354,10 +1370,10 @@ class Command:
             self.report()
             if not self.is_over():
                 self.stay()
-                self.supervisor.line.closed = True  # the host takes that for the end
+                self.line.closed = True  # the host takes that for the end
         except SpawnError as problem:
             self.output.discard()
-            self.supervisor.line.tell("failed", *problem.args)
+            self.line.tell("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
@@ -1371,7 +1387,8 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            words = (shown(self.plan.shell[0]), shown(_reason(problem)))
+            is_named = problem.filename not in (None, *self.plan.shell)
+            words = (shown(self.plan.shell[0]), shown(_reason(problem, is_named)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
@@ -1445,7 +1462,7 @@ class Command:
             _kill_below()
             self.turn(time.monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.alone:
+        if not self.alone or not SEES_TREE:
             names = named(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
 
@@ -1459,7 +1476,7 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        has_left = self.supervisor.line.closed
+        has_left = self.line.closed
         # A command that was answered is stopped by Exchange.leave: the answer was not read.
         if self.answered:
             has_left = has_left and self.plan.background and self.cancels > 0
@@ -1472,8 +1489,8 @@ class Command:
 
     def hang_up(self) -> None:
         """Closes the line to a host that has left: its caller may wait for that."""
-        if self.supervisor.line.closed:
-            self.supervisor.line.socket.close()
+        if self.line.closed:
+            self.line.socket.close()
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1522,7 +1539,7 @@ class Command:
         if self.is_job:
             facts.update(
                 pid=self.shell.popen.pid,
-                command=plan.text.decode()[:COMMAND_RECORDED],
+                command=decode(plan.text)[:COMMAND_RECORDED],
                 created=self.created,
                 supervisor=self.supervisor.identity,
                 at=self.note_at,
@@ -1534,7 +1551,7 @@ class Command:
         output, facts = self.output, self.facts()
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
-        self.supervisor.line.tell(
+        self.line.tell(
             "answer",
             facts,
             [buffer.captured() for buffer in output.buffers],
@@ -1563,7 +1580,7 @@ class Command:
         """Waits until something happens, at the longest until a moment on the monotonic clock,
         and takes notice of it: of output, stops, the host, ended processes. When the host has
         left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
-        supervisor, line = self.supervisor, self.supervisor.line
+        supervisor, line = self.supervisor, self.line
         if self.stops and not SEES_TREE:
             until = min(until, time.monotonic() + REAP_EVERY_S)
         # A stop, or end of file, that was read together with the request: no event follows.
@@ -1783,10 +1800,7 @@ def serve_forks(control: int) -> NoReturn:
         _overwrite_own(50, b"")  # a fork of the host shows the host's
         _prctl(_PR_SET_DUMPABLE, 0)  # /proc/PID/environ and fd are closed to the same user
         _look_for_tree()
-        server = ForkServer(socket.socket(fileno=control))
-        gc.freeze()  # pages of what is there now stay shared with supervisors
-        gc.disable()  # cyclic garbage of a supervisor is small, and a collection takes 15 to 100 us
-        server.serve()
+        ForkServer(socket.socket(fileno=control)).serve()
     finally:
         os._exit(0)
 
@@ -1811,10 +1825,11 @@ import threading
 import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import CodeType
 from typing import (
     Any,
     Callable,
+    Collection,
+    Container,
     Iterable,
     Iterator,
     Mapping,
@@ -2640,6 +2655,44 @@ def check_function(name: str, value: object) -> None:
     require(value is None or callable(value), name, "a function", value)
 
 
+def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
+    """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
+    for an empty one."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        strings = tuple(value)
+    else:
+        strings = (value,)
+    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
+    require(right, what, "non-empty strings without NUL", value)
+    return strings
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
+def _directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = _path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -3008,12 +3061,6 @@ def parse_command(
             '"command" holds a NUL character (at index %d), which no shell can take'
             % command.index("\0")
         )
-    lone = re.search("[\ud800-\udfff]", command)
-    if lone is not None:
-        return _wrong(
-            '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
-            % (ord(lone.group()), lone.start())
-        )
     return Request(command, mode, timeout_s)
 
 
@@ -3089,8 +3136,25 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return Inquiry(int(given[verb]), verb == "kill_pid")
     if background and ("mode" in given or mode not in profile.timeouts_s):
         return _wrong('"run_in_background" needs a mode "background", and no "mode" beside it')
+    lone = re.search("[\ud800-\udfff]", given["command"])
+    if lone is not None:  # to a program it may stand for a byte that is no UTF-8 (PEP 383)
+        return _wrong(
+            '"command" holds a lone surrogate (U+%04X at index %d), which is no text'
+            % (ord(lone.group()), lone.start())
+        )
     timeout_s = given["timeout"] / 1000 if "timeout" in given else None
     return parse_command(given["command"], mode, timeout_s, profile)
+
+
+def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
+    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
+    018.2."""
+    for pattern in deny:
+        if pattern in request.command:
+            return rejected("denied", DENIED.format(pattern=printable(pattern)))
+    if confirm is not None and not confirm(request.command):
+        return rejected("not_confirmed", NOT_CONFIRMED)
+    return None
 
 
 _NAME_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
@@ -3184,23 +3248,29 @@ def scrub_env(
     return env, {name: "" if name in chosen else LOOKS_SECRET for name in sorted(withheld)}
 
 
-def names_to_tell(untold: Sequence[str], outcome: Outcome) -> list[str]:
-    """Of the withheld names that no answer has told yet, those that this answer has to tell, at
-    most NAMES_TOLD: proxies and package indexes, and what the command names, or the output that
-    is shown of a command that failed. Upholds REQ-BASH-014.6 and 014.8."""
+def withheld_notes(
+    untold: dict[str, str], passed: Container[str], outcome: Outcome
+) -> list[str]:
+    """The notes on withheld variables that this answer has to tell, at most NAMES_TOLD, which are
+    taken out of `untold`: proxies and package indexes, and what the command names, or the output
+    that is shown of a command that failed. `passed`: names that came with the call. Upholds
+    REQ-BASH-014.6 and 014.8."""
     texts = [outcome.command]
     if outcome.exit_code:
         texts += [stream.text for stream in outcome.streams]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
-    told = [name for name in untold if name in words or name.upper().endswith(REMOTE_ENDINGS)]
-    return told[:NAMES_TOLD]
-
-
-def complete_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment that the host chose, as it is, plus the non-interactive defaults that it
-    lacks. Upholds REQ-BASH-014.2, 014.3 and 014.5."""
-    check_env(environ)
-    return {**NON_INTERACTIVE, **environ}
+    told = [
+        name
+        for name in tuple(untold)
+        if name not in passed and (name in words or name.upper().endswith(REMOTE_ENDINGS))
+    ]
+    reasons: dict[str, list[str]] = {}
+    for name in told[:NAMES_TOLD]:
+        with suppress(KeyError):  # another thread has told the name meanwhile
+            reasons.setdefault(untold.pop(name), []).append(shown(name))
+    return [
+        NOTE_WITHHELD.format(why=why, names=", ".join(names)) for why, names in reasons.items()
+    ]
 
 
 def check_env(environ: Mapping[str, str]) -> None:
@@ -3211,6 +3281,30 @@ def check_env(environ: Mapping[str, str]) -> None:
         require(is_name, "env", "names without '=' and NUL", name)
         is_value = isinstance(value, str) and "\0" not in value
         require(is_value, "env[%r]" % name, "a string without NUL", type(value))
+
+
+def tool_env(
+    base: Mapping[str, str] | None,
+    added: Mapping[str, str],
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
+    has_prefix: bool,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of a tool's commands, and the names that are withheld, each with why: the
+    scrubbed one of this process, or `base` as it is with the defaults that it lacks; and what is
+    added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
+    which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
+    026.10."""
+    check_env(added)
+    withheld: dict[str, str] = {}
+    if base is None:
+        env, withheld = scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
+    else:
+        require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
+        check_env(base)
+        env = {**NON_INTERACTIVE, **base}
+    withheld = {name: why for name, why in withheld.items() if name not in added}
+    return {**env, **added}, withheld
 
 
 # A line of `export -p`, which bash would read again. bash 5 writes what cannot be printed as
@@ -3317,17 +3411,6 @@ exec(marshal.loads(code), {"__name__": "bash_tool", "fork_server_control": contr
 _CODE = sys._getframe().f_code  # of this file, as it was loaded
 
 
-def _supervisor_code() -> CodeType:
-    """The code of this file without the functions and classes that stand below `serve_forks`: a
-    fork server does not get there."""
-    end = serve_forks.__code__.co_firstlineno
-    constants = tuple(
-        None if isinstance(constant, CodeType) and constant.co_firstlineno > end else constant
-        for constant in _CODE.co_consts
-    )
-    return _CODE.replace(co_consts=constants)
-
-
 def _python() -> str | None:
     """The interpreter that a fork server may run in. Where a program embeds Python or is frozen,
     `sys.executable` is that program, which would start a second time."""
@@ -3362,7 +3445,7 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
         theirs.close()  # else `ours` would not read end of file when the fork server ends
         try:
             ours.settimeout(ACCEPT_S)
-            ours.sendall(pack(_supervisor_code()))
+            ours.sendall(pack(_CODE))
             return bool(ours.recv(1))
         finally:
             ours.settimeout(None)
@@ -3371,22 +3454,24 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
 
 
 def _fork_directly(control: int) -> None:
-    """Where no interpreter can be started, and for the command line, which has one thread."""
+    """Where no interpreter can be started, and for the command line, which has one thread. Raises
+    OSError."""
+    null = os.open(os.devnull, os.O_RDWR)
     pid = os.fork()
     if pid == 0:
         try:
             os.setsid()
             if os.fork() == 0:
-                for fd in map(int, os.listdir("/dev/fd")):
-                    if fd != control:
-                        with suppress(OSError):  # os.listdir has closed its own by now
-                            os.close(fd)
-                null = os.open(os.devnull, os.O_RDWR)
                 for fd in range(3):
                     os.dup2(null, fd)
+                for fd in map(int, os.listdir("/dev/fd")):
+                    if fd > 2 and fd != control:
+                        with suppress(OSError):  # os.listdir has closed its own by now
+                            os.close(fd)
                 serve_forks(control)
         finally:
             os._exit(0)
+    os.close(null)
     with suppress(ChildProcessError):  # a host that ignores SIGCHLD
         os.waitpid(pid, 0)
 
@@ -3429,24 +3514,26 @@ class Line(Channel):
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[tuple[Any, ...]] = deque()
 
-    def wait_for(self, events: int, until: float) -> bool:
-        """True as soon as the socket is ready, False after this moment. `select.poll` needs no
-        descriptor, and is looked up now: gevent replaces it, also after this module was imported.
-        Raises LineLost."""
+    def wait_for(self, to_read: bool, until: float) -> bool:
+        """True as soon as the socket can be read, or else written; False after this moment.
+        `select.poll` needs no descriptor, and is looked up now: gevent replaces it, eventlet takes
+        it away, also after this module was imported. Raises LineLost."""
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
+        wait_s = min(max(0.0, until - time.monotonic()), 1e6)
+        if not hasattr(select, "poll"):
+            return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
         poller = select.poll()
-        poller.register(fd, events)
-        wait_s = max(0.0, until - time.monotonic())
-        return bool(poller.poll(1000 * wait_s if wait_s < 1e6 else None))
+        poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
+        return bool(poller.poll(1000 * wait_s))
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
         until = time.monotonic() + ACCEPT_S
         with suppress(OSError):
             self.send(request, fds)
-            while self.unsent and self.wait_for(select.POLLOUT, until):
+            while self.unsent and self.wait_for(False, until):
                 self.flush()
         if self.unsent:
             raise NotRun("no supervisor answered")
@@ -3466,7 +3553,7 @@ class Line(Channel):
         NotRun where the other end was closed before all was read there, when Linux resets the
         connection, and where a new supervisor has said nothing."""
         while not self._messages:
-            if not self.wait_for(select.POLLIN, until):
+            if not self.wait_for(True, until):
                 return None
             try:
                 messages = self.receive()
@@ -3479,15 +3566,29 @@ class Line(Channel):
         return self._messages.popleft()
 
 
+def confinement() -> tuple[object, ...]:
+    """What confines this thread, and so what it forks: its root directory, and as far as they can
+    be read its capabilities, no_new_privs and seccomp (proc_pid_status(5)) and its namespaces."""
+    here, root = "/proc/thread-self/", os.stat("/")[1:3]  # inode and device
+    try:
+        status = _read_file(here + "status").partition(b"\nCapInh")[2].partition(b"\nCpus")[0]
+        spaces = [os.readlink(here + "ns/" + name) for name in sorted(os.listdir(here + "ns"))]
+        return root, status, *spaces
+    except OSError:
+        return (root,)
+
+
 class Engine:
-    """The fork server and the idle supervisors of this process, for its present user and
-    groups. A forked child has none of them: it begins with an engine of its own. Upholds
-    REQ-BASH-019.1."""
+    """The fork server and the idle supervisors of this process, for its present user and groups,
+    and for the confinement that the process had when the last tool was made. A forked child has
+    none of them: it begins with an engine of its own. Upholds REQ-BASH-019.1 and 019.3."""
+
+    confinement: tuple[object, ...] = ()
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may run a command in its thread
         self.python = _python()  # None: the fork server is a fork of this process
-        self._ids: tuple[int, ...] = ()
+        self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
         self._idle: list[Line] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -3502,7 +3603,8 @@ class Engine:
         """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
         does not take the request."""
         with self.lock:
-            ids = (os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups())
+            user = os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getgroups()
+            ids = user, self.confinement
             if ids != self._ids:
                 self.give_up()
                 self._ids, self._idle = ids, []
@@ -3680,6 +3782,8 @@ class Exchange:
             try:
                 self._request(stdin)
                 return self.wait(on_live)
+            except SpawnError as problem:
+                return failed(*problem.args)
             except LineLost as problem:
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
@@ -3694,19 +3798,19 @@ class Exchange:
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no
-        supervisor, or no place for the input. Upholds REQ-BASH-002.1 and 003.18."""
+        supervisor; SpawnError. Upholds REQ-BASH-002.1 and 003.18."""
         fields = dict(vars(self._plan))
         fds: list[int] = []
         try:
             if stdin is not None:
-                fds.append(data_file(stdin))
+                fds.append(data_file("the input of the command", stdin))
             line = self._line = _engine.borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
             line.sent_env = self._plan.env
             line.ask(fields, fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
-            raise NotRun(_reason(problem)) from None
+            raise NotRun(_reason(problem, True)) from None
         finally:
             for fd in fds:
                 os.close(fd)
@@ -3820,7 +3924,7 @@ class Exchange:
                 if self._is_sent:
                     line.tell_stops(-1 - self._stops_sent)
                 line.leave()
-                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):
+                while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
                     pass
         self._end_line(False)
         self.obey(())
@@ -3951,9 +4055,11 @@ class Job:
         return self._known
 
     def _supervisor_lives(self) -> bool:
-        """True while the process lives that the record names, by number and start time."""
-        supervisor = self._known.supervisor
-        return identity(supervisor[0]) == supervisor
+        """True while the process lives that the record names, by number and start time. Where /proc
+        hides the start time (hidepid, proc(5)) the number has to do."""
+        pid, started = self._known.supervisor
+        now = identity(pid)[1]
+        return now == started if now else _signal(pid, 0)
 
     @property
     def status(self) -> str:
@@ -4147,76 +4253,12 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
-    """A sequence of strings from what a host gave; a lone string is one element. Raises ValueError
-    for an empty one."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        strings = tuple(value)
-    else:
-        strings = (value,)
-    right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
-    require(right, what, "non-empty strings without NUL", value)
-    return strings
-
-
-def _directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = _path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def _environment(
-    base: Mapping[str, str] | None,
-    keep: tuple[str, ...],
-    drop: tuple[str, ...],
-    has_prefix: bool,
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment of a tool's commands, but for variables that are added by name; and the names
-    that are withheld, each with why. Behind a prefix the text of a command comes on stdin, which
-    the file of BASH_ENV could read."""
-    if base is None:
-        return scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
-    require(not keep + drop, "base_env", "neither keep_env nor drop_env beside it", keep + drop)
-    return complete_env(base), {}
-
-
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 def _job_names(jobs: Iterable[Job]) -> str:
     return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
-
-
-def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> Outcome | None:
-    """Why a tool will not run the request; None if it will. Upholds REQ-BASH-018.1 and
-    018.2."""
-    for pattern in deny:
-        if pattern in request.command:
-            return rejected("denied", DENIED.format(pattern=printable(pattern)))
-    if confirm is not None and not confirm(request.command):
-        return rejected("not_confirmed", NOT_CONFIRMED)
-    return None
 
 
 def default_folder(profile: Profile) -> str:
@@ -4322,28 +4364,27 @@ class JobTable:
                 jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
-    def running(self) -> list[Job]:
-        """Those of `all` that run."""
-        return [job for job in self.all() if job.status == "running"]
-
-    def find(self, pid: int) -> Job | None:
-        """The job with this number in its latest use, or None. Of a job that is known the files
-        may be gone."""
+    def get(self, pid: int) -> Job:
+        """The job with this number in its latest use; of a job that is known the files may be
+        gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
         if known is None or known._has_ended():  # the number may have been given again
             for job in self.all():
                 if job.pid == pid:
                     known = self._known[pid] = job
+        if known is None:
+            running = [job for job in self.all() if job.status == "running"]
+            named = _job_names(running[-MAX_JOBS:]) or "none"
+            raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one;
         and whether all was done that was asked for. Upholds REQ-BASH-021.7 to 021.9."""
-        known = self.find(inquiry.pid)
-        if known is None:
-            named = _job_names(self.running()[-MAX_JOBS:]) or "none"
-            reason = NO_SUCH_JOB.format(pid=inquiry.pid, named=named)
-            return rejected("no_such_job", reason), None, False
+        try:
+            known = self.get(inquiry.pid)
+        except LookupError as problem:
+            return rejected("no_such_job", str(problem)), None, False
         is_gone = not inquiry.kill or known._end(cancel)
         outcome = known._tell(self._profile)
         is_gone = is_gone or outcome.status == "lost"
@@ -4384,7 +4425,7 @@ class Setup(NamedTuple):
             env = {**env, **own}
         is_plain = request.mode != "background" and not has_cwd and not own
         return Plan(
-            text=request.command.encode("utf-8"),
+            text=request.command.encode("utf-8", "surrogateescape"),
             shell=self.shell,
             # Not along the PATH that a command has exported: no shell would start to correct it.
             path=own.get(b"PATH", self.first.env.get(b"PATH", b"/bin:/usr/bin")),
@@ -4487,18 +4528,15 @@ class BashTool:
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
-        passed, withheld = _environment(base_env, keep, drop, len(words) > 1)
-        added = env or {}
-        check_env(added)
-        # The names that no answer has told yet, each with why it is withheld.
-        self._untold = {name: why for name, why in withheld.items() if name not in added}
+        # _untold: the names that no answer has told yet, each with why it is withheld.
+        passed, self._untold = tool_env(base_env, env or {}, keep, drop, len(words) > 1)
         self.withheld = tuple(self._untold)
         self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
-        first = Start(os.fsencode(_directory(cwd)), _encoded({**passed, **added}))
+        first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
         self._setup = Setup(row, first, words, folder, carry, ephemeral)
@@ -4506,6 +4544,7 @@ class BashTool:
         # list: so a call from before the restart has no effect on the calls behind it.
         self._starts = [first]
         self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
+        _engine.confinement = confinement()
         self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
 
     @property
@@ -4606,11 +4645,7 @@ class BashTool:
     def job(self, pid: int) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the
         live ones, if there is none."""
-        job = self._jobs.find(pid)
-        if job is not None:
-            return job
-        live = ", ".join(str(job.pid) for job in self._jobs.running())
-        raise LookupError("no job has the number %r; running: %s" % (pid, live or "none"))
+        return self._jobs.get(pid)
 
     def wait(
         self,
@@ -4687,7 +4722,7 @@ class BashTool:
         outcome: Outcome,
         cancel: Cancel,
         job: Job | None = None,
-        passed: Iterable[str] = (),
+        passed: Container[str] = (),
     ) -> Result:
         """The result, with the notes that are told once; a call that was withdrawn takes none.
         `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
@@ -4695,13 +4730,7 @@ class BashTool:
             return present(outcome, self.profile)
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
-            untold = [name for name in tuple(self._untold) if name not in passed]
-            reasons: dict[str, list[str]] = {}
-            for name in names_to_tell(untold, outcome):
-                with suppress(KeyError):  # another thread has told the name meanwhile
-                    reasons.setdefault(self._untold.pop(name), []).append(shown(name))
-            for why, names in reasons.items():
-                notes += (NOTE_WITHHELD.format(why=why, names=", ".join(names)),)
+            notes += tuple(withheld_notes(self._untold, passed, outcome))
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
@@ -5272,11 +5301,11 @@ def _write(fd: int, text: str) -> None:
 
 
 _FLAGS = {
-    "--follow": "show live output on stderr, and on a terminal each 10s of silence",
+    "--follow": "live output on stderr, and on a terminal each 10s of silence",
     "--json": "print the whole result as one line of JSON",
     "--mcp": "serve the Model Context Protocol on stdin and stdout",
     "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
-    "--carry": "with --mcp: directory and exported variables go on to the next command",
+    "--carry": "with --mcp: keep the directory and exported variables",
     "--ephemeral": "end at exit what commands leave running, jobs too",
     "--jobs": "list the background jobs, with size and elapsed time",
     "--version": "print the version and this file's sha256",
@@ -5289,8 +5318,9 @@ _STOPPING = (
 )
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out": ", ".join(sorted(DROPPED_NAMES)),
-    "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
+    "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
+        sorted(DROPPED_NAMES)
+    ),
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
@@ -5310,7 +5340,7 @@ def _parser() -> Any:
     add(
         "--profile",
         metavar="NAME",
-        help="how to speak: modes (or what BASH_TOOL_PROFILE says), jobs, streams, guarded",
+        help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)",
         type=str.lower,
         default=os.environ.get("BASH_TOOL_PROFILE", "modes"),
     )
@@ -5334,8 +5364,8 @@ def _parser() -> Any:
         nargs="?",
         const="anthropic",
         metavar="STYLE",
-        help="print the tool definition: anthropic (default), openai, openai-chat, mcp, "
-        "openai-native, or with --carry anthropic-native",
+        help="print the definition: anthropic (default), openai, mcp, "
+        "openai-chat, openai-native, anthropic-native (--carry)",
     )
     add("--log", metavar="FILE", help="append a line of JSON for each call to FILE")
     add("--kill", type=int, metavar="PID", help="end a background job, and say how it ended")
@@ -5399,14 +5429,12 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
         row = replace(row, timeouts_s=limits, **given)
     except ValueError as problem:
         raise ValueError("BASH_TOOL_TIMEOUTS: %s" % problem) from None
+    numbers = (*WAITS, *LIMITS_ON_OUTPUT)
     for setting in settings:
         limit, _, value = setting.partition("=")
-        wanted = "NAME=VALUE, where NAME is one of " + listed((*WAITS, *LIMITS_ON_OUTPUT))
-        require(limit in (*WAITS, *LIMITS_ON_OUTPUT), "--set or BASH_TOOL_SET", wanted, setting)
-        number: Any = value  # what is no number is refused by name
-        with suppress(ValueError):
-            number = load_json(value)
-        row = replace(row, **{limit: number})
+        right = limit in numbers and re.fullmatch("[0-9.]+", value)
+        require(right, "--set or BASH_TOOL_SET", "NAME=NUMBER for " + listed(numbers), setting)
+        row = replace(row, **{limit: load_json(value)})
     return row
 
 
@@ -5434,10 +5462,16 @@ def _follower(limit_s: float) -> Callable[[str], None]:
     return follow
 
 
+def _typed(word: str) -> str:
+    """A word of the command line as the bytes that were typed, whatever the locale makes of them:
+    UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
+
+
 def _run_and_print(tool: BashTool, options: Any) -> int:
     """Runs the command of the options, and prints the answer. Returns the exit code. Upholds
     REQ-BASH-017.1, 017.2, 017.3 and 017.4."""
-    command = options.command
+    command = _typed(options.command)
     if command == "-":
         with open(0, "rb", closefd=False) as stdin:
             command = stdin.read().decode("utf-8", "surrogateescape")
@@ -5471,13 +5505,6 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
     return EXIT_CODES.get(result.status, result.exit_code or 0)
 
 
-def _how(job: Job) -> str:
-    """In words how a job ended, or that it runs."""
-    if job.status != "exited":
-        return job.status.replace("_", " ")
-    return "failed: exit code " + code_text(job.exit_code) if job.exit_code else "completed"
-
-
 def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     """The jobs, the oldest first: a line of JSON each, or a table. Upholds REQ-BASH-017.9."""
     names = "pid status exit_code created duration_s total_bytes output_file command".split()
@@ -5486,7 +5513,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            _how(job),
+            "running" if job.status == "running" else how_it_ended(job._known._asdict(), ""),
             job.duration_s,
             size_text(job.total_bytes),
             printable(job.output_file),
@@ -5497,26 +5524,28 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         _write(1, line + "\n")
 
 
+_LOGGED = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
+
+
 class Log:
     """Appends a line of JSON for each call to a file of mode 0600, in one write, so that several
     servers may share the file. The output of commands is not in it. Raises OSError where the file
     cannot be opened; one that cannot be written later is told once. Upholds REQ-BASH-017.13."""
 
     def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._path, self._fd = path, os.open(path, flags, 0o600)
+        self._path = path  # empty once the file could not be written
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def add(self, arguments: object, result: Result) -> None:
         """Appends the line of a call."""
-        names = "status exit_code signal error duration_s total_bytes pid".split()
-        line = {"time": time.time(), "arguments": arguments}
-        line.update((name, getattr(result, name)) for name in names)
+        told = {name: getattr(result, name) for name in _LOGGED}
+        line = {"time": time.time(), "arguments": arguments, **told}
         try:
-            os.write(self._fd, json.dumps(line, default=str).encode() + b"\n")
+            os.write(self._fd, json.dumps(line).encode() + b"\n")
         except OSError as problem:
             if self._path:
-                text = "bash_tool.py: the log %s cannot be written: %s\n"
-                _write(2, text % (printable(self._path), _reason(problem)))
+                words = printable(self._path), _reason(problem)
+                _write(2, "bash_tool.py: the log %s cannot be written: %s\n" % words)
             self._path = ""
 
 
@@ -5576,7 +5605,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with BashTool(
             options.cwd,
             profile=profile,
-            deny=options.deny,
+            deny=list(map(_typed, options.deny)),
             keep_env=options.keep_env,
             drop_env=options.drop_env,
             state_dir=options.state_dir or default_folder(profile),
