@@ -45,9 +45,22 @@ from tests.spec import fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import STREAMS, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after
 from tests.support import cancelled_when, children, clause, cli, compiled_script, default_signals, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_host, in_profile
+from tests.support import (
+    SLACK_S,
+    dying_host,
+    few,
+    fewer,
+    fewest,
+    first_of,
+    forked,
+    forked_host,
+    in_bytes,
+    in_host,
+    in_profile,
+)
 from tests.support import keeping, lasting, needs_proc, no_leak, notes_in, nothing_is_left, record_beside, request  # noqa: F401
-from tests.support import sections, stop_named, supervisor_of, tasks, tiny, told_in, variant_module
+from tests.support import sections, stop_named, supervisor_of, tasks, tiny, told_in, unshared
+from tests.support import variant_module, warm_up
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------------
@@ -410,7 +423,9 @@ def test_req_bash_003_1_answers_at_once():
         )
 
 
-@clause("003.2", saboteur=("background:\n            self.attached = self.plan.ephemeral", "background:\n            pass"))
+@clause(
+    "003.2", saboteur=("background:\n            self.attached = self.plan.ephemeral", "background:\n            pass")
+)
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
@@ -1005,6 +1020,21 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
 
 
+@clause("003.22", saboteur=("error == \"lost\" or is_left", "error == \"lost\" or not outcome.exit_code"))
+@needs_proc
+@few
+@given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
+def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
+    with BashTool() as tool:
+        result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
+        still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
+        note = "\n\n[background process completed%s]\n" % still
+        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output + note)
+        stop = "<reminder>To stop: kill -9 -%d</reminder>\n" % result.pid if left else ""
+        assert result.text.endswith("</output_file>\n" + stop + output + note)
+        assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
+
+
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
 
 
@@ -1523,7 +1553,8 @@ def test_req_bash_006_4_rejects_by_name():
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
     assert (result.text, result.status, result.is_error) == (
-        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]\n' % ', "background"',
+        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]\n'
+        % ', "background"',
         "rejected",
         True,
     )
@@ -1772,6 +1803,29 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
+@clause("006.11", saboteur=('"function": {**told, "parameters"', '"function": {**told, "input_schema"'))
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_006_11_nested_for_chat(name):
+    tool = BashTool("/", profile=name)
+    plain = tool.definition()
+    parameters = plain.pop("input_schema")
+    assert tool.definition("openai-chat") == {"type": "function", "function": {**plain, "parameters": parameters}}
+    shown = cli("--cwd", "/", "--profile", name, "--schema", "openai-chat").stdout
+    assert json.loads(shown) == tool.definition("openai-chat")
+
+
+@clause("006.12", saboteur=('if "mode" not in properties:', "if False:"))
+def test_req_bash_006_12_no_word_of_modes():
+    row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
+    with BashTool(profile=row, deny="no") as tool:
+        for style in ("anthropic", "openai", "openai-chat", "mcp"):
+            told = json.dumps(tool.definition(style))
+            assert "mode" not in told.lower() and "Bash state changes" in told and "Keep commands concise" in told
+        assert tool.run("echo on; sleep 9").text == "[command timed out after 0.3s]\non\n"
+        for arguments in ({"command": "no"}, {"cmd": "ls"}, {"command": 5}, {"command": "exit 3"}):
+            assert "mode" not in tool.call(arguments).text
+
+
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
 
 
@@ -1803,11 +1857,7 @@ def test_req_bash_007_2_names_the_signal(name):
 
 
 @clause(
-    "007.3",
-    saboteur=(
-        "for line in lines) + text\n",
-        "for line in lines) + (\"\" if outcome.exit_code else text)\n",
-    ),
+    "007.3", saboteur=("for line in lines) + text\n", "for line in lines) + (\"\" if outcome.exit_code else text)\n")
 )
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
@@ -2327,7 +2377,13 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause("010.2", saboteur=("total_bytes += len(chunk)", "total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
+@clause(
+    "010.2",
+    saboteur=(
+        "total_bytes += len(chunk)",
+        "total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
+    ),
+)
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2449,6 +2505,42 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         )
         assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(30))
+
+
+@clause("011.5", saboteur=("any(map(has_inner_number, descendants()))", "any(())"))
+@needs_proc
+@fewer
+@given(st.integers(0, 3), st.sampled_from(["default", "background"]))
+def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
+    own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
+    starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
+    with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
+        result = tool.run(starts + "echo up", mode=mode)
+        assert "kill" not in result.text and "up\n" in result.text and result.ok
+        assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
+        running = tool.run(starts + lasting("sleep 602"), mode="background")
+        assert running.status == "running" and "kill" not in running.text
+    with BashTool(shell=["env", "bash"], ephemeral=True) as tool:  # a prefix that stays here
+        assert "; to stop: kill -9 -" in tool.run(lasting("sleep 600 >/dev/null &")).text
+        assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
+
+
+@clause("011.6", saboteur=("else sorted(self.left),", "else sorted(self.left)[:LEFTOVERS_NAMED],"))
+@needs_proc
+@fewer
+@given(st.integers(0, 8), st.sampled_from(["default", "background"]))
+@example(8, "default")
+@example(8, "background")
+def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
+    command = lasting("sleep 600 >/dev/null & echo $!; ") * count + "exit 3"
+    with BashTool(ephemeral=True) as tool, Client("--ephemeral", structured=True) as client:
+        result = tool.run(command, mode=mode)
+        pids = tuple(int(line) for line in result.stdout.split("\n") if line.isdigit())
+        assert result.leftovers == tuple(sorted(pids)) and len(pids) == count
+        assert json.loads(json.dumps(result.to_dict()))["leftovers"] == sorted(pids)
+        answer = client.call(command, mode=mode)
+        numbers = [int(line) for line in answer["content"][0]["text"].split("\n") if line.isdigit()]
+        assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
 
 
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
@@ -3343,6 +3435,101 @@ def test_req_bash_017_11_a_person_at_a_terminal(terminal):
     assert terminal or b"[" not in text
     os.close(ours)
     os.close(theirs)
+
+
+@clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
+def test_req_bash_017_12_limits_that_are_set():
+    numbers = st.integers(100, 3000)
+
+    @few
+    @given(st.none() | numbers, st.none() | numbers, st.none() | st.integers(1, 40))
+    @example(200, 300, 7)
+    def holds(by_variable, by_option, snip):
+        env = dict(os.environ, BASH_TOOL_SET="" if by_variable is None else "max_output_bytes=%d" % by_variable)
+        given = [("max_output_bytes", by_option), ("snip_size", snip)]
+        words = [word for name, value in given if value for word in ("--set", "%s=%d" % (name, value))]
+        changes = {name: value for name, value in [("max_output_bytes", by_variable), *given] if value}
+        told = cli(*words, "seq 1000", env=env).stdout.decode()
+        with BashTool(profile=dataclasses.replace(MODES, **changes)) as tool:
+            assert told.partition("[full")[0] == tool.run("seq 1000").text.partition("[full")[0]
+
+    holds()
+    for word in (
+        "nonsense=3",
+        "timeouts_s=3",
+        "=",
+        "grace_s",
+        "grace_s=soon",
+        "grace_s=-1",
+        "snip_size=0",
+        "snip_size=1.5",
+    ):
+        for way, env in ((["--set", word], {}), ([], {"BASH_TOOL_SET": word})):
+            for argument in ("touch made", "--mcp"):
+                done = cli(*way, argument, env={**os.environ, **env})
+                assert (done.returncode, done.stdout) == (125, b"") and done.stderr.startswith(b"bash_tool.py: ")
+                assert word.partition("=")[0].encode() in done.stderr
+    assert not os.path.exists("made") and cli("--set", "max_output_lines=3", ":").returncode == 125
+    with Client(
+        "--set", "max_output_bytes=100", env=dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
+    ) as client:
+        assert client.call("seq 1000")["content"][0]["text"].startswith(
+            "[output truncated in middle: got 3.8KB, max is 100B]\n1\n2"
+        )
+
+
+@clause("017.13", saboteur=('time.time(), "arguments": arguments, **told}', "time.time(), **told}"))
+@fewest
+@given(st.lists(known_commands(), min_size=1, max_size=3))
+def test_req_bash_017_13_a_log(commands):
+    log, short = Path(tempfile.mkdtemp(), "log"), {"timeouts": {"grace_s": 0.3}}
+    expected = [[{"command": known.text}, "exited", known.code, known.signal, None] for known in commands] * 2
+    with Client("--log", log, **short) as one, Client("--log", log, **short) as other:
+        calls = [(client, client.begin(known.text)) for known in commands for client in (one, other)]
+        withdrawn = {"command": lasting("echo $$ > %s/shell; sleep 600" % log.parent)}
+        number = one.request("tools/call", name="bash", arguments=withdrawn)
+        number_in(log.parent / "shell")
+        one.cancel(number)
+        calls.append((other, other.request("tools/call", name="bash", arguments={"cmd": "ls"})))
+        assert all(client.answer(number) for client, number in calls)
+        expected += [[withdrawn, "cancelled", None, None, None]]
+        expected += [[{"cmd": "ls"}, "rejected", None, None, "invalid_arguments"]]
+        assert eventually(lambda: log.read_text().count("\n") == len(expected))
+    done = cli("--log", log, "exit 3")
+    expected += [[dict(command="exit 3", mode="default", timeout_s=None, stdin=None), "exited", 3, None, None]]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    keys = "time arguments status exit_code signal error duration_s total_bytes pid".split()
+    assert all(list(line) == keys and abs(line["time"] - time.time()) < 60 for line in lines)
+    shown = [[line[key] for key in ("arguments", "status", "exit_code", "signal", "error")] for line in lines]
+    assert sorted(shown, key=repr) == sorted(expected, key=repr)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600 and done.returncode == 3
+    for argument in ("touch made", "--mcp"):
+        done = cli("--log", "no/such", argument)
+        assert (done.returncode, done.stdout) == (125, b"") and b"no/such" in done.stderr and not os.path.exists("made")
+    with Client("--log", "/dev/full") as client:
+        assert [client.call("echo %d" % n)["content"][0]["text"] for n in range(2)] == ["0\n", "1\n"]
+        assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
+
+
+@clause("017.14", saboteur=("is_gone = job.kill()", "is_gone = True"))
+@needs_proc
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
+def test_req_bash_017_14_kill(form):
+    with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
+        deaf = lasting("trap '' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done")
+        job, lost = background(tool, deaf), background(tool, lasting("sleep 601"))
+        other, number = number_in("other"), "%d" % job.pid
+        done = cli("--state-dir", "state", "--kill", number, *form)
+        assert done.returncode == 0 and not alive(job.pid) and not alive(other), done
+        listed = cli("--state-dir", "state", "--jobs", *form).stdout.decode().splitlines()
+        rows = done.stdout.decode().splitlines()
+        assert set(rows) <= set(listed) and number in rows[-1] and len(rows) == (1 if form else 2)
+        os.kill(supervisor_of(lost), signal.SIGKILL)
+        assert eventually(lambda: lost.status == "lost")
+        done = cli("--state-dir", "state", "--kill", lost.pid, *form)
+        assert done.returncode == 125 and b"lost" in done.stdout
+    done = cli("--state-dir", "state", "--kill", "5", *form)
+    assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
@@ -4249,6 +4436,24 @@ def test_req_bash_024_4_no_answer_is_blank(name):
             assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
 
 
+@clause("024.5", saboteur=('NO_OUTPUT + "\\n"', "NO_OUTPUT"))
+@fewest
+@given(known_commands())
+def test_req_bash_024_5_texts_end_alike(known):
+    row = tiny(default=0.5, grace=0.2, max_output_bytes=2000, snip_size=50)
+    with BashTool(profile=row, deny="not this", ephemeral=True) as tool:
+        end = "\n" if not known.merged.strip() else known.merged[-1:]
+        assert tool.run(known.text).text[-1:] == end or known.merged not in tool.run(known.text).text
+        shell, used = BashTool(shell="no-such-shell"), Cancel()
+        used.cancel()
+        answers = [tool.run(command) for command in ("not this", "true", "exit 3", "seq 1000", lasting("sleep 600"))]
+        answers += [tool.call({"cmd": "ls"}), shell.run("ls"), tool.run("ls", cancel=used), tool.run("ls", cwd="/none")]
+        answers += [tool.run(command, mode="background") for command in ("true", "false", lasting("sleep 600"))]
+        assert len({result.status for result in answers}) == 6
+        assert [result.text[-2:] for result in answers[:-1]] == ["]\n"] * 10 + ["/output_file>\n"[-2:]]
+        assert answers[-1].text.endswith("</reminder>\n")
+
+
 # ---- 025 The Model Context Protocol --------------------------------------------------------------------------------
 VERSION = "io.modelcontextprotocol/protocolVersion"
 DEFINITION = bash_tool.BashTool("/").definition("mcp")
@@ -4550,6 +4755,39 @@ def test_req_bash_025_22_an_interrupt_cancels():
         assert eventually(lambda: not alive(gone)) and client.ask("ping") is not None  # and no word of it
         assert alive(job) and client.end() == 0 and alive(job)
         os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.23", saboteur=("        signal.set_wakeup_fd(before)\n", "        pass\n"))
+def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
+    program = """
+        import os, signal, sys
+        from bash_tool import BashTool, MODES, serve
+        ours, number = os.pipe()[1], getattr(signal, sys.argv[1])
+        os.set_blocking(ours, False)
+        signal.set_wakeup_fd(ours)
+        signal.signal(number, lambda *_: None)
+        before = signal.getsignal(number)
+        answers = {"yes": True, "no": False}
+        tool = BashTool(deny="never", carry=True, confirm=lambda command: answers[command.split()[-1]])
+        serve(tool, structured=True)
+        closed = tool.run("ls").error
+        print(closed, signal.getsignal(number) is before, signal.set_wakeup_fd(-1) == ours, file=sys.stderr, flush=True)
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        words = [sys.executable, "-c", textwrap.dedent(program), name]
+        with Client(command=words, env=dict(os.environ, PYTHONPATH=str(TOOL.parent))) as client:
+            assert "carried" not in json.dumps(client.ask("tools/list")) and client.call("cd /; export A=1; : yes")
+            assert client.call("echo $PWD $A yes")["structuredContent"]["text"] == "/ 1 yes\n"
+            assert client.call("touch made; : no")["structuredContent"]["error"] == "not_confirmed"
+            assert client.call("never yes")["structuredContent"]["error"] == "denied"
+            problem = client.ask("tools/call", name="bash", arguments={"command": "touch made; : neither"})["error"]
+            assert problem["code"] == -32603 and problem["message"].startswith("internal error: ")
+            client.process.send_signal(getattr(signal, name)) if name == "SIGTERM" else client.process.stdin.close()
+            assert client.ended() == 0 and client.complaints() == "closed True True\n"
+    with Client("--carry") as client:
+        client.call("cd /; export A=1")
+        assert client.call("echo $PWD $A")["content"][0]["text"] == "/ 1\n"
+    assert not os.path.exists("made") and cli("--carry", ":").returncode == 125
 
 
 @clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
@@ -4943,7 +5181,9 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         for name in ("keep_env", "drop_env", "deny", "shell")
         for value in (5, "", ["a", 5])
     ]
-    calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end", "on_call") for value in ("yes", True)]
+    calls += [
+        (name, BashTool, {name: value}) for name in ("confirm", "on_job_end", "on_call") for value in ("yes", True)
+    ]
     calls += [
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
@@ -5073,6 +5313,112 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
         if shell == "bash":  # what opens its input anew, or reads it from its end, finds nothing else
             assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
             assert Path("copy").read_bytes() == sent
+
+
+@clause("026.6", saboteur=('return self.status == "exited" and self.exit_code == 0', "return not self.is_error"))
+@few
+@given(st.sampled_from(sorted(PROFILES)), known_commands())
+@example("guarded", Known("exit 3", code=3))
+@example("jobs", Known("sleep 5", code=None))
+def test_req_bash_026_6_ok(name, known):
+    with BashTool(
+        profile=tiny(default=0.5 if known.code is None else 30, profile=PROFILES[name]), deny="not this"
+    ) as tool:
+        assert tool.run(known.text).ok is (known.code == 0)
+        assert tool.run("echo not this").ok is False
+
+
+@clause("026.7", saboteur=("._answer(arguments, request, cwd, env,", "._answer(arguments, request, None, env,"))
+@few
+@given(
+    st.dictionaries(
+        st.sampled_from(["MY_TOKEN", "PAGER", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
+    )
+)
+def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
+    Path("sub").mkdir(exist_ok=True)
+    probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
+    with BashTool() as tool:
+        for place in ("sub", Path("sub"), os.path.abspath("sub"), None):
+            tool.run(probe, cwd=place, env=env)
+            here = Path(place or ".")
+            expected = (here / "told").read_bytes()
+            (here / "told").unlink()
+            assert tool.call({"command": probe}, cwd=place, env=env).stdout.startswith(str(here.resolve()) + "\n")
+            assert (here / "told").read_bytes() == expected
+        assert tool.call({"command": "pwd; echo $PAGER"}).text == "%s\ncat\n" % os.getcwd()
+        assert tool.call({"command": "touch ran"}, cwd="/no/such").error == "cwd_missing"
+        for wrong in (dict(env={"A": 1}), dict(env=[1]), dict(cwd="a\0b"), dict(cwd=5)):
+            with pytest.raises(ValueError):
+                tool.call({"command": "touch ran"}, **wrong)
+    assert not os.path.exists("ran")
+
+
+@clause(
+    "026.8", saboteur=("            self._on_call(arguments, result)\n", "            self._on_call(request, result)\n")
+)
+@few
+@given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
+def test_req_bash_026_8_told_of_each_call(known, error):
+    told = []
+
+    def on_call(sent, result):
+        told.append((sent, result, threading.get_ident()))
+        if failing:
+            raise error("full")
+
+    failing, whole = False, json.dumps({"command": known.text})
+    with BashTool(on_call=on_call, deny="not this") as tool:
+        answers = [
+            tool.call(whole),
+            tool.run(known.text, timeout_s=9),
+            tool.call({"cmd": 5}),
+            tool.run("not this", stdin="x"),
+        ]
+        runs = [dict(command=known.text, mode="default", timeout_s=9, stdin=None)]
+        runs += [dict(command="not this", mode="default", timeout_s=None, stdin="x")]
+        sent = [whole, runs[0], {"cmd": 5}, runs[1]]
+        assert told == [(one, answer, threading.get_ident()) for one, answer in zip(sent, answers)]
+        failing = True
+        with pytest.raises(error, match="^full$"):
+            tool.run("touch ran")
+    assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
+
+
+@clause("026.9", saboteur=("            raise ValueError(request.reason)\n", "            pass\n"))
+@few
+@given(
+    st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b", "\udfff")])
+    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", "", 5, b"slow", "Default")])
+)
+def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
+    with BashTool() as tool:
+        with pytest.raises(ValueError, match="^invalid arguments: "):
+            tool.run(**arguments)
+        answer = tool.call(arguments)
+        assert (answer.status, answer.error) == ("rejected", "invalid_arguments")
+    assert not os.path.exists("ran")
+
+
+@clause("026.10", saboteur=("withheld.items() if name not in added}", "withheld.items()}"))
+@few
+@given(
+    st.dictionaries(
+        names.map(lambda name: name + "_TOKEN"), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4
+    )
+)
+@example({"A_TOKEN": "mine"})
+def test_req_bash_026_10_variables_that_a_tool_adds(added):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("A_TOKEN", "B_TOKEN"):
+            patch.setenv(name, "the host's secret")
+        with BashTool(env={**added, "PAGER": "less"}) as tool:
+            rest = {"A_TOKEN", "B_TOKEN"} - set(added)
+            assert not set(tool.withheld) & set(added) and set(tool.withheld) >= rest
+            result = tool.run("env -0 >shown; : A_TOKEN")
+        assert all("A_TOKEN" in note for note in result.notes) and len(result.notes) == ("A_TOKEN" in rest)
+    env = dict(line.split("=", 1) for line in Path("shown").read_bytes().decode().split("\0") if line)
+    assert {**env, **added} == env and env["PAGER"] == "less" and not rest & set(env)
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
@@ -5554,3 +5900,76 @@ def test_req_bash_028_11_the_directory_is_gone():
         assert "is gone" in tool.run("true").text
         os.mkdir("b")
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
+
+
+# ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
+
+
+@clause("029.1", saboteur=("            self._is_held = self._plan.ephemeral\n", ""))
+@needs_proc
+@fewest
+@given(st.lists(leaving(), min_size=1, max_size=3))
+def test_req_bash_029_1_closing_leaves_nothing(commands):
+    tool, pids = BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99), []
+    for known in commands:
+        folder = Path(tempfile.mkdtemp())
+        result = tool.run(known.text, cwd=folder)
+        pids += [number_in(folder / file) for file in known.leaves]
+        assert result.exit_code == known.code and set(pids[-len(known.leaves) :]) <= set(result.leftovers)
+    deaf = lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.05; done")
+    jobs = [tool.job(tool.run(command, mode="background").pid) for command in [deaf, lasting("sleep 600")] * 5]
+    assert jobs[0].wait(10, until="up")
+    with ThreadPoolExecutor(16) as pool:  # an evaluation of many tasks
+        many = list(
+            pool.map(tool.run, [lasting("sleep 600 >/dev/null & (setsid sleep 600 >/dev/null &) ; echo left")] * 100)
+        )
+    pids += [job.pid for job in jobs] + [pid for result in many for pid in result.leftovers]
+    assert len(set(pids)) == len(pids) >= 211 and all(map(alive, pids))
+    begun = time.monotonic()
+    tool.close()
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 10
+    assert all(job.status == "cancelled" for job in jobs)
+    assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
+    with Client("--ephemeral") as client:
+        pids = [int(client.call(lasting("sleep 600 >/dev/null & echo $!"))["content"][0]["text"].split("\n")[1])]
+        pids.append(client.start(lasting("sleep 600")))
+        assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
+
+
+@clause(
+    "029.2",
+    saboteur=(
+        "background:\n            self.attached = self.plan.ephemeral",
+        "background:\n            self.attached = False",
+    ),
+)
+@needs_proc
+@fewest
+@given(leaving())
+def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
+    program = """
+        import os, sys
+        from bash_tool import BashTool
+        tool = BashTool(ephemeral=True)
+        left = tool.run(sys.argv[1]).leftovers
+        print(tool.run("trap '' TERM; while :; do sleep 0.1; done", mode="background").pid, *left, flush=True)
+        os.kill(os.getpid(), 9)
+    """
+    os.chdir(tempfile.mkdtemp())
+    pids = [int(word) for word in dying_host(program, known.text).split()]
+    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
+
+
+@clause("029.3", saboteur=("            exchange.release()\n", "            pass\n"))
+@needs_proc
+def test_req_bash_029_3_a_long_conversation():
+    with BashTool(ephemeral=True) as tool:
+        stays = [tool.run(lasting("sleep 600 >/dev/null &")).leftovers[0]]
+        stays.append(background(tool, lasting("sleep 600")).pid)
+        warm_up()
+        before = len(descriptors())
+        for _ in range(30):
+            assert tool.run("sleep 0.3 >/dev/null 2>&1 &").leftovers
+            assert tool.run("sleep 0.4", mode="background").status == "running"
+        assert eventually(lambda: tool.run(":").ok and len(descriptors()) <= before), (before, descriptors())
+        assert all(map(alive, stays))
