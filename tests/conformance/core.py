@@ -81,7 +81,7 @@ def runs_what_bash_runs(q):
     q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)  # a command, no option
     q.says("echo $? $LINENO", "0 1\n")
     for nothing in ("", "\n", "# nothing"):
-        q.says(nothing, "[no output]")
+        q.says(nothing, "[no output]\n")
     (q.folder / "rc").write_text("echo mine\n")
     q.says("", "mine\n", wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))  # a shell runs
 
@@ -141,12 +141,12 @@ def cuts_the_middle(q):
         (b"ab" + "€".encode() * 50000, "printf ab; yes € | head -n 50000 | tr -d '\\n'"),
     ):
         text = q.run(command).text
-        path = q.named(r"\n\[full output: ([^\n]*)\]\Z", text)
+        path = q.named(r"\n\[full output: ([^\n]*)\]\n\Z", text)
         head, tail = data[:4096].decode("utf-8", "ignore"), data[-4096:].decode("utf-8", "ignore")
         head = head.replace("\ufffd", "")
         q.equal(
             text,
-            "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]"
+            "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]\n"
             % (size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path),
         )
         q.equal(path.read_bytes(), data, "the file:")
@@ -235,7 +235,7 @@ def a_timeout_keeps_the_output(q):
     wire = q.server(timeouts={"default": 2})
     text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
     q.match(
-        r"\[command timed out after 2s\]\n(?:\[for longer commands [^\n]*\]\n)?\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]",
+        r"\[command timed out after 2s\]\n(?:\[for longer commands [^\n]*\]\n)?\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]\n",
         text,
     )
     late = "trap 'sleep 0.5; echo cleaned; exit' TERM; echo > ready; sleep 600 & wait"  # of a child, by then an orphan
@@ -479,7 +479,7 @@ def commands_cannot_read_the_tool(q):
     for pid in {*map(int, own.split())} - {q.wire.pid}:  # the server itself keeps what it was started with
         known = of_proc(pid, "environ") if os.getuid() == 0 else b""
         q.that(b"xyzzy" not in known, "no secret in the environment of a process between server and shell", known)
-    q.says("for p in %s; do (: < /proc/$p/environ) 2>/dev/null && echo $p; done; true" % own, "[no output]")
+    q.says("for p in %s; do (: < /proc/$p/environ) 2>/dev/null && echo $p; done; true" % own, "[no output]\n")
     q.wire.cancel(number)
 
 
@@ -588,7 +588,7 @@ def says_what_is_wrong(q):
         ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes),
     ):
         reply = q.wire.given(arguments)
-        q.equal((reply.text, reply.is_error), ("[system error: invalid arguments: %s]" % sentence, True))
+        q.equal((reply.text, reply.is_error), ("[system error: invalid arguments: %s]\n" % sentence, True))
 
 
 @asks("006.6")
@@ -650,7 +650,7 @@ def admits_what_the_schema_admits(q):
 def understands_other_tools(q):
     wire = q.wire
     q.equal(wire.given({"command": "echo hi", "description": 7, "timeout": 1e3, "mode": "slow"}).text, "hi\n")
-    wrong = "[system error: invalid arguments: %s]"
+    wrong = "[system error: invalid arguments: %s]\n"
     number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
     for default, slow, most in ((0.3, 5, 5000), (0.3, 1.5, 1500), (0.3, 2000, 2000000), (7, 2, 7000)):
         limited = q.server(timeouts={"default": default, "slow": slow})
@@ -717,12 +717,12 @@ def path_without_bash(q):
 def system_errors(q):
     wire = q.server(env={"PATH": str(path_without_bash(q))}, structured=True)
     reply = wire.call("touch made; exit 1")
-    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]", True))
+    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]\n", True))
     q.fields(reply, status="failed", error="shell_not_found", duration_s=0, output_file=None)
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
     (q.folder / "relative").mkdir()
     (q.folder / "relative" / "bash").symlink_to(shutil.which("bash"))
-    missing = "[system error: the shell bash was not found]"
+    missing = "[system error: the shell bash was not found]\n"
     for path, text in ((None, "on\n"), ("", missing), ("relative", "on\n"), ("folder/relative", missing)):  # 4.8, 4.14
         wire = q.server("--cwd", str(q.folder), cwd=q.place, env={"PATH": path})
         wire.request("ping")
@@ -740,7 +740,7 @@ def its_supervisor_is_killed(q):
     if parent == wire.pid:
         raise Unasked("the server itself is the parent of the shell")
     os.kill(parent, signal.SIGKILL)
-    text = "[system error: the supervisor of the command was killed: how the command ended is unknown]"
+    text = "[system error: the supervisor of the command was killed: how the command ended is unknown]\n"
     reply = wire.finish(number)
     q.equal((reply.text, reply.is_error), (text, True))
     q.fields(reply, status="failed", error="status_unknown")
@@ -765,10 +765,10 @@ def a_shell_that_reads_nothing(q):
         (programs / "bash").chmod(0o755)
         reply = q.server(env={"PATH": str(programs)}, structured=True).call("echo hi")
         q.fields(reply, status="failed", error="spawn_failed", signal=None)
-        said = "[system error: the shell bash ended (%s) before it read the command]" % how
+        said = "[system error: the shell bash ended (%s) before it read the command]\n" % how
         q.equal((reply.text, reply.is_error), (said + "\nwhy\n" * ("why" in text), True))
     (programs / "bash").write_text("#!/no/such/interpreter\n")  # 4.4: spawn_failed
-    text = "[system error: the shell bash could not be started: No such file or directory]"
+    text = "[system error: the shell bash could not be started: No such file or directory]\n"
     q.says("echo hi", text, True, wire=q.server(env={"PATH": str(programs)}))
     (programs / "bash").chmod(0o644)  # what cannot be executed is passed over
     q.says("echo hi", "hi\n", wire=q.server(env={"PATH": "%s:/usr/bin:/bin" % programs}))
@@ -860,6 +860,18 @@ def nothing_written_is_lost(q):
     q.says("printf x > /dev/stderr; printf y; exit 3", "[command failed: exit code 3]\nxy", True)
 
 
+@asks("011.6")
+def what_still_runs_is_counted(q):
+    wire = q.server(structured=True)
+    for count in (0, 1, 8):
+        reply = wire.call("for n in $(seq %d); do sleep 610 >/dev/null 2>&1 & echo $!; done; exit 3" % count)
+        pids = [int(line) for line in reply.text.split("\n") if line.isdigit()]
+        q.equal(len(pids), count, "numbers in %r:" % reply.text)
+        q.fields(reply, exit_code=3, leftovers=sorted(pids))
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
 @asks("012.1")
 def the_text_is_in_no_arguments(q):
     word = "word%s" % os.urandom(6).hex()
@@ -888,7 +900,7 @@ def no_shell_can_take_that(q):
         ({"command": "😀\0"}, "holds a NUL character (at index 1), which no shell can take"),
     ):
         reply = q.wire.given(arguments)
-        q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
+        q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]\n' % sentence, True))
     q.says("echo 😀é", "😀é\n")
 
 
@@ -940,7 +952,7 @@ def the_directory_is_gone(q):
     wire = q.server("--state-dir", str(q.folder / "no-folder"), cwd=nowhere, structured=True)
     wire.ask("ping")
     nowhere.rmdir()
-    text = "[system error: the working directory %s cannot be entered (No such file or directory)]" % nowhere
+    text = "[system error: the working directory %s cannot be entered (No such file or directory)]\n" % nowhere
     q.fields(q.says("echo > '%s/ran'" % q.folder, text, True, wire=wire), status="failed", error="cwd_missing")
     q.that(not (q.folder / "ran").exists(), "the command is not run", "it was")
 
@@ -980,7 +992,7 @@ def nothing_bends_the_shell(q):
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
     q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
     told = q.server(env=dict.fromkeys(("ENV", "CDPATH", "GPG_TTY"), "https://me:pw@h/")).call(": ENV CDPATH GPG_TTY")
-    q.equal(told.text, "[no output]", "what is dropped is not told as withheld:")
+    q.equal(told.text, "[no output]\n", "what is dropped is not told as withheld:")
     (q.folder / "rc").write_text("ml() { module \"$@\"; }; cd usr\n")
     env = {"BASH_ENV": str(q.folder / "rc"), "BASH_FUNC_module%%": "() { builtin eval \"export LOADED=$2\"; }"}
     env.update(functions_of_a_host(*FUNCTIONS), **{"BASH_FUNC_get_token%%": "() { echo token; }"})
@@ -1058,7 +1070,7 @@ def a_withheld_index_is_told(q):
     q.says("echo ${PIP_INDEX_URL-none} $NO_PROXY", told + "none localhost\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
     wire = q.server(env={**proxies, "PATH": str(path_without_bash(q))})  # a command that could not be run
-    q.says("echo on", ("[system error: the shell bash was not found]\n" + told)[:-1], True, wire=wire)
+    q.says("echo on", "[system error: the shell bash was not found]\n" + told, True, wire=wire)
     env = dict.fromkeys(("https_proxy", "npm_config_registry"), "https://me:pw@h/")
     said = timed_out(q, "0.5s") + note % "https_proxy, npm_config_registry" + "on\n"
     q.says("echo on; sleep 600", said, True, wire=q.server(env=env, timeouts={"default": 0.5}))
@@ -1279,7 +1291,7 @@ def the_text_can_be_carried(q):
         "seq 10000000 | head -c 40000000",
     ):
         length = len(
-            re.sub(r"\n\[full output: [^\n]*\]\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass")
+            re.sub(r"\n\[full output: [^\n]*\]\n\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass")
         )
         q.that(length <= 131272, "a text of at most 131,272 bytes", "one of %d" % length)
 
@@ -1287,15 +1299,26 @@ def the_text_can_be_carried(q):
 @asks("024.4")
 def no_answer_is_blank(q):
     for command, text in (
-        ("true", "[no output]"),
-        ("printf ' \\n\\t'", " \n\t\n[no output]"),
-        ("printf '\\n'", "\n[no output]"),
-        ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]"),
+        ("true", "[no output]\n"),
+        ("printf ' \\n\\t'", " \n\t\n[no output]\n"),
+        ("printf '\\n'", "\n[no output]\n"),
+        ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]\n"),
         *(("printf '%s'" % c, c) for c in "\u200b\ufeff\u180e\u2060"),
-        ("printf '\\033[0m\\0'", "[no output]"),
+        ("printf '\\033[0m\\0'", "[no output]\n"),
         ("echo x", "x\n"),
     ):
         q.says(command, text)
     for command, code in (("false", 1), ("echo; exit 3", 3)):
         text = q.run(command).text
         q.that(text.startswith("[command failed: exit code %d]" % code), "a text that says how it failed", text)
+
+
+@asks("024.5")
+def texts_end_alike(q):
+    wire = q.server(timeouts={"default": 0.5, "grace_s": 0.3})
+    for command in ("true", "exit 3", "kill -9 $$", "seq 100000", "sleep 609.5", "echo on; sleep 609.5"):
+        text = wire.call(command).text
+        q.that(text.endswith("\n") and not text.endswith("\n\n"), "a text that ends in a newline", repr(text[-80:]))
+    q.that(wire.call("ls", mode="no").text.endswith("]\n"), "a refusal that ends in a newline", "none")
+    for text in ("no newline", "two\n\n", "\n\nx "):  # output ends as it was written
+        q.says("printf %s" % shlex.quote(text.replace("\n", "\\n")), text)

@@ -374,6 +374,19 @@ def a_killed_shell_takes_its_job_along(q):
     note_in(q, path, "failed: signal: 15 (SIGTERM)")
 
 
+@asks("003.22")
+def an_early_success_offers_no_kill(q):
+    reply = q.run("echo $$ > quick; echo done", mode="background")
+    job = r"<pid>%d</pid>\n<output_file>/[^\n]*</output_file>\n" % q.number("quick")
+    q.match(job + r"done\n\n\n\[background process completed\]\n", reply.text)
+    q.equal(reply.is_error, False, "isError")
+    text = q.run("echo $$ > group; sleep 608.25 >/dev/null 2>&1 & echo $! > left", mode="background").text
+    found = q.match(STARTED + r"\n\n\[background process completed; still running: (\d+) \"sleep 608\.25\"\]\n", text)
+    q.equal((int(found[1]), int(found[3])), (q.number("group"), q.number("left")), "the numbers in %r:" % text)
+    q.run("kill -9 -%s" % found[1])
+    q.dead("left")
+
+
 @asks("018.1", "023.3")
 def labels_of_what_went_wrong(q):
     wire = q.server("--deny", "rm -rf", profile="guarded", timeouts={"default": 1})

@@ -140,12 +140,12 @@ def text_takes_linear_time(q):
 @asks("009.2")
 def files_are_private(q):
     wire = q.server(umask=0)
-    path = q.named(r"\[full output: (.*)\]\Z", wire.call("umask 0; seq 100000").text)
+    path = q.named(r"\[full output: (.*)\]\n\Z", wire.call("umask 0; seq 100000").text)
     q.equal(oct(path.stat().st_mode & 0o7777), "0o600", "mode of %s:" % path.name)
     q.equal(oct(path.parent.stat().st_mode & 0o7777), "0o700", "mode of its folder:")
     q.match(r"output-[0-9a-f]{12}\.log", path.name)
     wire = q.server("--state-dir", "%s/new/state" % q.folder, umask=0o027)  # 4.9: made with the parents that it lacks
-    path = q.named(r"\[full output: (.*)\]\Z", wire.call("seq 100000").text)
+    path = q.named(r"\[full output: (.*)\]\n\Z", wire.call("seq 100000").text)
     modes = [oct(folder.stat().st_mode & 0o7777) for folder in (path.parent, path.parent.parent)]
     q.equal((path.parent, modes), (q.folder / "new/state", ["0o700", "0o750"]), "a given folder, modes:")
 
@@ -166,7 +166,7 @@ def an_unsafe_folder_is_not_used(q):
     unsafe = [0o777, 0o720, *["another user's"] * (os.getuid() == 0)]
     for how in [*unsafe, "a link"]:
         spoilt(q.state(), how)
-        path = q.named(r"\[full output: (.*)\]\Z", q.server().call("seq 100000").text)
+        path = q.named(r"\[full output: (.*)\]\n\Z", q.server().call("seq 100000").text)
         q.match(r"bash-tool-[0-9a-f]{12}", path.parent.name)
         q.equal((path.parent.parent, path.parent.stat().st_mode & 0o7777), (q.files, 0o700), "for %s, folder:" % how)
         shutil.rmtree(q.state()) if how != "a link" else q.state().unlink()
@@ -175,7 +175,7 @@ def an_unsafe_folder_is_not_used(q):
         given.mkdir()
         spoilt(given, how)
         text = q.server("--state-dir", str(given)).call("seq 100000").text
-        q.match(r".*\n100000\n\[full output%s: [^\n]*\]" % ("" if how == 0o1777 else " was not saved"), text)
+        q.match(r".*\n100000\n\[full output%s: [^\n]*\]\n" % ("" if how == 0o1777 else " was not saved"), text)
         q.equal(len(list(given.glob("output-*"))), int(how == 0o1777), "files in a given folder of mode %s:" % how)
         shutil.rmtree(given)
 
@@ -183,7 +183,7 @@ def an_unsafe_folder_is_not_used(q):
 @asks("009.3")
 def files_hold_the_bytes(q):
     path = q.named(
-        r"\[full output: (.*)\]\Z",
+        r"\[full output: (.*)\]\n\Z",
         q.run("printf '\\033[31m\\377\\r\\n\\0x\\b'; head -c 140000 /dev/zero; echo e >&2").text,
     )
     q.equal(path.read_bytes(), b"\x1b[31m\xff\r\n\0x\b" + bytes(140000) + b"e\n")
@@ -194,7 +194,7 @@ def a_file_that_fails(q):
     (q.place / "no-folder").write_text("")
     command = "seq 100000; exit 3"
     good, bad = q.run(command), q.server("--state-dir", str(q.place / "no-folder")).call(command)
-    (*most, last), (*fewer, said) = good.text.split("\n"), bad.text.split("\n")
+    (*most, last), (*fewer, said) = good.text[:-1].split("\n"), bad.text[:-1].split("\n")
     q.that(last.startswith("[full output: "), "a last line with the file", last)
     q.equal(fewer, most)
     q.match(r"\[full output was not saved: .+\]", said)
@@ -205,7 +205,7 @@ def a_file_that_fails(q):
     (q.folder / "go").touch()
     q.there("wrote")
     for folder in ("", str(q.place / "no-folder")):  # another folder for temporary files is tried
-        path = q.named(r"\[full output: (.*)\]\Z", q.server(env={"TMPDIR": folder}).call(command).text)
+        path = q.named(r"\[full output: (.*)\]\n\Z", q.server(env={"TMPDIR": folder}).call(command).text)
         q.that(path.parts[1] in ("tmp", "var"), "a file in /tmp or in /var/tmp, for TMPDIR=%s" % folder, path)
         path.unlink()
 
@@ -223,7 +223,7 @@ def a_file_that_fails_later(q):
         raise Unasked("a small disk cannot be made")
     text = wire.call("seq 100000; exit 3").text
     reason = r"%s/output-[0-9a-f]{12}\.log \(No space left on device\)" % re.escape(str(full))
-    q.match(r"\[command failed: exit code 3\]\n\[out.*\n100000\n\[full output may be incomplete: %s\]" % reason, text)
+    q.match(r"\[command failed: exit code 3\]\n\[out.*\n100000\n\[full output may be incomplete: %s\]\n" % reason, text)
 
 
 @asks("009.5")
@@ -233,7 +233,7 @@ def files_are_capped(q):
         r"\[the file with the full output ends at 64MB: the rest was read but not saved\]\n\[output truncated in middle: got 66\.8MB, max is 128KB\]\n.*",
         text,
     )
-    path = q.named(r"\[full output: (.*)\]\Z", text)
+    path = q.named(r"\[full output: (.*)\]\n\Z", text)
     q.equal(path.stat().st_size, 67108918, "size of the file:")
     with open(path, "rb") as file:
         file.seek(67108864 - 2)
@@ -266,7 +266,7 @@ def folders_are_capped(q):
         os.utime(path, (time.time() - 99000,) * 2)
     with open(locked) as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
-        path = q.named(r"\[full output: (.*)\]\Z", q.run("seq 100000").text)
+        path = q.named(r"\[full output: (.*)\]\n\Z", q.run("seq 100000").text)
         removed = [each.name for each in (old, new, mine, longer, left, locked, *foreign) if not each.exists()]
         q.equal(removed, [old.name], "removed of an old file, a newer one, two of other names, two that are written:")
     q.equal(path.parent, q.state(), "state folder")
@@ -286,12 +286,12 @@ def closing_keeps_what_was_named(q):
     texts = [
         q.run(command).text for command in ("seq 100000", "echo hi", "false", "sleep 600 & echo $! > left; echo on")
     ]
-    named = {q.named(r"\[full output: (.*)\]\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
+    named = {q.named(r"\[full output: (.*)\]\n\Z", texts[0]), q.named(r"output goes on to ([^\n]*)\]\n", texts[3])}
     number, withdrawn = (q.wire.begin("seq 100000; echo > %s; sleep 600" % name) for name in "ab")
     q.there("a", "b")
     q.wire.cancel(withdrawn)
     q.equal(q.wire.end(), 0, "exit code of the server:")
-    named.add(q.named(r"\[full output: (.*)\]\Z", q.wire.finish(number).text))
+    named.add(q.named(r"\[full output: (.*)\]\n\Z", q.wire.finish(number).text))
     q.that(all(path.exists() for path in named), "the files that answers have named are kept", "one is gone")
     there = {Path(folder, name) for folder, _, names in os.walk(q.files) for name in names if name.endswith(".log")}
     q.equal(sorted(map(str, there - named)), [], "output files that no answer has named:")

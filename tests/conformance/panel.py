@@ -77,6 +77,7 @@ COUNTS_UNITS = (
     "return text if len(text) <= ECHO_CHARS",
     "return text if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS",
 )
+WITHDRAWN = "        if cancel._withdrawn:\n            return"  # where a withdrawn call ends
 BROKEN = {
     "001.1": [
         "saboteur",
@@ -251,7 +252,14 @@ BROKEN = {
         {"without": ["--keep-env"]},
         {"options": ["--keep-env", "B_*"]},
     ],
-    "010.3": ["saboteur", ("            raise Withdrawn\n", "            raise [os.pipe(), Withdrawn][1]\n")],
+    "010.3": ["saboteur", (WITHDRAWN, WITHDRAWN.replace("return", "os.pipe()\n            return"))],
+    "017.12": ["saboteur", {"without": ["--set"]}, ("os.environ.get(\"BASH_TOOL_SET\", \"\")", '""')],
+    "017.13": [
+        "saboteur",
+        {"without": ["--log"]},
+        ("os.O_APPEND | os.O_CREAT, 0o600", "os.O_APPEND | os.O_CREAT, 0o644"),
+    ],
+    "029.1": ["saboteur", {"without": ["--ephemeral"]}],
     "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
@@ -353,7 +361,7 @@ BROKEN = {
         ),
     ],
     "027.6": [
-        ("            raise Withdrawn\n", "            raise [self._%s, Withdrawn][1]\n" % taken)
+        (WITHDRAWN, WITHDRAWN.replace("return", "self._%s\n            return" % taken))
         for taken in ("jobs.told(None)", "untold.clear()")
     ],
 }

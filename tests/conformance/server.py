@@ -157,7 +157,7 @@ def denied_texts_are_refused(q):
         ("touch made; mkfs --help", "mkfs"),
         ("touch made; mkfs; rm -rf x", "rm -rf"),
     ):
-        q.says(command, "[system error: Command blocked by safety policy: contains '%s']" % pattern, True, wire=wire)
+        q.says(command, "[system error: Command blocked by safety policy: contains '%s']\n" % pattern, True, wire=wire)
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
     q.says("echo RM -RF; echo rm  -rf", "RM -RF\nrm -rf\n", wire=wire)
 
@@ -195,6 +195,46 @@ def dropped_names_are_withheld(q):
     q.says(": LOCAL_A B_SECRET", both, wire=wire)  # that with the first name stands first
     wire = q.server("--drop-env", "NO_PROXY", "--drop-env", "GIT_*", env={"NO_PROXY": "localhost"})
     q.says("echo $GIT_PAGER $GIT_TERMINAL_PROMPT", "[not passed to commands: NO_PROXY]\ncat 0\n", wire=wire)  # Set
+
+
+@asks("017.12")
+def limits_are_set(q):
+    wire = q.server("--set", "max_output_bytes=100", env={"BASH_TOOL_SET": "snip_size=3 max_output_bytes=200"})
+    text = wire.call("seq 1000").text
+    q.match(
+        r"\[output truncated in middle: got 3\.8KB, max is 100B\]\n1\n2?\n\n\[snip\]\n\n.{3}\[full output: .*\]\n", text
+    )
+    wire = q.server("--set", "grace_s=0.3", timeouts={"default": 0.5})
+    reply = wire.call("trap '' TERM; while :; do sleep 0.1; done")
+    q.took(reply.took_s, 0.8, 2.5, "the answer")
+    for setting in ("nonsense=3", "grace_s=soon", "grace_s=-1", "snip_size=0", "max_output_lines=3", "grace_s"):
+        for wire in (q.server("--set", setting), q.server(env={"BASH_TOOL_SET": setting})):
+            q.equal(wire.ended(), 125, "exit code of a server with the setting %s:" % setting)
+
+
+@asks("017.13")
+def calls_are_logged(q):
+    log = q.place / "log"
+    wires = [q.server("--log", str(log), timeouts={"grace_s": 0.3}) for _ in range(2)]
+    expected = []
+    for n, wire in enumerate(wires * 2):
+        wire.call("echo %d; exit 3" % n)
+        expected.append([{"command": "echo %d; exit 3" % n}, "exited", 3, None])
+    number = wires[0].begin("echo $$ > shell; sleep 611")
+    q.number("shell")
+    wires[0].cancel(number)
+    q.dead("shell")
+    wires[1].given({"cmd": "ls"})
+    expected += [[{"command": "echo $$ > shell; sleep 611"}, "cancelled", None, None]]
+    expected += [[{"cmd": "ls"}, "rejected", None, "invalid_arguments"]]
+    eventually(lambda: log.exists() and log.read_text().count("\n") == len(expected), 20)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    shown = [[line.get(key) for key in ("arguments", "status", "exit_code", "error")] for line in lines]
+    q.equal(sorted(map(repr, shown)), sorted(map(repr, expected)), "lines of the log:")
+    keys = {"time", "arguments", "status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid"}
+    q.equal(set().union(*lines), keys, "keys of the log:")
+    q.equal(oct(log.stat().st_mode & 0o7777), "0o600", "mode of the log:")
+    q.equal(q.server("--log", str(q.place / "no" / "log")).ended(), 125, "exit code where the log cannot be opened:")
 
 
 @asks("025.1")
@@ -334,7 +374,7 @@ def structured_content_conforms(q):
             fits = fits and content[key] in row.get("enum", [content[key]])
             q.that(fits, "%s of the type %s" % (key, kinds), content[key])
     reply = wire.given({"command": "seq 100000", "mode": "slow"})
-    path = q.named(r"\[full output: (.*)\]\Z", reply.text)
+    path = q.named(r"\[full output: (.*)\]\n\Z", reply.text)
     q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file")
     number = wire.begin("sleep 0.6; echo on; echo > said; sleep 600", mode="slow")
     q.there("said")
@@ -363,7 +403,7 @@ def sixty_four_calls(q):
     q.there("heard-deaf")
     wait = "echo > in-%d; until [ -e go ]; do sleep 0.5; done; echo on"
     numbers = [wire.begin(wait % n, mode="slow") for n in range(63)]
-    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
+    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]\n"
     for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
         reply = wire.given(arguments)
         q.equal((reply.text, reply.is_error), (text, True))
@@ -760,3 +800,31 @@ def an_interrupt_cancels(q):
     wire.signal(signal.SIGINT)  # no call is under way
     time.sleep(0.5)
     q.equal(wire.call("echo on").text, "on\n", "the next call:")
+
+
+@asks("029.1")
+def closing_an_ephemeral_server_leaves_nothing(q):
+    wire = q.server("--ephemeral")
+    wire.call(
+        "sleep 612 >/dev/null & echo $! > left; (setsid sh -c 'trap \"\" TERM; echo $$ > deaf; while :; do sleep 0.1; done' &)"
+    )
+    q.number("deaf")
+    if "jobs" in q.judge.levels:
+        wire.call("echo $$ > job; sleep 612", mode="background")
+    names = ["left", "deaf", *["job"] * ("jobs" in q.judge.levels)]
+    wire.call("echo on")
+    q.alive(*names)
+    q.equal(wire.end(), 0, "exit code of the server:")
+    q.dead(*names, within_s=0.0)
+
+
+@asks("029.2")
+def a_killed_ephemeral_server_leaves_nothing(q):
+    wire = q.server("--ephemeral")
+    wire.call("sleep 613 >/dev/null & echo $! > left")
+    names = ["left", *["job"] * ("jobs" in q.judge.levels)]
+    if "jobs" in q.judge.levels:
+        wire.call("echo $$ > job; sleep 613", mode="background")
+    q.alive(*names)
+    wire.signal(signal.SIGKILL)
+    q.dead(*names, within_s=2.5)
