@@ -76,7 +76,7 @@ judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a c
 	$(COMPILED) $(IN_VENV) -m tests.conformance.panel $(ARGS)
 
 .PHONY: bench
-bench:      ## what it costs, as ratios; some eight minutes; ARGS=engine in one minute, ARGS='engine OLD.py NEW.py', ARGS='compare OLD.py NEW.py'
+bench:      ## what it costs, as ratios; some eight minutes; ARGS=engine in one minute, ARGS='engine OLD.py NEW.py', ARGS='drain OLD.py NEW.py', ARGS='compare OLD.py NEW.py'
 	$(PYTHON) tests/bench.py $(ARGS)
 
 .PHONY: matrix
