@@ -3595,7 +3595,7 @@ class Engine:
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
-        theirs.setblocking(True)  # those of gevent come non-blocking
+        os.set_blocking(theirs.fileno(), True)  # those of gevent are not, whatever they say
         self.sockets.add(ours)
         return ours, theirs
 
