@@ -24,6 +24,10 @@ $(VENV)/ready: pyproject.toml
 test: $(VENV)/ready     ## all tests, side by side in WORKERS processes: most of them wait; make test ARGS='-k 003_9'
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
+.PHONY: clause
+clause: $(VENV)/ready   ## all that is said of a clause and its neighbours: make clause OF=011.2, or OF=011
+	@$(COMPILED) $(IN_VENV) -m tests.tools.clause $(OF)
+
 .PHONY: exhaustive
 exhaustive: $(VENV)/ready   ## the variants and long mixtures that `make test` leaves out
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m exhaustive $(ARGS)
@@ -33,8 +37,9 @@ thorough: $(VENV)/ready ## both, with hundreds of examples for each property and
 	BASH_TOOL_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist worksteal -m 'not (interop or packages or hosts or ray)' $(ARGS)
 
 .PHONY: types
-types: $(VENV)/ready    ## mypy --strict
+types: $(VENV)/ready    ## mypy --strict, and pyright
 	$(IN_VENV) -m mypy
+	$(IN_VENV) -m pyright --pythonpath $(IN_VENV) bash_tool.py
 
 FORMAT = $(IN_VENV) -m ruff format --quiet $(ARGS)
 .PHONY: format

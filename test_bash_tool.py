@@ -81,13 +81,7 @@ def plain_bash(command, **options):
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 
 
-@clause(
-    "001.1",
-    saboteur=(
-        "_EVALUATE = \"builtin eval %s-- \\\"$BASH_EXECUTION_STRING\\\"\"",
-        "_EVALUATE = \"builtin eval %s-- $BASH_EXECUTION_STRING\"",
-    ),
-)
+@clause("001.1", saboteur=('\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
 @given(
     st.one_of(
         st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
@@ -204,10 +198,7 @@ def test_req_bash_001_4_says_what_was_cut(size, byte, code):
     assert len((text.rpartition("[full output")[0] or text).encode()) <= 131072 + 200
 
 
-@clause(
-    "001.5",
-    saboteur=("            cwd=cwd,\n            stdin=fd if", "            cwd=b\"/\",\n            stdin=fd if"),
-)
+@clause("001.5", saboteur=("cwd=cwd,\n            stdin=fd if", 'cwd=b"/",\n            stdin=fd if'))
 @few
 @given(folders, st.sampled_from(["%s", "./%s", "%s/", "%s/.", "missing/../%s"]), st.booleans())
 @example("a b", "%s", True)
@@ -226,8 +217,8 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
 @clause(
     "001.6",
     saboteur=(
-        "    if not outcome.exit_code:\n        return \"\"",
-        "    if not outcome.exit_code:\n        return \"[command succeeded]\"",
+        '    if not outcome.exit_code:\n        return ""',
+        '    if not outcome.exit_code:\n        return "[command succeeded]"',
     ),
 )
 @given(
@@ -256,11 +247,7 @@ STATE = (
 
 
 @clause(
-    "001.7",
-    saboteur=(
-        "    line += _TAKE_TEXT\n",
-        "    line += _TAKE_TEXT + \"builtin trap 'declare -p x >.x' EXIT; [ -f .x ] && . ./.x; \"\n",
-    ),
+    "001.7", saboteur=("= _TAKE_TEXT", '= _TAKE_TEXT + "builtin trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "')
 )
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
@@ -298,13 +285,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
-@clause(
-    "002.3",
-    saboteur=(
-        "        begun_s = time.monotonic()\n        self.shell.terminate()\n",
-        "        begun_s = time.monotonic()\n        self.shell.popen.kill()\n        self.exited_s, self.alone = begun_s, True\n",
-    ),
-)
+@clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.alone = begun_s, True"))
 @given(
     st.lists(
         st.sampled_from(
@@ -336,10 +317,7 @@ def in_group(pid, group):
     return False
 
 
-@clause(
-    "002.4",
-    saboteur=("    streams = outcome.raw\n", "    streams = outcome.raw if outcome.status != \"timed_out\" else ()\n"),
-)
+@clause("002.4", saboteur=("= outcome.raw", '= outcome.raw if outcome.status != "timed_out" else ()'))
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20), st.booleans())
 @fewer
 def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
@@ -363,13 +341,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause(
-    "002.6",
-    saboteur=(
-        "            \"exit_code\": ended[0],\n",
-        "            \"exit_code\": 124 if self.stopped else ended[0],\n",
-    ),
-)
+@clause("002.6", saboteur=('"exit_code": ended[0],', '"exit_code": 124 if self.stopped else ended[0],'))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -438,13 +410,7 @@ def test_req_bash_003_1_answers_at_once():
         )
 
 
-@clause(
-    "003.2",
-    saboteur=(
-        "        if self.plan.background:\n            self.attached = False\n",
-        "        if self.plan.background:\n            pass\n",
-    ),
-)
+@clause("003.2", saboteur=("background:\n            self.attached = False", "background:\n            pass"))
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
         Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
@@ -467,9 +433,8 @@ def test_req_bash_003_2_outlives_the_host():
             assert job.status == "running" and alive(pid)
             assert eventually(lambda: job.read()[0] == "later\n")
             os.killpg(pid, signal.SIGTERM)
-            assert job.wait(10) and notes_in(job.output_file) == [
-                "\n\n[background process failed: signal: 15 (SIGTERM)]\n"
-            ]
+            assert job.wait(10)
+            assert notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
             assert (job.status, job.exit_code) == ("exited", 143)
 
 
@@ -491,13 +456,10 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
     command, code = case
     with BashTool() as tool:
         result = tool.run(command, mode="background")
-    assert (
-        result.is_error and result.status == "exited" and result.text.startswith("[command failed: exit code %d" % code)
-    )
-    assert (
-        "<pid>%d</pid>\n<output_file>%s</output_file>" % (result.pid, result.output_file) in result.text
-        and "reminder" not in result.text
-    )
+    assert result.is_error and result.status == "exited"
+    assert result.text.startswith("[command failed: exit code %d" % code)
+    assert "<pid>%d</pid>\n<output_file>%s</output_file>" % (result.pid, result.output_file) in result.text
+    assert "reminder" not in result.text
     whole, (note,) = Path(result.output_file).read_text(), notes_in(result.output_file)
     assert result.text.rstrip("\n").endswith(("</output_file>\n" + whole[: -len(note)]).rstrip("\n"))
     assert "[background" not in result.text and result.stdout == whole[: -len(note)]
@@ -566,8 +528,6 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     )
     dying_host(
         """
-        import dataclasses, os, sys
-        from bash_tool import BashTool, MODES
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
@@ -588,13 +548,7 @@ def test_req_bash_003_7_the_limit_needs_no_host(command):
     assert job.status == "timed_out" or "/dev/null" in command
 
 
-@clause(
-    "003.8",
-    saboteur=(
-        "    return outcome._replace(status=\"lost\", error=\"lost\", reason=JOB_LOST, kept=False, raw=())",
-        "    return outcome._replace(status=\"exited\", exit_code=0)",
-    ),
-)
+@clause("003.8", saboteur=('lost", error="lost", reason=JOB_LOST, kept=False, raw=()', 'exited", exit_code=0'))
 @needs_proc
 def test_req_bash_003_8_lost_is_lost():
     command = lasting("(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); echo $$ > me; echo up; sleep 600")
@@ -614,8 +568,6 @@ def test_req_bash_003_8_lost_is_lost():
         is_lost(background(tool, command))
     dying_host(
         """
-        import os, sys
-        from bash_tool import BashTool
         BashTool(state_dir="state").run(sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
     """,
@@ -634,13 +586,7 @@ READERS = {
 }
 
 
-@clause(
-    "003.9",
-    saboteur=(
-        "            _write_all(self._fd, note.encode(\"utf-8\", \"replace\"))\n",
-        "            _write_all(self._fd, 2 * note.encode(\"utf-8\", \"replace\"))\n",
-    ),
-)
+@clause("003.9", saboteur=('note.encode("utf-8", "replace")', '2 * note.encode("utf-8", "replace")'))
 @needs_proc
 @fewest
 @given(
@@ -653,8 +599,6 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
         known, host_s = case
         folder = tempfile.mkdtemp()
         program = """
-            import os, sys, threading
-            from bash_tool import BashTool
             result = BashTool(state_dir=sys.argv[1]).run(sys.argv[2], mode="background")
             assert result.status == "running", result
             threading.Event().wait(float(sys.argv[3]))
@@ -696,27 +640,23 @@ def test_req_bash_003_10_a_daemon_is_named():
         assert eventually(lambda: not alive(daemon))  # at the limit
         result = tool.run("(sleep 0.5; echo late) & exit 0", mode="background")
         job = tool.job(result.pid)
-        assert job.wait(10) and eventually(
-            lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1
-        )
+        assert job.wait(10)
+        assert eventually(lambda: job.read()[0].count("late") == 1 and len(notes_in(job.output_file)) == 1)
 
 
 @clause("003.11", saboteur=("paths |= own_outputs(self._folder, self._profile.file_prefix)", "pass"))
 @needs_proc
 def test_req_bash_003_11_lists_what_anybody_started():
-    program = lasting("""
-        import sys
-        from bash_tool import BashTool
+    program = """
         for n in sys.argv[1:]:
             command = "echo %s; [ %s -gt 2 ] || sleep 600; exit %s" % (n, n, n)
             print(BashTool(state_dir="state").run(command, mode="background").pid)
-    """)
+    """
     pids = [int(pid) for numbers in ("012", "34") for pid in in_host(program, *numbers).split()]
     with BashTool(state_dir="state") as tool:
         jobs = {job.pid: job for job in tool.jobs()}
-        assert sorted(jobs) == sorted(pids) and [j.created for j in tool.jobs()] == sorted(
-            j.created for j in tool.jobs()
-        )
+        assert sorted(jobs) == sorted(pids)
+        assert [j.created for j in tool.jobs()] == sorted(j.created for j in tool.jobs())
         for n, pid in enumerate(pids):
             job = tool.job(pid)
             assert job.command.startswith("echo %d;" % n) and job.read()[0].startswith("%d\n" % n)
@@ -831,7 +771,9 @@ def test_req_bash_003_13_kill_means_gone():
 
 @clause("003.14", saboteur=("                if self._supervisor_lives():\n", "                if True:\n"))
 @needs_proc
-def test_req_bash_003_14_a_later_owner_is_spared():
+def test_req_bash_003_14_a_later_owner_is_spared(monkeypatch):
+    for name in ("UNKILLABLE_S", "HOST_SLACK_S"):  # for which a kill waits in vain
+        monkeypatch.setattr(bash_tool, name, 0.2)
     heard = "trap 'echo $1 >> heard' %s; echo > up; while :; do sleep 0.05; done" % "TERM CONT HUP INT URG"
     stranger = subprocess.Popen(["bash", "-c", heard], start_new_session=True)
     try:
@@ -849,7 +791,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
                 if supervisor[1] != born:  # a lock that is held does not make a stranger the supervisor
                     with open(record) as file:
                         fcntl.flock(file, fcntl.LOCK_EX)
-                        assert bash_tool.Job(job.output_file).kill() is False
+                        assert bash_tool.Job(job.output_file, grace_s=0.3).kill() is False
             job = background(tool, "sleep 0.4")  # of one that has ended there is nothing to signal
             assert job.wait(10)
             record = Path(record_beside(job.output_file))
@@ -862,13 +804,7 @@ def test_req_bash_003_14_a_later_owner_is_spared():
         stranger.wait()
 
 
-@clause(
-    "003.15",
-    saboteur=(
-        "        if not self.is_over():\n            self.attached = False\n",
-        "        if not self.is_over():\n            _kill_below()\n            self.attached = False\n",
-    ),
-)
+@clause("003.15", saboteur=("is_over():\n            self", "is_over():\n            _kill_below()\n            self"))
 @needs_proc
 @fewest
 @given(leaving())
@@ -877,8 +813,6 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     folder = Path(tempfile.mkdtemp())
     server = "(until [ -e go ]; do sleep 0.05; done; echo late; exec %s) & echo $! > server\n" % NAP
     program = """
-        import os, sys
-        from bash_tool import BashTool
         tool = BashTool(state_dir="state")
         result = tool.run(sys.argv[1])
         assert tool.jobs() == []
@@ -919,13 +853,7 @@ def test_req_bash_003_16_a_bound_on_jobs():
             tool.job(result.pid).kill()
 
 
-@clause(
-    "003.17",
-    saboteur=(
-        "            with suppress(SpawnError):\n                self.output.begin_job()\n",
-        "            self.output.begin_job()\n",
-    ),
-)
+@clause("003.17", saboteur=("with suppress(SpawnError):\n                ", ""))
 @needs_proc
 def test_req_bash_003_17_a_timeout_that_keeps():
     keeping = dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
@@ -976,8 +904,6 @@ def test_req_bash_003_17_a_timeout_that_keeps():
 @pytest.mark.parametrize("lack", ["descriptors", "processes"])
 def test_req_bash_003_18_no_supervisor_no_command(lack):
     program = """
-        import os, resource, sys
-        from bash_tool import BashTool
         tools = [BashTool(), BashTool(state_dir="state")]
         if sys.argv[1] == "descriptors":
             name, reason = resource.RLIMIT_NOFILE, "Too many open files"
@@ -1002,13 +928,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
     assert not Path("made").exists()
 
 
-@clause(
-    "003.19",
-    saboteur=(
-        "            reader, writer = os.pipe()\n            writers.append",
-        "            reader, writer = (end.detach() for end in socket.socketpair())\n            writers.append",
-    ),
-)
+@clause("003.19", saboteur=("os.pipe()\n            ", "(end.detach() for end in socket.socketpair())\n            "))
 @given(
     st.lists(
         st.sampled_from(
@@ -1033,13 +953,7 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause(
-    "003.20",
-    saboteur=(
-        "        place = os.fstat(self._fd).st_size\n        try:\n",
-        "        place = os.fstat(self._fd).st_size\n        os.stat(self.path)\n        try:\n",
-    ),
-)
+@clause("003.20", saboteur=("st_size\n        try", "st_size\n        os.stat(self.path)\n        try"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     if fault == "full" and os.geteuid() != 0:
@@ -1059,19 +973,11 @@ def test_req_bash_003_20_files_that_fail(fault):
             if fault == "truncated":
                 assert len(notes_in(job.output_file)) == 1 and "20000\n" in job.read()[0]
             if fault == "replaced":
-                assert (
-                    Path(job.output_file).read_text().startswith("mine\n")
-                    and "20000\n" in Path("elsewhere").read_text()
-                )
+                assert Path(job.output_file).read_text().startswith("mine\n")
+                assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause(
-    "003.21",
-    saboteur=(
-        "return not self.stops and not (self.answered and self.shell.popen.returncode < 0)",
-        "return not self.stops",
-    ),
-)
+@clause("003.21", saboteur=(" and not (self.answered and self.shell.popen.returncode < 0)", ""))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -1102,13 +1008,7 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
 
 
-@clause(
-    "004.1",
-    saboteur=(
-        "            start_new_session=True,\n        )\n\n    def _make_text",
-        "            start_new_session=False,\n        )\n\n    def _make_text",
-    ),
-)
+@clause("004.1", saboteur=("start_new_session=True,\n        )", "start_new_session=False,\n        )"))
 def test_req_bash_004_1_leads_a_session():
     with BashTool() as tool:
         shell, group, session = map(int, tool.run("set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); echo $*").text.split())
@@ -1130,8 +1030,8 @@ NO_SETTINGS = ["plain", "/a/path", "hunter2", "12a4", "1.2.3", "truest", "passwo
 @clause(
     "004.2",
     saboteur=(
-        "word in SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
-        "word in name.upper() for word in SECRET_WORDS",
+        "SECRET_WORDS or word.endswith(SECRET_ENDINGS) for word in telling",
+        "name.upper() for word in SECRET_WORDS",
     ),
 )
 @given(st.dictionaries(st.sampled_from(SECRET_NAMES + OPEN_NAMES), st.sampled_from(NO_SETTINGS + SETTINGS)))
@@ -1348,13 +1248,7 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
             assert time.monotonic() - begun < 20
 
 
-@clause(
-    "004.7",
-    saboteur=(
-        "            self.left = descendants()\n            if not",
-        "            _kill_below()\n            self.left = descendants()\n            if not",
-    ),
-)
+@clause("004.7", saboteur=("self.left = descendants()", "_kill_below()\n            self.left = descendants()"))
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
@@ -1412,9 +1306,7 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         assert set(withheld) == set(() if whole else pairs), keep
 
 
-@clause(
-    "004.10", saboteur=("withheld = secret - kept - DROPPED_NAMES | chosen", "withheld = secret - kept - DROPPED_NAMES")
-)
+@clause("004.10", saboteur=(" | chosen", ""))
 def test_req_bash_004_10_withholds_what_the_host_drops():
     name = st.from_regex(r"[A-Z]{1,4}(_TOKEN|_KEY|_B)?", fullmatch=True)
     globs = name | st.sampled_from(["A*", "*_TOKEN", "?", "*", "[A-M]*", "b", ""])
@@ -1449,9 +1341,7 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
 
-@clause(
-    "004.9", saboteur=("shell=self.shell,", "shell=[b\"env\", *map(b\"=\".join, os.environb.items()), *self.shell],")
-)
+@clause("004.9", saboteur=("self.shell,", '[b"env", *map(b"=".join, os.environb.items()), *self.shell],'))
 def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MY_TOKEN", "tok-1f6c9a-secret")
     with BashTool(state_dir="state") as tool:
@@ -1479,8 +1369,8 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 @clause(
     "005.1",
     saboteur=(
-        "            start_new_session=True,\n        )\n\n    def _make_text",
-        "            start_new_session=True,\n            preexec_fn=lambda ends=__import__(\"pty\").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )\n\n    def _make_text",
+        "start_new_session=True,\n        )",
+        'start_new_session=True,\n            preexec_fn=lambda ends=__import__("pty").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )',
     ),
 )
 def test_req_bash_005_1_no_controlling_terminal():
@@ -1514,13 +1404,7 @@ WAYS_OF_READING = [
 ]
 
 
-@clause(
-    "005.2",
-    saboteur=(
-        "stdin=fd if self._has_prefix else self._source,",
-        "stdin=fd if self._has_prefix else self._source if self._source >= 0 else writers[0],",
-    ),
-)
+@clause("005.2", saboteur=("else self._source", "else self._source if self._source >= 0 else writers[0]"))
 def test_req_bash_005_2_stdin_is_at_its_end():
     with BashTool(profile=tiny(default=20)) as tool:
 
@@ -1708,23 +1592,19 @@ def test_req_bash_006_7_strict_for_openai(name):
         "name": "bash",
         "strict": True,
     }
-    assert strict["description"] == plain["description"] and set(strict) == set(
-        "type name description parameters strict".split()
-    )
+    assert strict["description"] == plain["description"]
+    assert set(strict) == set("type name description parameters strict".split())
     parameters, properties = strict["parameters"], plain["input_schema"]["properties"]
-    assert (
-        parameters["required"] == list(parameters["properties"]) == list(properties)
-        and parameters["additionalProperties"] is False
-    )
+    assert parameters["required"] == list(parameters["properties"]) == list(properties)
+    assert parameters["additionalProperties"] is False
     for key, value in parameters["properties"].items():
         required = key in plain["input_schema"].get("required", ())
         assert value["type"] == (properties[key]["type"] if required else [properties[key]["type"], "null"])
         assert (None in value.get("enum", [None])) is not (required and "enum" in value)
         assert fits(None, value) is not required
     nulls = dict.fromkeys(properties)
-    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request) and fits(
-        dict(nulls, command=":"), parameters
-    )
+    assert isinstance(bash_tool.parse_arguments(dict(nulls, command=":"), PROFILES[name]), bash_tool.Request)
+    assert fits(dict(nulls, command=":"), parameters)
 
 
 @clause("006.8", saboteur=('"destructiveHint": true', '"destructiveHint": false'))
@@ -1920,13 +1800,7 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause(
-    "007.3",
-    saboteur=(
-        "text = \"\\n\".join(lines) + text\n",
-        "text = \"\\n\".join(lines) + (\"\" if outcome.exit_code else text)\n",
-    ),
-)
+@clause("007.3", saboteur=("(lines) + text", '(lines) + ("" if outcome.exit_code else text)'))
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
@@ -1938,11 +1812,7 @@ def test_req_bash_007_3_gives_the_output_too(text, code):
 
 
 @clause(
-    "007.4",
-    saboteur=(
-        "    raise SpawnError(\"shell_not_found\", \"the shell %s was not found\" % shown(name))\n",
-        "    return name\n",
-    ),
+    "007.4", saboteur=('raise SpawnError("shell_not_found", "the shell %s was not found" % shown(name))', "return name")
 )
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
@@ -2007,13 +1877,7 @@ def test_req_bash_007_6_a_kill_that_is_not_ours(commands, deaf):
             assert (hint in text) == (known.code == 137)
 
 
-@clause(
-    "007.7",
-    saboteur=(
-        "        reason = self.shell.why_unread() if status == \"exited\" else \"\"\n",
-        "        reason = \"\"\n",
-    ),
-)
+@clause("007.7", saboteur=('reason = self.shell.why_unread() if status == "exited" else ""', 'reason = ""'))
 def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'sandbox: no namespace' >&2\nexit 0\n")
@@ -2078,13 +1942,7 @@ def terminal(text):
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
-@clause(
-    "008.2",
-    saboteur=(
-        "if kind == \"\\r\":\n            line.seek(0)",
-        "if kind == \"\\r\":\n            line.seek(0), line.truncate()",
-    ),
-)
+@clause("008.2", saboteur=("\n            line.seek(0)", "\n            line.seek(0), line.truncate()"))
 @given(
     st.lists(
         st.one_of(
@@ -2160,12 +2018,8 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
                 dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500),
             )
             first, last = fitted.text.split("\n\n[snip]\n\n")
-            assert (
-                text.startswith(first)
-                and text.endswith(last)
-                and head - len(first.encode()) < 4
-                and tail - len(last.encode()) < 4
-            )
+            assert text.startswith(first) and text.endswith(last) and head - len(first.encode()) < 4
+            assert tail - len(last.encode()) < 4
 
 
 WORST = [
@@ -2304,9 +2158,7 @@ def test_req_bash_009_2_is_private(umask):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@clause(
-    "009.3", saboteur=("        self._pending += chunk\n", "        self._pending += chunk.replace(b\"\\r\", b\"\")\n")
-)
+@clause("009.3", saboteur=("self._pending += chunk", 'self._pending += chunk.replace(b"\\r", b"")'))
 @given(st.binary(min_size=1, max_size=2000))
 @few
 def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
@@ -2318,13 +2170,7 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
         assert Path(result.output_file).read_bytes() == data + data
 
 
-@clause(
-    "009.4",
-    saboteur=(
-        "            except OSError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
-        "            except KeyError as problem:\n                self.problem = _reason(problem)\n            self._pending = None",
-    ),
-)
+@clause("009.4", saboteur=("OSError as problem:\n                self", "KeyError as problem:\n                self"))
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
 
@@ -2350,11 +2196,8 @@ def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch
     if os.getuid() == 0:
         with small_disk("small"):
             result = BashTool(state_dir="small").run("seq 100000; exit 3")
-            assert (
-                result.exit_code == 3
-                and "[full output may be incomplete: " in result.text
-                and "No space left" in result.text
-            )
+            assert result.exit_code == 3 and "[full output may be incomplete: " in result.text
+            assert "No space left" in result.text
             assert result.stdout.endswith("\n100000\n")
 
 
@@ -2460,8 +2303,6 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
         """
-        import resource, sys
-        from bash_tool import BashTool
         tool = BashTool()
         peak = "; sed -n 's/^VmHWM:[^0-9]*/ /p' /proc/$PPID/status 2>/dev/null"        # of the supervisor, in kB
         def peaks(result):
@@ -2478,13 +2319,7 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause(
-    "010.2",
-    saboteur=(
-        "self.total_bytes += len(chunk)",
-        "self.total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
-    ),
-)
+@clause("010.2", saboteur=("+= len(chunk)", "= min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2556,9 +2391,8 @@ def test_req_bash_011_2_names_the_leftover(code, count):
             (note,) = result.notes
             assert "[%s]\n" % note in result.text and len(pids) == count
             named = ", ".join(lasting("pid %d \"sleep 60%d\"") % (pid, count) for pid in pids)
-            assert note.startswith("still running: %s; to stop: " % named) and (result.output_file is None) == bool(
-                quiet
-            )
+            assert note.startswith("still running: %s; to stop: " % named)
+            assert (result.output_file is None) == bool(quiet)
             assert note.endswith("; output goes on to %s" % result.output_file) == (not quiet)
             stop = re.search(r"to stop: (kill -9 [-0-9 ]+)(;|$)", note).group(1)
             subprocess.run(["bash", "-c", stop], check=True)
@@ -2567,13 +2401,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
         assert tool.run(passing + "exit %d" % code).notes == ()
 
 
-@clause(
-    "011.3",
-    saboteur=(
-        "        self.shell.clear_scratch()\n",
-        "        self.shell.clear_scratch()\n        self.output._write = lambda chunk: None\n",
-    ),
-)
+@clause("011.3", saboteur=("clear_scratch()", "clear_scratch()\n        self.output._write = lambda chunk: None"))
 def test_req_bash_011_3_goes_on_reading():
     BashTool().run(":")
     assert eventually(lambda: tasks() == OWN_THREADS)
@@ -2592,13 +2420,7 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: (len(descriptors()), tasks()) <= (len(before[0]), before[1]))
 
 
-@clause(
-    "011.4",
-    saboteur=(
-        "        while not self.stops and not self.is_over():\n            quiet_s",
-        "        while False:\n            quiet_s",
-    ),
-)
+@clause("011.4", saboteur=("while not self.stops and not self.is_over():", "while False:"))
 def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
     hasty = tiny(default=20, drain_idle_s=0.0, drain_total_s=0.0)
 
@@ -2644,10 +2466,7 @@ def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
 
-@clause(
-    "012.2",
-    saboteur=("text, behind = self._plan.text + b\"\\n\\0\"", "text, behind = self._plan.text[:131071] + b\"\\n\\0\""),
-)
+@clause("012.2", saboteur=('text + b"', 'text[:131071] + b"'))
 @given(st.sampled_from([0, 1, 131070, 131071, 131072, 131073, 200000, 1000000]), st.sampled_from("x€"))
 @few
 def test_req_bash_012_2_any_length(size, filler):
@@ -2672,13 +2491,7 @@ def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
 
 @needs_proc
 @pytest.mark.parametrize("face", ["server", "command line", "library"])
-@clause(
-    "012.4",
-    saboteur=(
-        "    take_own_name()\n    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
-        "    _prctl(_PR_SET_DUMPABLE, 0)  # commands",
-    ),
-)
+@clause("012.4", saboteur=("take_own_name()\n    _prctl", "_prctl"))
 def test_req_bash_012_4_names_of_its_own(face):
     folder = Path(tempfile.mkdtemp()) / "python-server"
     folder.mkdir()
@@ -2708,9 +2521,7 @@ def test_req_bash_012_4_names_of_its_own(face):
 # ---- 013 The working directory is gone -----------------------------------------------------------------------------
 
 
-@clause(
-    "013.1", saboteur=("            self._spawn(self.scratch, writers)", "            self._spawn(b\"/\", writers)")
-)
+@clause("013.1", saboteur=("self._spawn(self.scratch, writers)", 'self._spawn(b"/", writers)'))
 @few
 @given(known_commands(), folders, st.sampled_from([None, "s"]), st.booleans())
 @example(Known("cd / && echo moved", merged="moved\n"), "gone", "s", False)
@@ -2738,13 +2549,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
-@clause(
-    "013.2",
-    saboteur=(
-        "            self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))\n",
-        "            pass\n",
-    ),
-)
+@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
 @few
 @given(
     st.lists(
@@ -2893,13 +2698,7 @@ def test_req_bash_014_3_the_locale(locale):
     assert decides or env["LANG"] == "C.UTF-8"
 
 
-@clause(
-    "014.4",
-    saboteur=(
-        "env = {name: value for name, value in environ.items() if",
-        "env = {name: value.strip() for name, value in environ.items() if",
-    ),
-)
+@clause("014.4", saboteur=("name: value", "name: value.strip()"))
 @given(
     st.dictionaries(
         st.sampled_from(
@@ -2984,9 +2783,7 @@ def test_req_bash_014_7_no_startup_files(monkeypatch, tmp_path):
     assert BashTool().run("echo quiet").text == "mine\nquiet\n"
 
 
-@clause(
-    "014.8", saboteur=("    if outcome.exit_code:\n        texts +=", "    if not outcome.exit_code:\n        texts +=")
-)
+@clause("014.8", saboteur=("if outcome.exit_code:", "if not outcome.exit_code:"))
 def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
     for name in ("DJANGO_SECRET_KEY", "MY_TOKEN", "OTHER_TOKEN", "LAST_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
@@ -3061,9 +2858,7 @@ def all_cancelled(commands, profile):
         )
 
 
-@clause(
-    "015.1", saboteur=("            self.stop(\"cancelled\", cancels)", "            self.stop(\"timed_out\", cancels)")
-)
+@clause("015.1", saboteur=('self.stop("cancelled", cancels)', 'self.stop("timed_out", cancels)'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -3081,19 +2876,11 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause(
-    "015.2",
-    saboteur=(
-        "                while line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES):\n",
-        "                while False:\n",
-    ),
-)
+@clause("015.2", saboteur=("line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES)", "False"))
 def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
     assert (
         in_host(
-            lasting("""
-        import os, signal, subprocess, sys, threading, time
-        from bash_tool import BashTool
+            """
         tool = BashTool()
 
         def begun():
@@ -3144,7 +2931,7 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
             while os.path.exists("/proc/" + pid) and time.monotonic() < end:
                 time.sleep(0.01)
             print(os.path.exists("/proc/" + pid), took < 10)    # KILL after 0.5 s, not after the grace of 15 s
-    """)
+    """
         )
         == "False\nFalse\nFalse True\nFalse True\n"
     )
@@ -3162,8 +2949,6 @@ def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
         mark = str(10**6 + int.from_bytes(os.urandom(4), "big"))
         cases = [(delay_s, number, "sleep %s &\n%s" % (mark, known.text)) for delay_s, number, known in strikes]
         program = """
-            import dataclasses, json, os, signal, sys, threading, time
-            from bash_tool import MODES, BashTool
             tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
 
             class Custom(Exception):
@@ -3219,8 +3004,6 @@ def test_req_bash_015_3_the_second_cancel_kills():
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     assert (
         in_host("""
-        import os
-        from bash_tool import BashTool, Cancel
         before, cancel = os.listdir("/proc/self/fd"), Cancel()
         cancel.cancel()
         with BashTool() as tool:
@@ -3278,9 +3061,7 @@ def test_req_bash_016_1_pieces_joined_are_the_output(words):
     assert threads == {threading.current_thread()}
 
 
-@clause(
-    "016.2", saboteur=("            skipped = total - sum(map(len, tails.values()))\n", "            skipped = 0\n")
-)
+@clause("016.2", saboteur=("skipped = total - sum(map(len, tails.values()))", "skipped = 0"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -3491,11 +3272,8 @@ def test_req_bash_017_9_jobs():
             ),
         ):
             assert (int(pid), how, size) == (number, told, "%dB" % bytes_)
-            assert (
-                re.fullmatch(r"[0-9]+s", elapsed)
-                and path == jobs[number].output_file
-                and command == jobs[number].command
-            )
+            assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file
+            assert command == jobs[number].command
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
         assert [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed] == [
             (pids[0], 5, 0),
@@ -3579,10 +3357,7 @@ def test_req_bash_018_1_denied_substrings(deny, command):
         )
 
 
-@clause(
-    "018.2",
-    saboteur=("except Exception:\n            confirmed = False", "except Exception:\n            confirmed = True"),
-)
+@clause("018.2", saboteur=("confirmed = False", "confirmed = True"))
 @few
 @given(
     st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)])
@@ -3612,19 +3387,11 @@ def test_req_bash_018_2_unconfirmed(answer, known):
             BashTool(**wrong)
 
 
-@clause(
-    "019.1",
-    saboteur=(
-        "        for python in filter(None, (self.python, self.python)):\n",
-        "        os.umask(0o11)\n        for python in filter(None, (self.python, self.python)):\n",
-    ),
-)
+@clause("019.1", saboteur=("for python", "os.umask(0o11)\n        for python"))
 def test_req_bash_019_1_the_host_is_left_as_it_was():
-    assert (
-        in_host(
-            lasting("""
+    printed = in_host(
+        """
         import ctypes, os, resource, signal
-        from bash_tool import BashTool, Cancel
 
         def state():
             umask = os.umask(0o27)
@@ -3643,17 +3410,16 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
         print(state() == before, os.waitpid(other, os.WNOHANG))
         os.kill(other, 9)
         print(os.waitpid(-1, 0)[0] == other)
-    """)
-        )
-        == "True (0, 0)\nTrue\n"
+    """
     )
+    assert printed == "True (0, 0)\nTrue\n"
 
 
 @clause(
     "019.2",
     saboteur=(
-        "        for token in self._tokens:\n            token._exchanges.append(self)\n",
-        "        for token in self._tokens:\n            [other.leave() for other in token._exchanges]\n            token._exchanges.append(self)\n",
+        "token._exchanges.append(self)",
+        "[each.leave() for each in token._exchanges], token._exchanges.append(self)",
     ),
 )
 @fewest
@@ -3749,25 +3515,17 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause(
-    "020.2",
-    saboteur=(
-        "        if not self.is_over():\n            self.attached = False\n",
-        "        if not self.is_over():\n            pass\n",
-    ),
-)
+@clause("020.2", saboteur=("():\n            self.attached = False", "():\n            pass"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host(
-        lasting("""
-        import os
-        from bash_tool import BashTool
+        """
         tool = BashTool()
         tool.run("sleep 600", timeout_s=0.2)
         tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > p0")
         tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
         os._exit(0)
-    """)
+    """
     )
     time.sleep(1.0)  # nothing is to be ended; there is nothing to poll for
     assert all(alive(number_in("p%d" % n)) for n in range(2))
@@ -3776,15 +3534,13 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
 @clause(
     "020.3",
     saboteur=(
-        "            first.kill()  # it had only to fork the fork server, and has done so or failed\n",
-        "            os.spawnlp(os.P_NOWAIT, \"sleep\", \"sleep\", \"3\")\n            first.kill()\n",
+        "first.kill()  # it had only to fork the fork server, and has done so or failed",
+        'os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")\n            first.kill()',
     ),
 )
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host(
-        lasting("""
-        import os
-        from bash_tool import BashTool
+        """
         tool = BashTool()
         tool.run("echo hi")
         tool.run("sleep 600", timeout_s=0.2)
@@ -3792,7 +3548,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
             print(os.waitpid(-1, os.WNOHANG))
         except ChildProcessError:
             print("no child")
-    """)
+    """
     )
     assert answer == "no child\n"
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
@@ -3849,9 +3605,8 @@ def test_req_bash_021_1_exactly_one_verb(arguments):
         assert isinstance(parsed, bash_tool.Request if verbs == ["command"] else bash_tool.Inquiry)
         assert verbs == ["command"] or parsed.kill == (verbs == ["kill_pid"])
     else:
-        assert parsed.error == "invalid_arguments" and all(
-            '"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid")
-        )
+        assert parsed.error == "invalid_arguments"
+        assert all('"%s"' % verb in parsed.reason for verb in ("command", "check_pid", "kill_pid"))
 
 
 def sanitised_naively(text):
@@ -3947,11 +3702,8 @@ def test_req_bash_021_3_the_last_whole_lines():
         record = fitted.record
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
         assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
-        assert (
-            record.total_bytes == len(data)
-            and record.output_bytes == len(fitted.text.encode())
-            and record.truncated == fitted.cut
-        )
+        assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode())
+        assert record.truncated == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
         assert abs(record.total_lines - exact) <= (
@@ -3982,11 +3734,8 @@ def test_req_bash_021_4_a_notice_and_a_file():
             result.text,
             re.MULTILINE,
         )
-        assert (
-            result.output_file == path
-            and os.path.dirname(path) == os.environ["TMPDIR"]
-            and stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        )
+        assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"]
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         numbers = "".join("%04d\n" % n for n in range(1, 9001))
         assert (
             Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
@@ -4005,10 +3754,8 @@ def test_req_bash_021_4_a_notice_and_a_file():
             "last_line_partial": True,
         }
         result = tool.run("head -c 200000 /dev/zero | tr '\\0' x; echo; echo ok")
-        assert (
-            re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
-            and not result.details["stdout"]["last_line_partial"]
-        )
+        assert re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
+        assert not result.details["stdout"]["last_line_partial"]
         result = tool.run("seq 8500; printf '\\033[0m'")
         assert "[stdout: Showing last 2000 of 8500 lines.]" in result.text
         result = tool.run("head -c 51200 /dev/zero | tr '\\0' x")
@@ -4158,9 +3905,8 @@ def test_req_bash_021_8_the_last_answer():
     with BashTool(profile=keeping()) as tool:
         result = tool.run("trap 'echo bye; exit 0' TERM; echo $$ > me; while :; do sleep 0.05; done")
         last = tool.call({"kill_pid": result.pid})
-        assert last.text.startswith(
-            "[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid
-        ) and not alive(result.pid)
+        assert last.text.startswith("[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid)
+        assert not alive(result.pid)
         result = tool.run(NAP, timeout_s=0.3)
         assert tool.call({"kill_pid": result.pid}).text.startswith(
             "[Process %d exited with code 143 (SIGTERM).\n" % result.pid
@@ -4188,10 +3934,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
-@clause(
-    "021.10",
-    saboteur=("\"minimum\" not in schema or schema[\"minimum\"] <= value", "\"minimum\" not in schema or -1 <= value"),
-)
+@clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
 @given(
     st.one_of(
         st.integers(-5, 5),
@@ -4224,10 +3967,7 @@ def test_req_bash_022_1_an_object(out, err, code):
     assert not result.is_error and result.exit_code == code
 
 
-@clause(
-    "022.2",
-    saboteur=("lambda text: text[: row.max_output_chars]", "lambda text: first_bytes(text, row.max_output_chars)"),
-)
+@clause("022.2", saboteur=("text[: row.max_output_chars]", "first_bytes(text, row.max_output_chars)"))
 def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
@@ -4374,9 +4114,8 @@ def test_req_bash_023_3_first_lines():
         ]
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
-        assert (
-            "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments" and len(asked) == 3
-        )
+        assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments"
+        assert len(asked) == 3
 
     @fewest
     @given(endless_in_each_way())
@@ -4389,13 +4128,7 @@ def test_req_bash_023_3_first_lines():
     whatever_it_was_doing()
 
 
-@clause(
-    "023.4",
-    saboteur=(
-        "return -1 if outcome.exit_code is None or outcome.signal else",
-        "return -1 if outcome.exit_code is None else",
-    ),
-)
+@clause("023.4", saboteur=("or outcome.signal ", ""))
 @given(st.sampled_from([("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -1), ("kill -TERM $$", -1), ("exit 137", 137)]))
 @few
 def test_req_bash_023_4_details(case):
@@ -4596,11 +4329,13 @@ def test_req_bash_025_4_the_same_text(name):
     with (
         Client("--deny", "forbidden", profile=name, timeouts=limit) as client,
         BashTool(profile=row, deny="forbidden") as tool,
+        ThreadPoolExecutor(1) as pool,
     ):
         marks = set()
 
         def say_the_same(arguments):
-            got, here = client.ask("tools/call", name="bash", arguments=arguments)["result"], tool.call(arguments)
+            there = pool.submit(client.ask, "tools/call", name="bash", arguments=arguments)
+            here, got = tool.call(arguments), there.result()["result"]
             assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
             marks.add(here.is_error)
 
@@ -4746,11 +4481,8 @@ def test_req_bash_025_8_a_withdrawn_call():
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
             client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
-            assert (
-                eventually(lambda: not alive(pids[n]))
-                and alive(number_in(Path("kept")))
-                and all(alive(pids[m]) for m in pids if m > n)
-            )
+            assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept")))
+            assert all(alive(pids[m]) for m in pids if m > n)
             until(client.request("ping"))  # what was on its way
             told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
             assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
@@ -4823,9 +4555,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
         os.killpg(job, signal.SIGKILL)
 
 
-@clause(
-    "025.10", saboteur=("        self._told += 1\n        self.told_s", "        self._told = 1\n        self.told_s")
-)
+@clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
 @given(
     st.lists(
         st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])),
@@ -4844,9 +4574,8 @@ def test_req_bash_025_10_live_output(writes):
                 assert message["method"] == "notifications/progress" and message["params"]["progressToken"] == token
                 told.append(message["params"])
                 message = client.receive()
-            assert message["id"] == id_ and [note["progress"] for note in told] == sorted(
-                {note["progress"] for note in told}
-            )
+            assert message["id"] == id_
+            assert [note["progress"] for note in told] == sorted({note["progress"] for note in told})
             assert "".join(note["message"] for note in told) == (
                 "" if token is None else "".join(text for text, _ in writes)
             )
@@ -5328,13 +5057,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
 
-@clause(
-    "026.5",
-    saboteur=(
-        "            if self._source >= 0:\n                with open",
-        "            if False:\n                with open",
-    ),
-)
+@clause("026.5", saboteur=("if self._source >= 0:", "if False:"))
 @given(
     st.one_of(st.binary(max_size=200_000), st.text(max_size=2000), st.sampled_from([b"\0" * 70_000, "", b"\r\n"])),
     st.sampled_from(["bash", ["env", "bash"]]),
@@ -5361,10 +5084,7 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
-@clause(
-    "027.1",
-    saboteur=("        return [job._note for job in ended if", "        return [job._note for job in ended[:1] if"),
-)
+@clause("027.1", saboteur=("return [job._note for job in ended if", "return [job._note for job in ended[:1] if"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
@@ -5404,13 +5124,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause(
-    "027.2",
-    saboteur=(
-        "        if told is not None:\n            self._untold.pop",
-        "        if False:\n            self._untold.pop",
-    ),
-)
+@clause("027.2", saboteur=("if told is not None:", "if False:"))
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:
@@ -5424,13 +5138,7 @@ def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
         assert modes.run("exit 4", mode="background").exit_code == 4 and told_in(modes.run("true").text) == []
 
 
-@clause(
-    "027.3",
-    saboteur=(
-        "        if on_end is not None:\n            on_end(self) ",
-        "        if False:\n            on_end(self) ",
-    ),
-)
+@clause("027.3", saboteur=("if on_end is not None:", "if False:"))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @needs_proc
 def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
@@ -5509,9 +5217,7 @@ def test_req_bash_027_4_waiting_for_jobs():
     whatever_they_do()
 
 
-@clause(
-    "027.5", saboteur=("            part = lines.pop() if data or not ended else b\"\"", "            part = b\"\"")
-)
+@clause("027.5", saboteur=('part = lines.pop() if data or not ended else b""', 'part = b""'))
 @needs_proc
 def test_req_bash_027_5_waiting_for_a_line():
     with BashTool(state_dir="state") as tool:
@@ -5520,10 +5226,8 @@ def test_req_bash_027_5_waiting_for_a_line():
             if job.status == "running" and not Path("later").exists():
                 assert job.wait(0.1, until="half") is None and job.wait(20, until="half") == "half line"
                 Path("later").write_text("")
-            assert (
-                job.wait(20, until="first") == "first"
-                and job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
-            )
+            assert job.wait(20, until="first") == "first"
+            assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
             assert (
                 job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"
@@ -5551,13 +5255,7 @@ def test_req_bash_027_5_waiting_for_a_line():
     whatever_is_written()
 
 
-@clause(
-    "027.6",
-    saboteur=(
-        "            del self._calls[first.call.id]\n",
-        "            del self._calls[first.call.id]\n            self._tool._finish(first.answer)\n",
-    ),
-)
+@clause("027.6", saboteur=("[first.call.id]", "[first.call.id]\n            self._tool._finish(first.answer)"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
@@ -5576,8 +5274,8 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
         mode = {"mode": "background"} if name == "modes" else {}
         pids, told = [], []
-        for n in range(20):
-            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 5 / 5, n % 2), **mode)["content"][0]["text"]
+        for n in range(8):
+            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)["content"][0]["text"]
             pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
             told += told_in(text)
         for _ in range(60):
@@ -5585,7 +5283,7 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
                 number = client.begin("sleep 0.2")
                 client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
             told += told_in(client.call("true")["content"][0]["text"])
-            if len(told) >= 20:
+            if len(told) >= 8:
                 break
             time.sleep(0.05)
         told += told_in(client.call("true")["content"][0]["text"])
@@ -5738,9 +5436,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     assert one_said == other_said, (one, other)
 
 
-@clause(
-    "028.5", saboteur=("if answer.carried != starts[0].written:", "if answer.carried and plan.cwd == starts[0].cwd:")
-)
+@clause("028.5", saboteur=("!= starts[0].written", "and plan.cwd == starts[0].cwd"))
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -5796,9 +5492,8 @@ def test_req_bash_028_7_says_what_persists():
             assert definition["description"].count(bash_tool.CARRIES) == 1
             assert bash_tool.NOTHING_PERSISTS not in definition["description"]
         schema = told["anthropic"]["input_schema"]
-        assert (
-            list(schema["properties"]) == [*plain["input_schema"]["properties"], "restart"] and "required" not in schema
-        )
+        assert list(schema["properties"]) == [*plain["input_schema"]["properties"], "restart"]
+        assert "required" not in schema
         strict = told["openai"]["parameters"]
         assert strict["required"] == list(schema["properties"])
         assert strict["properties"]["restart"]["type"] == ["boolean", "null"]
@@ -5834,10 +5529,7 @@ def test_req_bash_028_8_restart(row):
         assert tool.run("echo ${T_A_-unset}").text == "unset\n"
 
 
-@clause(
-    "028.9",
-    saboteur=('return {"type": "bash_20250124", "name": "bash"}', 'return {"type": "bash_20241022", "name": "bash"}'),
-)
+@clause("028.9", saboteur=("bash_20250124", "bash_20241022"))
 def test_req_bash_028_9_the_tools_of_vendors():
     for row in PROFILES.values():
         tool, carrying = BashTool("/", profile=row), BashTool("/", profile=row, carry=True)
@@ -5855,9 +5547,8 @@ def test_req_bash_028_11_the_directory_is_gone():
         gone = os.path.abspath("a")
         for command, there in (("export T_A_=2; : >made; pwd", True), ("pwd", False), ("mkdir in; cd in; pwd", True)):
             result = tool.run(command)
-            assert (
-                result.notes[0].startswith("the working directory %s is gone" % gone) and result.error == "cwd_missing"
-            )
+            assert result.notes[0].startswith("the working directory %s is gone" % gone)
+            assert result.error == "cwd_missing"
             folder = result.stdout.strip()
             assert os.path.isdir(folder) == there and "scratch-" in folder
         assert tool.run("echo $PWD $T_A_").text == folder + " 2\n"

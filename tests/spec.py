@@ -55,14 +55,18 @@ def holds_clause(levels, number):
 
 
 def table_for(table, held):
-    """The table without the rows and columns of other levels, and without the column that says so; "" if no row is left."""
+    """The table without the rows and columns of other levels, without the column that says so, and without reasons; "" if
+    no row is left."""
     head, rule, *rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines()]
     column = head.index("level") if "level" in head else None
-    shown = [n for n, name in enumerate(head) if (n != column or n == 0) and (name not in UPON or name in held)]
+    other = {"because", *UPON} - held
+    shown = [n for n, name in enumerate(head) if (n != column or n == 0) and name not in other]
     kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
     kept = [
         row for row in kept if len(shown) < 2 or {row[n] for n in shown[1:]} != {"–"}
     ]  # a field that they do not use
+    if len(shown) == 1:
+        return ", ".join(row[shown[0]] for row in kept)
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
     return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
 
@@ -111,6 +115,14 @@ def without_jobs(body):
     return re.sub(r"^job +=.*\n", "", body, flags=re.MULTILINE)
 
 
+# Conditions that always hold for a tool that has MODES alone and the environment of its own process: where no other level
+# is asked for, clauses are shown without them.
+ALWAYS = re.compile(
+    "^> WHERE (?:the profile is MODES|text is rendered|the middle is cut|streams are merged|the environment is the process's own), "
+)
+CHANGING = {"JOBS", "STREAMS", "GUARDED", "library"}
+
+
 @functools.lru_cache(maxsize=None)
 def spec_for(*levels):
     """The text of SPEC.md for these levels and for those that they are built upon, and the numbers that it explains. An
@@ -145,7 +157,9 @@ def spec_for(*levels):
         if all(shown for _, shown in scopes) and (depth or last or not block):
             block = table_for(block, held) if block.startswith("|") else block
             fenced_or_table = block.startswith(("```", "|"))
-            blocks.append(without_jobs(block) if fenced_or_table and "jobs" not in held else block)
+            block = without_jobs(block) if fenced_or_table and "jobs" not in held else block
+            block = re.sub(r"^(```example) REQ-BASH-[\d.]+", r"\1", block)  # it stands below its clause
+            blocks.append(block if held & CHANGING else ALWAYS.sub("> ", block))
     for n in reversed(range(len(blocks))):  # a heading with nothing below it
         below = next((other for other in blocks[n + 1 :] if other), "#")
         if blocks[n].startswith("#") and re.match("#*", below).end() in range(1, re.match("#*", blocks[n]).end() + 1):
@@ -154,8 +168,8 @@ def spec_for(*levels):
     known = numbers | {"section " + number for number in numbers}
     blocks = [block for n, block in enumerate(blocks) if block or n and blocks[n - 1]]
     blocks[0] += (
-        "\n\nThis is its text for %s. Steps, sections and clauses whose numbers are missing belong to other levels, "
-        "and so does the example of a clause that has none here." % " and ".join(name for name in UPON if name in held)
+        "\n\nThis is its text for %s. The numbers that are missing belong to other levels, and so does the example of a "
+        "clause without one." % " and ".join(name for name in UPON if name in held)
     )
     return "\n".join(block if block.startswith("```") else without_references(block, known) for block in blocks), known
 

@@ -450,13 +450,20 @@ def forked_program(*arguments, module=None, **options):
     return forked(act, **options)
 
 
+# What the programs of `in_host` and `dying_host` need not say; nor do they need `lasting`.
+IMPORTS = """\
+import dataclasses, gc, hashlib, json, os, random, resource, signal, sys, tempfile, threading, time
+from bash_tool import MODES, BashTool, Cancel
+"""
+
+
 def forked_host(program, *arguments, module=None, **options):
-    """A process that runs a program as `python3 -c` does, with the tool imported, or this variant of it as the tool."""
+    """A process that runs a program as `python3 -c` does, after IMPORTS, with this variant of the module as the tool."""
 
     def act():
         main, sys.argv = type(sys)("__main__"), ["-c", *map(str, arguments)]
         sys.modules.update({"__main__": main, "bash_tool": module or bash_tool})
-        exec(compile(textwrap.dedent(program), "<string>", "exec"), vars(main))
+        exec(compile(IMPORTS + textwrap.dedent(lasting(program)), "<string>", "exec"), vars(main))
         threading._shutdown()  # waits for its threads, as an interpreter that ends
 
     return forked(act, **options)
@@ -488,14 +495,14 @@ def cli(*arguments, started=False, wrap=(), **options):
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
-def in_host(program, *arguments, **options):
+def in_host(program, *arguments, imports=IMPORTS, **options):
     """A program in a process of its own, with the tool importable; returns what it printed. It begins in a fork, with the
     tool imported; with options for subprocess, `started=True` among them, in an interpreter that starts for it."""
     pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if options:
         options.pop("started", None)
         options.setdefault("env", dict(os.environ, PYTHONPATH=str(TOOL.parent)))
-        words = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+        words = [sys.executable, "-c", imports + textwrap.dedent(lasting(program)), *map(str, arguments)]
         host = subprocess.Popen(words, **pipes, **options)
     else:
         host = forked_host(program, *arguments, **pipes)

@@ -45,12 +45,10 @@ def test_a_cancelled_start_shows_the_commands_own_output(monkeypatch):
 def test_a_host_that_dies_as_its_command_ends():
     """A leftover of a command that ended normally lives on, also if the host dies as soon as it has the answer."""
     dying_host(
-        lasting("""
-        import os
-        from bash_tool import BashTool
+        """
         BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
         os.kill(os.getpid(), 9)
-    """)
+    """
     )
     assert not eventually(lambda: not alive(number_in("server")), 1.0)
     assert BashTool(state_dir="state").jobs() == []
@@ -113,9 +111,8 @@ def test_what_a_failed_call_still_says():
     """What the shell of a sandbox wrote before it failed is shown; a format that cannot name a job keeps none; the
     command line keeps none either."""
     result = BashTool(profile=JOBS, shell=("env", "--no-such-option", "bash")).run("echo x")
-    assert (
-        result.error == "spawn_failed" and result.text.startswith("[system error: ") and "no-such-option" in result.text
-    )
+    assert result.error == "spawn_failed" and result.text.startswith("[system error: ")
+    assert "no-such-option" in result.text
     for row in (STREAMS, GUARDED):
         with pytest.raises(ValueError):
             dataclasses.replace(row, on_timeout=bash_tool.OnTimeout.KEEP)
@@ -136,12 +133,8 @@ def test_what_every_profile_promises(name, monkeypatch):
     )
     with BashTool(profile=killing, deny="forbidden") as tool:
         result = tool.run("(: </dev/tty) 2>&1; cat; env | grep -c hunter2; exit 0")
-        assert (
-            "hunter2" not in result.text
-            and "0" in result.stdout
-            and "/dev/tty" in result.stdout
-            and result.status == "exited"
-        )
+        assert "hunter2" not in result.text and "0" in result.stdout and "/dev/tty" in result.stdout
+        assert result.status == "exited"
         assert result.total_bytes == len(result.stdout.encode()) + (name == "jobs")  # a section loses its last newline
         result = tool.run(
             lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done")
@@ -155,11 +148,8 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert not alive(number_in("me")) and "1s" in result.text
         os.unlink("me")
         result = tool.run(lasting("echo partial; echo $$ > me; sleep 600"), cancel=cancelled_when("me", written=True))
-        assert (result.status, result.exit_code, result.is_error) == (
-            "cancelled",
-            None,
-            True,
-        ) and "cancelled" in result.text.lower()
+        assert (result.status, result.exit_code, result.is_error) == ("cancelled", None, True)
+        assert "cancelled" in result.text.lower()
         assert tool.run("echo forbidden").error == "denied" and tool.call({"nonsense": 1}).error == "invalid_arguments"
         result = tool.run(lasting("sleep 600 >&2 & echo started"))
         assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
@@ -186,7 +176,5 @@ def test_what_every_profile_promises(name, monkeypatch):
         )
         one = tool.definition()
         assert json.dumps(one) == json.dumps(BashTool(profile=killing).definition()) and one["name"] == "bash"
-        assert (
-            set(one["input_schema"]["properties"]) == set(row.parameters)
-            and one["input_schema"]["additionalProperties"] is False
-        )
+        assert set(one["input_schema"]["properties"]) == set(row.parameters)
+        assert one["input_schema"]["additionalProperties"] is False

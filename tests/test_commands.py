@@ -23,7 +23,7 @@ from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
 from tests.support import cancelled_when, cli, default_signals, descriptors, fault, few, first_of, in_bytes, in_host
-from tests.support import lasting, needs_proc, stop_named, tiny
+from tests.support import lasting, needs_proc, side_by_side, stop_named, tiny
 
 
 @few
@@ -56,7 +56,8 @@ def test_a_server_is_not_dumpable_by_its_commands():
         with Client(command=words, env=env, cwd="/", pass_fds=[tool.fileno()], **user) as client:
             server = "/proc/%d/environ" % client.process.pid
             answer = client.call("cat %s" % server)["content"][0]["text"]
-            assert "Permission denied" in answer and token not in answer
+            # The second where /proc hides other users' processes, by hidepid, proc(5).
+            assert re.search("Permission denied|No such file", answer) and token not in answer
             assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
 
 
@@ -102,10 +103,12 @@ def test_hosts_that_take_every_status(host):
 def test_programs_that_want_a_screen():
     """What vim, watch and top leave until the timeout, or say at once, is short."""
     with BashTool(profile=tiny(default=3.0)) as tool:
-        for command in ("vim x", "watch date", "top"):
-            if shutil.which(command.split()[0]):
-                result = tool.run(command)
-                assert result.is_error and len(result.text) < 3000, result.text
+
+        def says_little(command):
+            result = tool.run(command)
+            assert result.is_error and len(result.text) < 3000, result.text
+
+        side_by_side(says_little, [each for each in ("vim x", "watch date", "top") if shutil.which(each.split()[0])])
 
 
 def test_six_tools_use_one_folder_with_one_cap(tmp_path):
@@ -132,13 +135,7 @@ def test_six_tools_use_one_folder_with_one_cap(tmp_path):
     assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
 
 
-@fault(
-    "what_the_answer_cuts",
-    saboteur=(
-        "limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,",
-        "limit_bytes=profile.max_output_bytes,",
-    ),
-)
+@fault("what_the_answer_cuts", saboteur=("min(limits) if saves_what_is_cut else ", ""))
 @pytest.mark.parametrize(
     "base, command",
     [
@@ -174,8 +171,6 @@ def test_a_directory_that_is_shut_is_not_gone():
     """It is there and cannot be entered, by a user who is not root."""
     said = in_host(
         """
-        import os, sys, tempfile
-        from bash_tool import BashTool
         if os.getuid() == 0:
             os.setgroups([])
             os.setresgid(*3 * [int(sys.argv[1])])
@@ -289,9 +284,7 @@ def test_a_large_standard_input(shell):
     """64 MiB arrive (16 outside `make thorough`), with no second copy in the host, in no argument and no file with a name; a
     command that does not read them is not held up, nor is a leftover that holds them."""
     printed = in_host(
-        lasting("""
-        import hashlib, json, os, sys, threading, time
-        from bash_tool import BashTool
+        """
         def peak():
             return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 1024
         tool = BashTool(shell=sys.argv[1].split(), state_dir="state")
@@ -311,7 +304,7 @@ def test_a_large_standard_input(shell):
         result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
                           stdin=(os.urandom(16).hex() + chr(10)) * 100000)
         print(json.dumps([*told, result.stdout]))
-    """),
+    """,
         shell,
         64 if THOROUGH else 16,
     )
@@ -378,7 +371,7 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
 
 @fault(
     "a_command_of_a_tool_that_carries",
-    saboteur=("        os.environb[b\"PWD\"] = cwd  #", "        os.environb[b\"PWD\"] = os.path.realpath(cwd)  #"),
+    saboteur=('os.environb[b"PWD"] = cwd  #', 'os.environb[b"PWD"] = os.path.realpath(cwd)  #'),
 )
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
@@ -506,8 +499,6 @@ def test_umask_and_limits_are_those_of_the_first_command(tmp_path):
     own later; so do those of another tool."""
     said = in_host(
         """
-        import os, resource, sys
-        from bash_tool import BashTool
         place, look = sys.argv[1], "umask; ulimit -n; ulimit -Hn"
         tool = BashTool(place, state_dir=place + "/state")
         os.umask(0o027)

@@ -17,7 +17,18 @@ from hypothesis import example, given, strategies as st
 
 from tests.processes import CHANGED, alive, eventually, number_in
 from tests.support import BashTool, Client, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, compiled_script
-from tests.support import fault, in_host, keeping, lasting, lives_in, needs_proc, record_beside, request, stop_named
+from tests.support import (
+    fault,
+    forked_program,
+    in_host,
+    keeping,
+    lasting,
+    lives_in,
+    needs_proc,
+    record_beside,
+    request,
+    stop_named,
+)
 from tests.support import supervisor_of, tiny, variant_module, with_supervisors_that
 
 
@@ -52,17 +63,13 @@ def test_a_server_without_a_reader_ends_at_once():
         assert client.process.wait(timeout=20) == 0 and not alive(pid)
 
 
-@fault(
-    "no_message_is_lost",
-    saboteur=("            self._written_s = time.monotonic()\n        except", "            pass\n        except"),
-)
+@fault("no_message_is_lost", saboteur=("self._written_s = time.monotonic()\n        except", "pass\n        except"))
 def test_no_message_is_lost_at_the_end_of_input():
     """A client that has written all its requests into a pipe and closed it gets each answer, however late and slowly it
     reads."""
     messages = b"".join(b'{"jsonrpc": "2.0", "id": %d, "method": "ping"}\n' % n for n in range(3000))
-    with subprocess.Popen(
-        [sys.executable, compiled_script(), "--mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as server:
+    patient = variant_module(FLUSH_S="1.0")
+    with forked_program("--mcp", module=patient, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         writer = threading.Thread(target=lambda: (server.stdin.write(messages), server.stdin.close()))
         writer.start()
         writer.join(1)  # the server has no room for more answers by then
@@ -70,7 +77,7 @@ def test_no_message_is_lost_at_the_end_of_input():
         for line in server.stdout:
             answers.append(json.loads(line)["id"])
             if len(answers) % 300 == 0:
-                time.sleep(0.9)  # of more than FLUSH_S in all; some 64 KiB are left to read when the input ends
+                time.sleep(0.4)  # of more than FLUSH_S in all; some 64 KiB are left to read when the input ends
         writer.join()
     assert answers == list(range(3000))
 
@@ -166,9 +173,8 @@ def test_the_shell_is_looked_for_along_the_path():
     tool = found(third, first, second)
     assert tool.run("echo $FOUND").stdout == "first\n"
     os.unlink("first/sh-here")
-    assert tool.run("echo $FOUND").stdout == "second\n" and tool.run(
-        "echo $FOUND", mode="background"
-    ).stdout.startswith("second\n")
+    assert tool.run("echo $FOUND").stdout == "second\n"
+    assert tool.run("echo $FOUND", mode="background").stdout.startswith("second\n")
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
@@ -182,7 +188,7 @@ def test_a_bug_is_told_as_one(call):
     module = with_supervisors_that(
         "def wrong(*_: object, **__: object) -> None:\n    print(1 / 0)\n%s = wrong\n" % call
     )
-    result = module.BashTool().run(lasting("echo $$ > me; sleep 600"))
+    result = module.BashTool(timeout_s=1).run(lasting("echo $$ > me; sleep 600"))
     assert result.status == "failed" and "ZeroDivisionError" in result.text, result
     assert WITHOUT in ("proc", "subreaper") or eventually(lambda: not lives_in("me"))
 
@@ -192,9 +198,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
     """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
     server when the last job has ended."""
     in_host(
-        lasting("""
-        import os, threading, time
-        from bash_tool import BashTool
+        """
         tool = BashTool()
         threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
         job = tool.run("echo $$ > job; sleep 600", mode="background")
@@ -212,7 +216,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
             with open(name, "w") as file:
                 file.write("%d\\n" % pid)
         os._exit(0)
-    """)
+    """
     )
     server = number_in("server")
     try:

@@ -127,9 +127,8 @@ def test_readme_is_true(tmp_path):
             assert client.call("pwd")["content"][0]["text"] == "/\n"
             if given:
                 assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
-                assert client.call("mkfs --help")["isError"] and "default (1min timeout)" in json.dumps(
-                    client.ask("tools/list")
-                )
+                assert client.call("mkfs --help")["isError"]
+                assert "default (1min timeout)" in json.dumps(client.ask("tools/list"))
 
 
 def test_spec_numbers_exist():
@@ -162,13 +161,31 @@ def names_of_tests():
 
 
 def test_spec_accounts_for_the_seeds():
-    """Each of the five seeds has its rows, and each row a clause that exists or a decision."""
+    """Each of the five seeds has its rows, and each row a clause that exists or a decision; where a profile departs from
+    its seed is told for each seed."""
     rows = decisions("What the five seeds ask")
     assert len(rows) > 40 and {seed for seed, _, _ in rows} == {"000", "001", "002", "003", "004"}
     for _, asks, held in rows:
         numbers = re.findall(r"\d{3}\.\d+", held)
         assert all(number in CLAUSES for number in numbers), asks
-        assert numbers or re.search("decided against|not ours|host|nothing is logged", held), asks
+        assert numbers or re.search("decided against|not ours|host|nothing is logged|departs", held), asks
+    departures = rows_of("5.1 Where a profile departs from its document")[1:]
+    assert len(departures) > 30 and all(len(row) == 4 and all(row) for row in departures)
+    assert {seed for row in departures for seed in row[0].split(", ")} == {seed for seed, _, _ in rows}
+
+
+def test_spec_holds_the_seven_requirements():
+    """The table of section 3 has the 16 demands of document 003 under its titles, each with clauses and their tests, and
+    the clauses of the seven stand under the same titles, before all others."""
+    table, beyond = SPEC.split("\n## 3 Clauses\n")[1].split("\n## 4 Reference\n")[0].split("\n## Beyond the seven\n")
+    rows = [line[2:-2].split(" | ") for line in table.splitlines() if re.match(r"\| \d{3} ", line)]
+    titles = re.findall(r"(?m)^### REQ-BASH-(\d{3} .*)$", table)
+    demands = {title: [row[0] for row in rows].count(title) for title in titles}
+    assert [title[:3] for title in titles] == ["%03d" % n for n in range(1, 8)]
+    assert list(demands.values()) == [2, 3, 3, 2, 1, 3, 2] and sum(demands.values()) == len(rows)
+    for _, demand, numbers, tests in rows:
+        assert numbers and tests == ", ".join("`%s`" % PROPERTIES[n].__name__ for n in numbers.split(", ")), demand
+    assert "REQ-BASH-008" in beyond and not re.search(r"(?m)^#+ REQ-BASH-00[1-7]", beyond)
 
 
 def test_spec_failures_and_faults_name_tests():
@@ -222,9 +239,11 @@ def test_spec_for_levels(levels):
     held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
     assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
-    assert [body for _, _, body in FENCE.findall(text)] == (
+    assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == (
         [*map(without_jobs, examples)] if "jobs" not in held else examples
     )
+    for head in ("environment", "words SECRET_WORDS", "groups", "pattern SECRET_VALUE", "pattern TOKEN", "grammar"):
+        assert "\n```%s\n" % head in text
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
     prose = re.sub(r"^```[^\0]*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
@@ -291,9 +310,8 @@ def test_spec_profiles():
 def test_spec_definitions():
     """The definitions in SPEC.md are those that the tool gives, in its order."""
     known = {name: json.loads(body) for name, body in fenced("definition")}
-    assert set(known) == {*PROFILES, "mcp", "structured"} and known["structured"]["outputSchema"] == dict(
-        bash_tool.OUTPUT_SCHEMA
-    )
+    assert set(known) == {*PROFILES, "mcp", "structured"}
+    assert known["structured"]["outputSchema"] == dict(bash_tool.OUTPUT_SCHEMA)
     ((_, without),) = fenced("without-jobs")
     modes = re.sub(r"With mode=.*?\\n\\n", "", json.dumps(known["modes"])).replace(", background (detached)", "")
     assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
@@ -504,14 +522,12 @@ def test_spec_examples_can_be_dumped():
     assert [each["clause"] for each in examples] == [number for number, _, _ in EXAMPLES]
     for each, (_, head, body) in zip(examples, EXAMPLES):
         lines = "\n".join("\n".join([line, *rest]) for line, rest, _ in steps_of(body))
-        assert each["head"] == head and sum(len(step["probes"]) for step in each["steps"]) == len(
-            re.findall(r"^\? ", body, re.MULTILINE)
-        )
+        assert each["head"] == head
+        assert sum(len(step["probes"]) for step in each["steps"]) == len(re.findall(r"^\? ", body, re.MULTILINE))
         assert sum(len(step["receive"]) for step in each["steps"]) == len(re.findall(r"^<- ", body, re.MULTILINE))
         for step in each["steps"]:
-            assert len({"call", "shell", "send"} & set(step)) == 1 and all(
-                line in lines for line in step["expect"].split("\n")
-            )
+            assert len({"call", "shell", "send"} & set(step)) == 1
+            assert all(line in lines for line in step["expect"].split("\n"))
 
 
 def test_the_line_in_the_file():

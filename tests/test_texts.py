@@ -42,11 +42,8 @@ def test_words_for_sizes_and_values():
         (86400000.0, "86400000s"),
     ):
         assert bash_tool.seconds_text(seconds) == text
-    assert (
-        bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé"
-        and bash_tool.printable(7) == "7"
-        and bash_tool.printable("\0", "?") == "?"
-    )
+    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé" and bash_tool.printable(7) == "7"
+    assert bash_tool.printable("\0", "?") == "?"
     assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
     assert [bash_tool.shown("x" * n) for n in (80, 81, 999)] == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]
     assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"]

@@ -167,13 +167,17 @@ def renders_as_one_what_it_kept_whole(q):
 
 @asks("001.3")
 def leaves_out_halves_of_a_character(q):
-    """4.7, at the inner edges of what is kept. NULs show nothing, so the edges are shown."""
+    """4.7, at the inner edges of what is kept: the first part ends with some bytes of what stands there. NULs show
+    nothing, so the edges are shown."""
     zeros, euro = "; head -c %d /dev/zero; ", b"\xe2\x82\xac"
-    for first, last, shown in (
-        (euro, euro, "a\n\n[snip]\n\nb\n"),
-        (b"\xff\x80\x80", b"\xe2" + b"\x80" * 4, "a\ufffd\n\n[snip]\n\n\ufffdb\n"),
+    for kept, first, last, shown in (
+        (1, euro, euro, "a\n\n[snip]\n\nb\n"),
+        (2, euro, euro, "a\n\n[snip]\n\nb\n"),
+        (1, b"\xff\x80\x80", b"\xe2" + b"\x80" * 4, "a\ufffd\n\n[snip]\n\n\ufffdb\n"),
+        (2, b"\xe0\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),  # these begin no valid character
+        (2, b"\xf4\x90\x80\x80", euro, "a\ufffd\ufffd\n\n[snip]\n\nb\n"),
     ):
-        begin = "printf a" + zeros % 65534 + printf(first) + zeros % 9 + printf(last)
+        begin = "printf a" + zeros % (65535 - kept) + printf(first) + zeros % 9 + printf(last)
         text = q.run(begin + zeros % (65535 - len(last)) + "echo b").text
         q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]" % re.escape(shown), text)
 
@@ -214,14 +218,14 @@ def thirty_seconds(q):
     q.that("default (30s timeout)" in description, "a description of mode that says default (30s timeout)", description)
     reply = q.run("echo on; sleep 600", within_s=120)
     q.equal((reply.text, reply.is_error), (timed_out(q, "30s") + "on\n", True))
-    q.that(reply.took_s >= 29.9, "an answer after 30 s", "one after %.2f s" % reply.took_s)
+    q.took(reply.took_s, 30, 32, "the answer")
 
 
 @asks("002.2")
 def fifteen_minutes(q):
     description = q.wire.definition()["inputSchema"]["properties"]["mode"]["description"]
     q.that("slow (15min timeout)" in description, "a description of mode that says slow (15min timeout)", description)
-    q.says("sleep 31.5; echo done", "done\n", mode="slow")
+    q.says("sleep 31.5; echo done", "done\n", mode="slow", within_s=120)
     wire = q.server(timeouts={"slow": 1})
     q.says("echo on; sleep 600", "[command timed out after 1s]\non\n", True, wire=wire, mode="slow")
 
@@ -246,13 +250,6 @@ def a_timeout_names_the_limit(q):
         q.says("echo on; sleep 600", text, True, wire=wire, mode="slow")
 
 
-@asks("002.7")
-def a_timeout_names_the_other_modes(q):
-    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
-    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
-    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
-
-
 @asks("002.6")
 def what_was_ended_has_no_code(q):
     wire = q.server(timeouts={"default": 1}, structured=True)
@@ -261,6 +258,13 @@ def what_was_ended_has_no_code(q):
         q.equal(reply.text, timed_out(q, "1s") + "on\ncleaned\n")
         code = (reply.result.get("structuredContent") or {}).get("exit_code")
         q.equal(code, None, "exit_code")
+
+
+@asks("002.7")
+def a_timeout_names_the_other_modes(q):
+    wire = q.server(timeouts={"default": 0.5, "slow": 0.5})
+    q.says("echo on; sleep 600", timed_out(q, "0.5s") + "on\n", True, wire=wire)
+    q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
 
 
 NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
@@ -318,6 +322,8 @@ VALUES_TO_WITHHOLD = [
     "npm_" + "A1" * 18,
     "xoxb-1234567890-x",
     "Server=h;Password=hunter22;",
+    *("Password=%sabc" % blank for blank in "\u00a0\u2028\u3000"),  # 4.8: none of them is a blank
+    "éPassword=hunter22",  # and é is no letter
     "Authorization: Bearer abcd1234",
     "https://x.example/?access_token=abcdefgh12",
     "-Dstore.keyPassword=x",
@@ -424,8 +430,7 @@ def kill_comes_after_fifteen_seconds(q):
     reply = wire.call(command, within_s=120)
     q.equal((reply.text.split("\n")[0], reply.is_error), ("[command timed out after 2s]", True))
     q.that("heard" in reply.text, "TERM before KILL: the command's trap says heard", reply.text)
-    q.that(reply.took_s >= 16.5, "an answer no earlier than 15 s after the timeout of 2 s", reply.took_s)
-    q.that(reply.took_s <= 60, "an answer soon after the grace", "one after %.2f s" % reply.took_s, late=True)
+    q.took(reply.took_s, 2 + 15, 2 + 15 + 1.5, "the answer")
     q.there("stopped-heard", within_s=1)  # CONT follows TERM
     wire = q.server(timeouts={"default": 1, "grace_s": 0.5})
     q.says("trap '' TERM; echo deaf; while :; do sleep 0.1; done", timed_out(q, "1s") + "deaf\n", True, wire=wire)
@@ -443,7 +448,7 @@ def a_normal_end_kills_nothing(q):
 
 def own_processes(q, shell):
     """The server's process, and those between it and the shell of a command."""
-    judges, pid = {1}, os.getpid()  # a process that supervises and a wrapper of the judge are not the server's
+    judges, pid = {1, q.wire.pid}, os.getpid()  # what supervises or wraps the judge is not the server's
     while pid > 1:
         judges.add(pid)
         pid = parent_of(pid)
@@ -471,7 +476,7 @@ def commands_cannot_read_the_tool(q):
     q.wire = without_capabilities(q, env={"MY_TOKEN": "xyzzy"})
     number = q.wire.begin("echo $$ > shell; sleep 600")
     own = " ".join(map(str, own_processes(q, q.number("shell"))))
-    for pid in map(int, own.split()[1:]):
+    for pid in {*map(int, own.split())} - {q.wire.pid}:  # the server itself keeps what it was started with
         known = of_proc(pid, "environ") if os.getuid() == 0 else b""
         q.that(b"xyzzy" not in known, "no secret in the environment of a process between server and shell", known)
     q.says("for p in %s; do (: < /proc/$p/environ) 2>/dev/null && echo $p; done; true" % own, "[no output]")
@@ -566,8 +571,8 @@ def says_what_is_wrong(q):
     )
     for arguments, sentence in (
         (dict.fromkeys(["command", *"g9b1cde"]), 'unknown key "g", "9", "b", "1", "c"; allowed: "command", "mode"'),
-        ({"x" * 81: 1}, 'unknown key "%s…"; allowed: "command", "mode"' % ("x" * 79)),
-        ({"x" * 80: 1}, 'unknown key "%s"; allowed: "command", "mode"' % ("x" * 80)),
+        ({"😀" * 81: 1}, 'unknown key "%s…"; allowed: "command", "mode"' % ("😀" * 79)),
+        ({"😀" * 80: 1}, 'unknown key "%s"; allowed: "command", "mode"' % ("😀" * 80)),
         ({"x\x1b\u202ey\u2028\xa0\ue000z": 1}, 'unknown key "x  y   z"; allowed: "command", "mode"'),
         ({"timeout": "a", "command": 7}, '"timeout" must be an integer, got string'),
         ({"command": 7, "timeout": "a"}, '"command" must be a string, got integer'),
@@ -771,16 +776,17 @@ def a_shell_that_reads_nothing(q):
 
 @asks("011.1")
 def a_held_pipe_is_not_waited_for(q):
-    for command in (
-        "sleep 600 & echo $! > a; echo hi",
-        "(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi",
+    q.run("echo warm")
+    for command, bound_s in (
+        ("sleep 600 & echo $! > a; echo hi", 0.5),
+        ("(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi", 2),
     ):
         reply = q.run(command)
         q.match(
             r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n(hi\n)+",
             reply.text,
         )
-        q.that(reply.took_s < 10, "an answer after 2 seconds in all", "one after %.1f s" % reply.took_s, late=True)
+        q.took(reply.took_s, bound_s, bound_s + 0.4, "the answer to %s" % command)
     q.alive("a", "b")
     q.says("(sleep 0.3; echo late) & echo hi", "hi\nlate\n")
     # Silence of so long after each byte is waited for, and no timeout counts any more (2.1, step 6).
@@ -807,9 +813,11 @@ def names_leftovers(q):
     for name, shown in (
         ("x); kill -9 -1 ]" + '"' * 50, r'x\); kill -9 -1 \\u005d(?:\\"){50} 603\.5'),
         ("n" * 90, "n{79}…"),
+        ("😀" * 60, r"😀{60} 603\.5"),  # 120 units of UTF-16
     ):
         reply = q.run("(exec -a '%s' sleep 603.5) >/dev/null 2>&1 & echo hi" % name)
         q.match(r'\[still running: pid \d+ "%s"; to stop: kill -9 -\d+\]\nhi\n' % shown, reply.text)
+        q.took(reply.took_s, 0.1, 0.5, "an answer that names what has closed its output")  # 2.1, step 6
     reply = q.run("for i in $(seq 25); do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
     one = r'pid \d+ "sleep 604\.5"'
     found = q.match(
@@ -862,17 +870,6 @@ def the_text_is_in_no_arguments(q):
     q.wire.cancel(number)
 
 
-@asks("012.4")
-def names_of_its_own(q):
-    q.wire = q.server("--deny", "bash /python", "--state-dir", str(q.folder / "node"))
-    number = q.wire.begin("echo $$ > shell; sleep 600")
-    for pid in own_processes(q, q.number("shell")):
-        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
-        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
-        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
-    q.wire.cancel(number)
-
-
 @asks("012.2")
 def any_length(q):
     for length in (131072, 200000, 1500000):
@@ -893,6 +890,17 @@ def no_shell_can_take_that(q):
         reply = q.wire.given(arguments)
         q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
     q.says("echo 😀é", "😀é\n")
+
+
+@asks("012.4")
+def names_of_its_own(q):
+    q.wire = q.server("--deny", "bash /python", "--state-dir", str(q.folder / "node"))
+    number = q.wire.begin("echo $$ > shell; sleep 600")
+    for pid in own_processes(q, q.number("shell")):
+        name = "%s %s" % (Path("/proc/%d/comm" % pid).read_text().strip(), words_of(pid))
+        met = re.findall(r"python|node|ruby|perl|java|bash|\bsh\b|server|/", name)
+        q.equal(met, [], "what `pkill -f` of a language, a shell or a path meets in %r:" % name)
+    q.wire.cancel(number)
 
 
 @asks("013.1", "013.2")
@@ -1059,6 +1067,13 @@ def a_withheld_index_is_told(q):
     for part in (names[:20], names[20:40], names[40:]):
         q.says("echo on", note % ", ".join(part) + "on\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
+    first, last = (["%s%d_INDEX" % (letter, n) for n in range(10, 25)] for letter in "AB")
+    of_host = "[not passed to commands: %s]\n"
+    for glob, one, other in (("A*_INDEX", of_host, note), ("B*_INDEX", note, of_host)):
+        wire = q.server("--drop-env", glob, env=dict.fromkeys(first + last, "https://me:pw@h/"))
+        text = one % ", ".join(first) + other % ", ".join(last[:5])  # 4.5: the 20 are counted together
+        q.says("echo on", text + "on\n", wire=wire)
+        q.says("echo on", other % ", ".join(last[5:]) + "on\n", wire=wire)
 
 
 @asks("014.7")
@@ -1069,6 +1084,35 @@ def no_startup_files(q):
     q.says("echo quiet; shopt -q login_shell || echo no login", "quiet\nno login\n", wire=wire)
     (q.folder / "mine").write_text("echo mine\n")
     q.says("echo quiet", "mine\nquiet\n", wire=q.server(env={"BASH_ENV": str(q.folder / "mine")}))
+
+
+@asks("014.8")
+def a_withheld_name_is_told_once(q):
+    note = "[not passed to commands, because it looks secret: %s]\n"
+    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
+    shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
+    q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
+    for command in (  # neither another word nor what is not shown
+        "echo X_THIRD''_TOKEN THIRD''_TOKENS 9THIRD''_TOKEN; exit 3",
+        ": X_THIRD_TOKEN THIRD_TOKENS THIRD_TOKEN2 B-TOKEN éTHIRD_TOKEN THIRD_TOKENß third_token",
+        *("seq %d; echo THIRD''_TOKEN; seq 30000; exit 3" % lines for lines in (3000, 30000)),
+        "printf 'THIRD_%s\\r%032d\\n' TOKEN 0; exit 3",
+        "printf '\\033]0;THIRD_%s\\007x\\n' TOKEN; exit 3",
+    ):
+        text = wire.call(command).text
+        q.that("not passed" not in text, "no note after %s" % command, text)
+    shown = "[command failed: exit code 143 (SIGTERM)]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
+    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; kill $$", shown, True, wire=wire)
+    wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
+    q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
+    names = ["T%d_TOKEN" % n for n in range(10, 35)]
+    wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
+    q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
+    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
+    q.says("echo on", "on\n", wire=wire)
+    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)
 
 
 @asks("015.1", "015.5")
@@ -1166,9 +1210,12 @@ def the_commands_of_a_dead_server_end(q):
     names = ("e1", "e2", "e3", "e4", "e5", "e6", "shell")
     for name in names:
         q.number(name)
+    left_s = time.monotonic()
     wire.signal(signal.SIGKILL)
+    q.dead("shell")
+    q.took(time.monotonic() - left_s, 0.5, 1.2, "KILL to a command that TERM does not end")
     q.dead(*names, within_s=5)
-    q.there("heard", "cleaned", within_s=1)  # TERM came first, and KILL not before half a second
+    q.there("heard", "cleaned", within_s=1)  # TERM came first
     wire = q.server(timeouts={"grace_s": 0})  # a shorter grace of the profile holds (004.5)
     wire.begin("trap 'sleep 0.3; echo > late' TERM; echo $$ > deaf; while :; do sleep 0.05; done", mode="slow")
     q.number("deaf")
@@ -1252,32 +1299,3 @@ def no_answer_is_blank(q):
     for command, code in (("false", 1), ("echo; exit 3", 3)):
         text = q.run(command).text
         q.that(text.startswith("[command failed: exit code %d]" % code), "a text that says how it failed", text)
-
-
-@asks("014.8")
-def a_withheld_name_is_told_once(q):
-    note = "[not passed to commands, because it looks secret: %s]\n"
-    wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
-    q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
-    q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
-    shown = "[command failed: exit code 3]\n" + note % "OTHER_TOKEN" + "OTHER_TOKEN is unset\n"
-    q.says("echo OTHER''_TOKEN is unset; exit 3", shown, True, wire=wire)
-    for command in (  # neither another word nor what is not shown
-        "echo X_THIRD''_TOKEN THIRD''_TOKENS 9THIRD''_TOKEN; exit 3",
-        ": X_THIRD_TOKEN THIRD_TOKENS THIRD_TOKEN2 B-TOKEN éTHIRD_TOKEN THIRD_TOKENß third_token",
-        *("seq %d; echo THIRD''_TOKEN; seq 30000; exit 3" % lines for lines in (3000, 30000)),
-        "printf 'THIRD_%s\\r%032d\\n' TOKEN 0; exit 3",
-        "printf '\\033]0;THIRD_%s\\007x\\n' TOKEN; exit 3",
-    ):
-        text = wire.call(command).text
-        q.that("not passed" not in text, "no note after %s" % command, text)
-    shown = "[command failed: exit code 143 (SIGTERM)]\n" + note % "THIRD_TOKEN" + "THIRD_TOKEN\n"
-    q.says("printf 'THIRD\\033[0m_TOKEN\\n'; kill $$", shown, True, wire=wire)
-    wire = q.server(env=dict.fromkeys(("PAGER", "AWS_PAGER"), "https://me:pw@h/"))  # 4.8: Set
-    q.says('echo "$PAGER<$AWS_PAGER>"', note % "AWS_PAGER, PAGER" + "cat<>\n", wire=wire)
-    names = ["T%d_TOKEN" % n for n in range(10, 35)]
-    wire = q.server(env=dict.fromkeys(names, "xyzzy"), timeouts={"default": 1, "grace_s": 0.3})
-    q.says("echo T10''_TOKEN; exec sleep 600", timed_out(q, "1s") + "T10_TOKEN\n", True, wire=wire)
-    q.says(": " + " ".join(names), note % ", ".join(names[:20]), wire=wire)
-    q.says("echo on", "on\n", wire=wire)
-    q.says(": T34_TOKEN T12_TOKEN", note % "T34_TOKEN", wire=wire)

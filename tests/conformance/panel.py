@@ -73,15 +73,28 @@ KILLS_WHAT_DWELLS_HERE = """
 for p in /proc/[0-9]*; do
     [ $(readlink $p/cwd) = $PWD ] && case $p in */$$|*/$PPID);; *) kill -9 ${p#/proc/};; esac
 done"""
+COUNTS_UNITS = (
+    "return text if len(text) <= ECHO_CHARS",
+    "return text if len(text.encode('utf-16-le')) <= 2 * ECHO_CHARS",
+)
 BROKEN = {
     "001.1": [
         "saboteur",
         *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
         {"command": [["\\Z", "\n"]]},
     ],
-    "001.3": ["saboteur", ("{1,3}\", b\"\", stream.tail)", "{1,2}\", b\"\", stream.tail)")],
+    "001.3": [
+        "saboteur",
+        ("{1,3}\", b\"\", stream.tail)", "{1,2}\", b\"\", stream.tail)"),
+        (  # takes E0 80 for the begin of a character
+            'codecs.utf_8_decode(stream.head, "replace")  # without',
+            r'decode(re.sub(rb"[\xe0-\xef][\x80-\xbf]?\Z", b"", stream.head)), 0  # without',
+        ),
+    ],
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}, ("= _path(\"cwd\", cwd, base)", "= os.path.realpath(cwd)")],
-    "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
+    "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}, "said": [[r"slow \(30s", "slow (15min"]]}],
+    "003.1": ["saboteur", *(("LOOK_S = 0.3 ", "LOOK_S = %g " % wrong_s) for wrong_s in (0.2, 1))],
+    "003.3": ["saboteur", ("min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
     "003.9": [
         {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
     ],  # two notes
@@ -110,6 +123,8 @@ BROKEN = {
         ("://[^\\s/?#@:\\[]*:", "://[^\\s/?#@:\\[]+:"),  # a URL with an empty user passes
         ("|npm_", "|nqm_"),
         ("office(?:365)?", "office365"),
+        ("[^\\s;]{4})", "[^\\s\\xa0;]{4})"),  # a no-break space is a blank
+        ('r"(?a)://', 'r"://'),
     ],
     "002.4": [
         "saboteur",
@@ -138,8 +153,9 @@ BROKEN = {
     "004.5": [
         "saboteur",
         ("if group != self.popen.pid or not reached", "if number == signal.SIGTERM and group != self.popen.pid"),
-        {"env": {"BASH_TOOL_TIMEOUTS": '{"default": 2, "grace_s": 5}'}},
+        *(("GRACE_S = 15.0 ", "GRACE_S = %g " % wrong_s) for wrong_s in (14, 17)),
     ],
+    "006.4": ["saboteur", COUNTS_UNITS],
     "006.10": [
         "saboteur",
         ('"maximum": 1000 * longest_s', '"maximum": 900000'),
@@ -180,13 +196,15 @@ BROKEN = {
         "saboteur",
         ("max(self.output.last_s, self.exited_s)", "self.exited_s"),
         ("max(self.output.last_s, self.exited_s)", "self.output.last_s or self.exited_s"),
-        {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 30, "drain_total_s": 30}'}},
+        *(("DRAIN_IDLE_S = 0.5 ", "DRAIN_IDLE_S = %g " % wrong_s) for wrong_s in (0.3, 1)),
+        *(("DRAIN_TOTAL_S = 2.0 ", "DRAIN_TOTAL_S = %g " % wrong_s) for wrong_s in (1, 3)),
     ],
     "011.2": [
         "saboteur",
         ("sorted(set(left.values()))[:20]", "sorted(set(left.values()))[:5]"),
         ("sorted(set(left.values()))[:20]", "list(left.values())[:20]"),
-        ("LEAVING_S = 0.1 ", "LEAVING_S = 0.0 "),
+        *(("LEAVING_S = 0.1 ", "LEAVING_S = %g " % wrong_s) for wrong_s in (0, 1)),
+        COUNTS_UNITS,
         ('return \'"%s"\' % escaped.replace', 'return \'"%s"\' % escaped[:79].replace'),
         {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
     ],  # what closed its output is not named
@@ -205,7 +223,17 @@ BROKEN = {
     ],
     "012.3": ["saboteur", ('% command.index("\\0")', '% (len(command.partition("\\0")[0].encode("utf-16-le")) // 2)')],
     "014.3": [('if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):', "if True:")],
-    "014.6": ["saboteur", {"said": [["HTTPS_PROXY, ", ""]]}, ('if outcome.status != "rejected":', "if True:")],
+    "014.6": [
+        "saboteur",
+        {"said": [["HTTPS_PROXY, ", ""]]},
+        ('if outcome.status != "rejected":', "if True:"),
+        *(("in reasons.items():", "in sorted(reasons.items())[::%d]:" % step) for step in (1, -1)),
+        (  # 20 names for each of the two notes
+            "in names_to_tell(untold, outcome):",
+            "in [name for why in {*self._untold.values()} for name in\n"
+            "    names_to_tell([name for name in untold if self._untold[name] == why], outcome)]:",
+        ),
+    ],
     "014.8": [
         "saboteur",
         ('{word for text in texts for word in re.findall(r"\\w+", text)}', '" ".join(texts)'),
@@ -227,7 +255,7 @@ BROKEN = {
     "017.10": ["saboteur", {"without": ["--drop-env"]}, {"options": ["--drop-env", "CUSTOM*"]}],
     "019.2": [("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
-    "025.10": ["saboteur", ("LIVE_EVERY_S = 0.1 ", "LIVE_EVERY_S = 0.001 ")],
+    "025.10": ["saboteur", *(("LIVE_EVERY_S = 0.1 ", "LIVE_EVERY_S = %g " % wrong_s) for wrong_s in (0.001, 0.5))],
     "025.3": [
         "saboteur",
         ("asked if asked in HANDSHAKE_VERSIONS", "asked if asked in (*HANDSHAKE_VERSIONS, '2026-07-28')"),
@@ -237,6 +265,7 @@ BROKEN = {
     "020.1": [
         "saboteur",
         ("min(self.grace_s, HOST_LEFT_GRACE_S)", "HOST_LEFT_GRACE_S"),
+        *(("HOST_LEFT_GRACE_S = 0.5 ", "HOST_LEFT_GRACE_S = %g " % wrong_s) for wrong_s in (0.3, 1.5)),
         ("if self.attached and line.closed:", "if self.attached and line.closed and not self.exited_s:"),
     ],
     "020.2": [
@@ -265,7 +294,11 @@ BROKEN = {
         ("reversed(message)", "reversed(sorted(message, key=lambda n: isinstance(n, dict) and 'id' in n))"),
     ],
     "025.16": ["saboteur", ("            stderr=subprocess.DEVNULL,\n", "            stderr=None,\n")],
-    "025.11": ["saboteur", ("if not text or self.call.token is None or", "if not text or")],
+    "025.11": [
+        "saboteur",
+        ("if not text or self.call.token is None or", "if not text or"),
+        *(("HEARTBEAT_S = 10.0 ", "HEARTBEAT_S = %g " % wrong_s) for wrong_s in (9, 12)),
+    ],
     "025.8": [
         "saboteur",
         (" or self.cancel._withdrawn:", ":"),
@@ -276,7 +309,7 @@ BROKEN = {
         {"env": {"BASH_TOOL_TIMEOUTS": '{"grace_s": 0}'}},
         {"at_end": KILLS_WHAT_DWELLS_HERE},
         ("if signal.getsignal(number) is not signal.SIG_IGN", "if True"),
-        ("FLUSH_S = 2.0 ", "FLUSH_S = 0.5 "),
+        *(("FLUSH_S = 2.0 ", "FLUSH_S = %g " % wrong_s) for wrong_s in (0.5, 5)),
     ],
     "025.12": [
         "saboteur",
@@ -320,8 +353,8 @@ BROKEN = {
         ),
     ],
     "027.6": [
-        "saboteur",
-        ("            raise Withdrawn\n", "            raise [self._untold.clear(), Withdrawn][1]\n"),
+        ("            raise Withdrawn\n", "            raise [self._%s, Withdrawn][1]\n" % taken)
+        for taken in ("jobs.told(None)", "untold.clear()")
     ],
 }
 
@@ -357,10 +390,11 @@ PANEL_AT_ONCE = 16
 
 
 def catches(number, words):
-    """Whether the judge sees that this server breaks the clause: the question that did, or None."""
+    """The question by which the judge sees that this server breaks the clause; None if there is none. A server that
+    answers nothing fails every question and shows nothing of this one: it is not caught."""
     judge = Judge(words, claims={"levels": list(WIRE_LEVELS)})
     try:
-        for function in judge.questions(number):
+        for function in judge.questions(number) if judge.unfit() is None else ():
             found = judge.answer(number, function)
             if found["outcome"] in ("failed", "late"):
                 return found

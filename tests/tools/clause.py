@@ -1,0 +1,61 @@
+"""All that is said of one clause, and of its neighbours in the same requirement, tried side by side.
+
+python -m tests.tools.clause 011.2      the clauses of requirement 011
+python -m tests.tools.clause 011        the same
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.spec import CLAUSES, HERE
+
+
+def checks_of(requirement):
+    """The name of each check and the words that run it."""
+    neighbours = [number for number in CLAUSES if number.startswith(requirement + ".")]
+    chosen = "req_bash_%s_ or (example and %s.)" % (requirement, requirement)
+    workers = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "worksteal"]
+    server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
+    return {
+        "properties and examples": ["pytest", *workers, "test_bash_tool.py", "tests/test_spec.py", "-k", chosen],
+        "saboteurs": ["tests.tools.saboteurs", *neighbours],
+        "the judge's questions": ["tests.conformance", server, requirement + ".*"],
+        "the judge's panel": ["tests.conformance.panel", requirement + ".*"],
+    }
+
+
+def main(asked):
+    """Runs the checks of one requirement; returns the names of those that failed."""
+    requirement = asked.partition(".")[0]
+    if asked not in CLAUSES and not (asked == requirement and requirement + ".1" in CLAUSES):
+        sys.exit("SPEC.md has no clause and no requirement %r; OF is a number like 011.2 or 011" % asked)
+    begun, running, failed = time.monotonic(), {}, []
+    for name, words in checks_of(requirement).items():
+        output = tempfile.TemporaryFile()
+        command = [sys.executable, "-m", *words]
+        running[name] = subprocess.Popen(command, cwd=HERE, stdout=output, stderr=subprocess.STDOUT), output
+    while running:
+        time.sleep(0.05)
+        for name, (process, output) in list(running.items()):
+            if process.poll() is None:
+                continue
+            del running[name]
+            output.seek(0)
+            said = output.read().decode(errors="replace").rstrip()
+            counts = [line for line in said.splitlines() if re.search(r"\b(passed|caught) \d|\d passed", line)]
+            verdict = "FAILED:\n%s" % said if process.returncode or not counts else counts[-1]
+            failed += [name] * verdict.startswith("FAILED")
+            print("%3d s  %s: %s" % (time.monotonic() - begun, name, verdict), flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    failures = main(sys.argv[1])
+    print("REQ-BASH-%s: %s" % (sys.argv[1], "FAILED: " + ", ".join(failures) if failures else "all passed"))
+    sys.exit(bool(failures))
