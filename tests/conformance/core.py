@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.conformance.judge import Unasked, Wrong, asks, of_bash, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, eventually, functions_of_a_host, of_proc, parent_of
-from tests.spec import fenced, size_in_words
+from tests.spec import LONGER_MODES, fenced, size_in_words
 
 
 FULL_OUTPUT = r"\[full output: ([^\n]*)\]\Z"  # the path in the last line of an answer
@@ -22,10 +22,7 @@ GOES_ON = r"output goes on to ([^\n]*)\]\n"  # the path in a note on leftovers
 
 def timed_out(q, limit):
     """What stands above the output of a command in the mode default that has reached its timeout."""
-    return (
-        "[command timed out after %s]\n" % limit
-        + '[for longer commands use mode="slow", for servers mode="background"]\n' * ("jobs" in q.judge.levels)
-    )
+    return "[command timed out after %s]\n" % limit + (LONGER_MODES + "\n") * ("jobs" in q.judge.levels)
 
 
 @asks("001.1")
@@ -98,7 +95,7 @@ def begins_as_a_plain_shell_does(q):
         wire.call(command)  # what one of them makes the server change would be seen below
     q.folder.mkdir()
     q.says("ls /proc/$$/fd", "0\n1\n2\n", wire=wire)
-    number = wire.begin("echo $$ > shell; exec sleep 600", mode="slow")
+    number = wire.begin("echo $$ > shell; exec sleep 600", "shell", mode="slow")
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
     status = dict(re.findall(r"(\w+):\s*(.*)", (proc / "status").read_text()))
@@ -133,11 +130,8 @@ def cuts_the_middle(q):
         text = q.run(command).text
         path = q.named(FULL_OUTPUT, text)
         head, tail = data[:4096].decode("utf-8", "ignore"), data[-4096:].decode("utf-8", "ignore")
-        notice, tail = (
-            "[output truncated in middle: got %s, max is 128KB]\n" % size_in_words(len(data)),
-            tail.rstrip("\n"),
-        )
-        q.equal(text, notice + "%s\n\n[snip]\n\n%s\n[full output: %s]" % (head, tail, path))
+        notice = "[output truncated in middle: got %s, max is 128KB]\n" % size_in_words(len(data))
+        q.equal(text, notice + "%s\n\n[snip]\n\n%s\n[full output: %s]" % (head, tail.rstrip("\n"), path))
         q.equal(path.read_bytes(), data, "the file:")
     text = q.run("head -c 140000 /dev/zero | tr '\\0' '\\377'").text  # more is shown than came, and not all was kept
     q.match(r"\[output truncated in middle: got 136\.7KB, max is 128KB\]\n\ufffd.*", text)
@@ -186,13 +180,11 @@ def runs_in_its_directory(q):
 @asks("001.7")
 def each_shell_is_fresh(q):
     umask = re.search(r"(?m)^Umask:\s*([0-7]+)", Path("/proc/self/status").read_text())[1]
-    q.run(
-        "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; trap 'echo trap' EXIT; ulimit -n 77; echo done"
-    )
-    q.says(
-        "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; [ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?",
-        "unset unset\nnone\n%s\n1\n" % umask,
-    )
+    sets = "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; "
+    q.run(sets + "trap 'echo trap' EXIT; ulimit -n 77; echo done")
+    asks = "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; "
+    text = "unset unset\nnone\n%s\n1\n" % umask
+    q.says(asks + "[ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?", text)
 
 
 @asks("002.1")
@@ -386,11 +378,9 @@ def ends_the_tree(q):
 @asks("004.5")
 def kill_comes_after_fifteen_seconds(q):
     wire = q.server(timeouts={"default": 2})
-    command = (
-        "trap 'echo heard' TERM; setsid bash -c 'trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; while :; do sleep 0.1; done' & "
-        "echo deaf; while :; do sleep 0.1; done"
-    )
-    reply = wire.call(command, within_s=120)
+    on = "while :; do sleep 0.1; done"
+    stopped = "trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; " + on
+    reply = wire.call("trap 'echo heard' TERM; setsid bash -c '%s' & echo deaf; %s" % (stopped, on), within_s=120)
     q.equal((reply.text.split("\n")[0], reply.is_error), ("[command timed out after 2s]", True))
     q.that("heard" in reply.text, "TERM before KILL: the command's trap says heard", reply.text)
     q.took(reply.took_s, 2 + 15, 2 + 15 + 1.5, "the answer")
@@ -449,10 +439,9 @@ def commands_cannot_read_the_tool(q):
 def no_secret_in_arguments_or_files(q):
     word = "tok-%s" % os.urandom(8).hex()
     wire = q.server(env={"MY_TOKEN": word})
-    count = "grep -c '%s'[%s]; " % (word[:-1], word[-1])
-    q.says(
-        "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | %s env | %s true" % (count, count), "0\n0\n", wire=wire
-    )
+    count = "| grep -c '%s'[%s]; " % (word[:-1], word[-1])
+    words = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' "
+    q.says(words + count + "env " + count + "true", "0\n0\n", wire=wire)
     wire.call("seq 100000; sleep 600 & echo $! > left")
     for folder, _, names in os.walk(q.files):
         for name in names:
@@ -840,8 +829,8 @@ def the_directory_is_gone(q):
     gone.rmdir()
     note = (
         "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n"
-        % re.sub("[\n\u202e]", "\ufffd", str(gone))  # 4.7: Short
     )
+    note %= re.sub("[\n\u202e]", "\ufffd", str(gone))  # 4.7: Short
     q.says("ls -A; stat -c %a .; grep -c apart /proc/$$/cmdline; true # apart", note + "700\n0\n", wire=wire)
     reply = wire.call("pwd; echo x > made")
     q.that(reply.text.startswith(note[:-1]), note, reply.text)
@@ -1147,10 +1136,8 @@ def leftovers_outlive_the_server(q):
 def the_inner_tool_ends_with_the_outer_command(q):
     stray = "setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on"
     deaf = "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done"
-    calls = [
-        requested(n, "tools/call", name="bash", arguments={"command": command, "mode": "slow"})
-        for n, command in enumerate((stray, deaf))
-    ]
+    calls = [{"command": command, "mode": "slow"} for command in (stray, deaf)]
+    calls = [requested(n, "tools/call", name="bash", arguments=each) for n, each in enumerate(calls)]
     (q.folder / "calls").write_text("".join(json.dumps(call) + "\n" for call in calls))
     wire = q.server(timeouts={"grace_s": 1})
     inner = "(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words))

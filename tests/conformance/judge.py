@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.processes import alive, carriers, dwellers, eventually
-from tests.spec import CLAUSES, Conversation, EXAMPLES, LEVELS, fenced, on_the_wire, without_jobs
+from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, without_jobs
 
 
 UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
@@ -644,9 +644,7 @@ class Exchange(Conversation):
         if kind in ("dead", "alive"):
             self.q.dead(rest[0]) if kind == "dead" else self.q.alive(rest[0])
         elif kind == "within":
-            self.q.that(
-                self.took < float(rest[0]), "the step takes less than %s s" % rest[0], "%.2f s" % self.took, late=True
-            )
+            self.q.took(self.took, 0, float(rest[0]), "the end of the step")
         else:
             try:
                 super().probe(words)
@@ -745,44 +743,35 @@ class Judge:
     def find_levels(self):
         """The levels that the server seems to hold, by what it lists in each profile."""
         self.levels = ["server"]
-        for name, level in (("modes", "core"), *((row, level) for level, row in ROW_OF_LEVEL.items())):
-            question = Question(self, "", "levels")
-            try:
-                listed = question.server(profile=None if name == "modes" else name).definition()
+        no_answer = contextlib.suppress(Wrong, OSError, AttributeError, TypeError)
+        for level, row in {"core": "modes", **ROW_OF_LEVEL}.items():
+            with contextlib.closing(Question(self, "", "levels")) as question, no_answer:
+                listed = question.server(profile=row).definition()
                 keys = listed.get("inputSchema", {}).get("properties", {})
-                page = json.loads(dict(fenced("definition"))[name])
-                if name == "modes":
+                page = json.loads(dict(fenced("definition"))[row])
+                if level == "core":
                     self.levels.append("core")
                     self.levels += ["jobs"] * ("background" in keys.get("mode", {}).get("enum", ()))
-                elif listed.get("description") == page["description"] and sorted(keys) == sorted(
-                    page["input_schema"]["properties"]
+                elif (listed.get("description"), {*keys}) == (
+                    page["description"],
+                    {*page["input_schema"]["properties"]},
                 ):
                     self.levels.append(level)
-            except (Wrong, OSError, AttributeError, TypeError):
-                pass
-            finally:
-                question.close()
 
     def claimed(self):
         """The clauses that the server claims and a wire may ask, in the order of the page."""
-        held = [glob for level in self.levels for glob in LEVELS[level]]
+
+        def among(number, globs):
+            return any(fnmatch.fnmatch(number, glob) for glob in globs)
+
         left_out = self.claims.get("not claimed", ())
-        return [
-            number
-            for number in CLAUSES
-            if any(fnmatch.fnmatch(number, glob) for glob in held)
-            and not any(fnmatch.fnmatch(number, glob) for glob in left_out)
-            and (not self.only or any(fnmatch.fnmatch(number, glob) for glob in self.only))
-        ]
+        held = [number for number in CLAUSES if holds_clause(self.levels, number) and not among(number, left_out)]
+        return [number for number in held if not self.only or among(number, self.only)]
 
     def questions(self, number):
         """What is asked for a clause: functions."""
-        examples = [
-            example_as_question(head, body)
-            for clause, head, body in EXAMPLES
-            if clause == number and on_the_wire(head, body)
-        ]
-        return QUESTIONS.get(number, []) + examples
+        examples = [(head, body) for clause, head, body in EXAMPLES if clause == number and on_the_wire(head, body)]
+        return QUESTIONS.get(number, []) + [example_as_question(*each) for each in examples]
 
     def answer(self, number, function):
         """What one question found: its outcome, and what there is to say of it."""
@@ -848,6 +837,7 @@ class Judge:
         """The verdict as an object."""
         verdicts = {number: self.verdict(number) for number in self.outcomes}
         known = self.claims.get("known failures", ())
+        passed = [number for number, (word, _) in verdicts.items() if word == "passed"]
         return {
             "server": self.words,
             "levels": self.levels,
@@ -855,15 +845,11 @@ class Judge:
             "claims": self.claims,
             "only": list(self.only),
             "claimed": len(verdicts),
-            "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
+            "passed": passed,
             "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
             "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
             "entries not asked": UNASKED_ENTRIES,
-            "passed the second time": [
-                number
-                for number, (word, _) in verdicts.items()
-                if word == "passed" and any("first" in found for found in self.outcomes[number])
-            ],
+            "passed the second time": [n for n in passed if any("first" in found for found in self.outcomes[n])],
             "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
             "clauses": {
                 number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found}
@@ -915,8 +901,7 @@ def judge(server, only=()):
         return 2
     if adapter.row:  # for information: most of what another tool does not do is waited for in vain
         LONGEST_WAIT_S = 10.0
-    one = Judge(words, adapter, claims, only)
-    try:
+    with contextlib.closing(Judge(words, adapter, claims, only)) as one:
         unfit = one.unfit()
         if unfit:
             print(unfit)
@@ -926,12 +911,9 @@ def judge(server, only=()):
         begun = time.monotonic()
         one.run()
         report = dict(one.report(), took_s=round(time.monotonic() - begun, 1))
-    finally:
-        one.close()
     if os.environ.get("BASH_TOOL_VERDICT"):
-        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(
-            json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8", errors="backslashreplace"
-        )
+        text = json.dumps(report, indent=1, ensure_ascii=False)
+        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(text, encoding="utf-8", errors="backslashreplace")
     for line in shown_verdict(report):
         print(line.encode("utf-8", "backslashreplace").decode())
     known = report["claims"].get("known failures", ())

@@ -6,6 +6,7 @@ python -m tests.conformance.panel '003.*'       those of these clauses
 """
 
 import collections
+import contextlib
 import json
 import signal
 import sys
@@ -16,6 +17,7 @@ from tests.conformance import core, jobs, judge, output, server  # noqa: F401  (
 from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
 from tests.support import SABOTEURS, SOURCE, TOOL, changed, written
 
+PANEL_AT_ONCE = 16  # servers
 
 # Stands between the judge and a server, and changes what goes through as a row of JSON says: `options` are added, those
 # of `without` are dropped, `env` is set, `at_end` is a last command, and of a pair of a pattern and what takes its
@@ -330,31 +332,23 @@ def broken_servers(number, folder):
         yield "%s with %s" % (number, shown), [sys.executable, *map(str, program), "--mcp"]
 
 
-PANEL_AT_ONCE = 16
-
-
 def catches(number, words):
     """The question by which the judge sees that this server breaks the clause; None if there is none. A server that
     answers nothing fails every question and shows nothing of this one: it is not caught."""
-    judge = Judge(words, claims={"levels": list(WIRE_LEVELS)})
-    try:
+    with contextlib.closing(Judge(words, claims={"levels": list(WIRE_LEVELS)})) as judge:
         for function in judge.questions(number) if judge.unfit() is None else ():
             found = judge.answer(number, function)
             if found["outcome"] in ("failed", "late"):
                 return found
-        return None
-    finally:
-        judge.close()
+    return None
 
 
 def main(arguments):
     """Judges each clause that is asked, on servers that break it. Returns how many were not caught.
     The argument `third` takes those of a third of the clauses, another one each day."""
     judge.LONGEST_WAIT_S = 20.0  # what a broken server does not do is waited for in vain
-    asked = Judge(
-        [sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=[glob for glob in arguments if glob != "third"]
-    )
-    try:
+    only = [glob for glob in arguments if glob != "third"]
+    with contextlib.closing(Judge([sys.executable], claims={"levels": list(WIRE_LEVELS)}, only=only)) as asked:
         numbers = [number for number in asked.claimed() if asked.reason(number) is None]
         if "third" in arguments:
             numbers = numbers[int(time.time() // 86400) % 3 :: 3]
@@ -362,18 +356,14 @@ def main(arguments):
         panel = [(number, *server) for number in numbers for server in broken_servers(number, asked.folder)]
         panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         found = several_at_once(PANEL_AT_ONCE, lambda number, _, words: catches(number, words), panel)
-    finally:
-        asked.close()
     caught = collections.Counter(number for (number, _, _), each in zip(panel, found) if each is not None)
     servers = collections.Counter(number for number, _, _ in panel)
     for (_, name, _), each in zip(panel, found):
         if each is None:
             print("NOT CAUGHT: %s" % name)
     print(", ".join("%s %d/%d" % (number, caught[number], servers[number]) for number in numbers))
-    print(
-        "caught %d of %d broken servers, of %d clauses, in %d s"
-        % (sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun)
-    )
+    counts = sum(caught.values()), len(panel), len(numbers), time.monotonic() - begun
+    print("caught %d of %d broken servers, of %d clauses, in %d s" % counts)
     return len(panel) - sum(caught.values())
 
 
