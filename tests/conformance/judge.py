@@ -342,7 +342,7 @@ class Wire:
         return message["result"]
 
     def begin(self, command, *made, token=None, **arguments):
-        """Sends a call, and waits until its command has made these files; returns its id."""
+        """Sends a call, and waits until its command has written a line into each of these files; returns its id."""
         meta = {} if token is None else {"_meta": {"progressToken": token}}
         number = self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
         self.question.there(*made)
@@ -511,10 +511,11 @@ class Question:
         return int(path.read_text())
 
     def there(self, *names, within_s=None):
-        """Waits until a command has made these files."""
-        for name in names:
-            made, got = eventually((self.folder / name).exists, patience(within_s)), "none within %.3g s"
-            self.that(made, "the command makes the file %s" % name, got % patience(within_s), late=True)
+        """Waits until a command has written a line into each of these files."""
+        for path in map(self.folder.joinpath, names):
+            written = eventually(lambda: path.exists() and b"\n" in path.read_bytes(), patience(within_s))
+            got = "none within %.3g s" % patience(within_s)
+            self.that(written, "the command writes a line into the file %s" % path.name, got, late=True)
 
     def dead(self, *names, within_s=20.0):
         """The processes whose numbers stand in these files have ended."""

@@ -693,7 +693,7 @@ def an_interrupt_cancels(q):
     withdrawn = wire.begin(DEAF.format("withdrawn"), "withdrawn", mode="slow")
     wire.cancel(withdrawn)
     wire.ask("ping")
-    command = "echo $$ > shell-%d; echo begun; sleep 600"
+    command = "echo begun; echo $$ > shell-%d; sleep 600"
     numbers = [wire.begin(command % n, "shell-%d" % n, mode="slow") for n in range(2)]
     wire.signal(signal.SIGINT)
     for n, number in enumerate(numbers):
