@@ -240,11 +240,12 @@ def a_timeout_names_the_other_modes(q):
     q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
 
 
-NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
-    REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
-PLAIN_VARIABLES = """KEYBOARD_LAYOUT=us MONKEY=m GIT_AUTHOR_NAME=A.B SSH_AUTH_SOCK=/s X_PASSWORD_FILE=/p MAX_TOKENS=4096 API_AUTH=basic
-    SSH_PUBLIC_KEY=ssh-rsa COMPASS=north POSTGRES_HOST_AUTH_METHOD=trust TOKEN_PATH=/t GOOGLE_APPLICATION_CREDENTIALS=/g.json AUTHOR=x
-    TOKENIZERS_PARALLELISM=false PW_TEST_X=1x SECRETARY=s CERT_DIR=/c""".split()
+NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
+    A_JWT APIKey KEY2 USER_PASSPHRASE REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS
+    MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
+PLAIN_VARIABLES = """KEYBOARD_LAYOUT=us MONKEY=m GIT_AUTHOR_NAME=A.B SSH_AUTH_SOCK=/s X_PASSWORD_FILE=/p MAX_TOKENS=4096
+    API_AUTH=basic SSH_PUBLIC_KEY=ssh-rsa COMPASS=north POSTGRES_HOST_AUTH_METHOD=trust TOKEN_PATH=/t AUTHOR=x
+    CERT_DIR=/c GOOGLE_APPLICATION_CREDENTIALS=/g.json TOKENIZERS_PARALLELISM=false PW_TEST_X=1x SECRETARY=s""".split()
 
 
 def names_of_the_words():
@@ -280,7 +281,7 @@ def withholds_by_name(q):
 
 
 VALUES_TO_WITHHOLD = [
-    *"postgres://me:pw@db/x redis://:pw@db https://me:pw@example.org/ https://x.example/?access_token=abcdefgh12".split(),
+    *"postgres://me:pw@db/x redis://:pw@db https://me:pw@example.org/ https://x.y/?access_token=abcdefgh12".split(),
     *"https://hooks.slack.com/services/T0/B0/x -Dstore.keyPassword=x xoxb-1234567890-x éPassword=hunter22".split(),
     *"Server=h;Password=hunter22; DefaultEndpointsProtocol=https;AccountKey=abcd1234==".split(),
     *("ghp_" + "a1" * 18, "AKIA" + "A1" * 8, "sk-" + "a1" * 12, "glpat-" + "x1" * 10, "hf_" + "A1" * 15),
@@ -288,8 +289,8 @@ VALUES_TO_WITHHOLD = [
     *("-----BEGIN RSA PRIVATE KEY-----\nx", "Authorization: Bearer abcd1234"),
     *("Password=%sabc" % blank for blank in "\u00a0\u2028\u3000"),  # 4.8: white space is that of ASCII
 ]
-PLAIN_TEXTS = """https://example.org/ https://user@example.org/ postgres://user@host/db http://[::1]:8080/ host:5432 a@b.c sk-short
-    Password= eyJ""".split()
+PLAIN_TEXTS = """https://example.org/ https://user@example.org/ postgres://user@host/db http://[::1]:8080/ host:5432
+    a@b.c sk-short Password= eyJ""".split()
 
 
 CHARACTERS = [chr(n) for n in range(32, 127)] + ["\t", "é"]
@@ -360,8 +361,10 @@ def withholds_by_value(q):
 
 ESCAPES_OF_THREE_KINDS = (
     "setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
-    "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
-    "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; "
+    "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
+    "set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
+    "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); "
+    "sleep 600 & disown; echo $! > e6; "
 )
 ESCAPED = ["e%d" % n for n in range(1, 7)]
 
@@ -663,8 +666,7 @@ def system_errors(q):
 def its_supervisor_is_killed(q):
     """4.4 status_unknown: asked where another process than the server is the parent of the shell."""
     wire = q.server(timeouts={"default": 20}, structured=True)
-    number = wire.begin("setsid sleep 600 & echo $! > child; echo $$ > shell; sleep 600")
-    q.number("child")
+    number = wire.begin("setsid sleep 600 & echo $! > child; echo $$ > shell; sleep 600", "child", "shell")
     parent = parent_of(q.number("shell"))
     if parent == wire.pid:
         raise Unasked("the server itself is the parent of the shell")

@@ -115,8 +115,9 @@ def ends_are_noted(q):
 def jobs_end_at_their_limit(q):
     for name, kill in (("a", False), ("b", True)):
         wire = q.server(timeouts={"background": 2.5, "grace_s": 0.3})
-        command = "trap '' TERM; echo $$ > job-%s; setsid sleep 600 & echo $! > %s1; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > %s2); while :; do sleep 0.1; done"
-        _, path = job_of(q, command % (name, name, name), wire)
+        command = "trap '' TERM; echo $$ > job-{0}; setsid sleep 600 & echo $! > {0}1; "
+        command += "(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > {0}2); while :; do sleep 0.1; done"
+        _, path = job_of(q, command.format(name), wire)
         q.number("job-" + name)
         if kill:
             wire.signal(signal.SIGKILL)

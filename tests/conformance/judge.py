@@ -1,10 +1,10 @@
 """The judge: asks a server of the protocol, in any language, each clause of the levels that the server holds.
 
-A clause is asked through what a client has: lines, the server's environment, directory, options and signals, files, and
-/proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question has a
-folder and servers of its own, and says what it sent, what came and what it expected. Nothing is expected beyond the text
-of SPEC.md. What comes before its time is wrong however busy the machine is; what comes late may be right on a quiet one,
-so a question that fails is asked again by itself.
+A clause is asked through what a client has: lines, the server's environment, directory, options and signals, files,
+and /proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question
+has a folder and servers of its own, and says what it sent, what came and what it expected. Nothing is expected beyond
+the text of SPEC.md. What comes too early is wrong on any machine. What comes late may be right on an idle machine, so a
+question that fails is asked again by itself.
 """
 
 import ast
@@ -121,9 +121,9 @@ class Adapter:
     """Speaks to a server whose tool has another name, other arguments, or comes in two: one that starts and one that is
     polled.
 
-    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional: `tool`; `arguments`, in which
-    "{command}" stands for the command and "{folder}" for the directory of the server; `error`, a pattern whose match in
-    the text of an answer marks an error; `fields`: of an answer that is an object of JSON or Python the names of its
+    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional: `tool`; `arguments`, in
+    which "{command}" stands for the command and "{folder}" for the server's directory; `error`, a pattern whose match
+    in the text of an answer marks an error; `fields`: of an answer that is an object of JSON or Python the names of its
     outputs, `output`, and that of its exit code, `code`; `rewrite`, pairs of a pattern and what takes its place in the
     text; `poll`: {`tool`, `arguments`, in which "{1}" stands for the first group of `number`, `number`, a pattern that
     the first answer must match to be polled for, `until`, a pattern, `every_s`, `whole`: true where each answer holds

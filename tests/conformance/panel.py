@@ -51,7 +51,8 @@ def hear():
         if row.get("command") and '"tools/call"' in text:
             try:
                 message = json.loads(text)
-                message["params"]["arguments"]["command"] = changed("command", message["params"]["arguments"]["command"])
+                arguments = message["params"]["arguments"]
+                arguments["command"] = changed("command", arguments["command"])
                 text = json.dumps(message) + "\n"
             except (ValueError, KeyError, TypeError):
                 pass
@@ -85,8 +86,8 @@ def wrong(line, *values):
 
 # Clauses whose property has a saboteur that shows nothing over the wire.
 UNSEEN = "002.3 003.12 003.13 003.17 008.5 014.3 019.2 021.3 027.6".split()
-# Of each clause the servers that break it, beside the saboteur of its property: a pair is a change of the source, several
-# pairs are changes of one source, a dict is a row of the middleman.
+# Of each clause the servers that break it, beside the saboteur of its property. A pair is a change of the source.
+# Several pairs together are changes of one source. A dict is a row of the middleman.
 BROKEN = {
     "001.1": [
         *({"command": [["^", how]]} for how in ("trap '' PIPE; ", "exec 9</dev/null; ", "umask 022; ")),
@@ -309,7 +310,8 @@ BROKEN = {
         ("for underway in self._calls.values():\n", "for underway in ():\n"),
         (
             "                        underway.cancel.cancel()\n",
-            "                        underway.cancel._withdrawn = True\n                        underway.cancel.cancel()\n",
+            "                        underway.cancel._withdrawn = True\n"
+            "                        underway.cancel.cancel()\n",
         ),
     ],
     "027.6": [

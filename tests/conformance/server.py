@@ -22,7 +22,7 @@ VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"
 
 
 def answers_to(q, wire, *rows):
-    """The answers to these lines: an error of this code and this id each; for a code of 0 a result, for None nothing."""
+    """The answers to these lines: of each an error of this code and id, for a code of 0 a result, for None nothing."""
     messages = []
     for line, code, number in rows:
         wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
@@ -350,7 +350,7 @@ def sixty_four_calls(q):
 
 @asks("025.8")
 def withdrawn_calls_end(q):
-    """Nothing is said of a withdrawn command that goes on to print. The id 1 is another than "1", and the same as 1.0."""
+    """Nothing is said of a withdrawn command that goes on to print. The id 1 is the same as 1.0, and not as "1"."""
     wire = q.wire = q.server(timeouts={"grace_s": 2})
     kept = wire.begin("until [ -e go ]; do sleep 0.1; done; echo kept")
     trap = "trap 'while :; do echo more; echo > told; sleep 0.1; done' TERM; "
@@ -418,9 +418,8 @@ def a_slow_reader_gets_what_is_due(q):
     q.equal([wire.finish(number).text[-6:] for number in numbers], ["10000\n"] * 4, "the ends of four answers:")
     q.equal(wire.ended(), 0, "exit code of the server:")
     wire = q.server()
-    for name in names:
-        wire.begin("seq 10000; echo > again-" + name)
-    q.there(*("again-" + name for name in names))
+    for name in ("a", "b", "c", "d"):
+        wire.begin("seq 10000; echo > " + name, name)
     begun = time.monotonic()
     q.equal(wire.end(), 0, "exit code of a server whose client reads nothing:")
     q.took(time.monotonic() - begun, 0, 3.5, "the end of that server")
