@@ -115,7 +115,7 @@ BROKEN = {
             "            [self.output._close_pipe(n) for n in [*self.output.pipes] if self.exited_s]\n",
         )
     ],
-    "003.1": wrong("LOOK_S = 0.3 ", 0.2, 1),
+    "003.1": wrong("LOOK_S = 0.3 ", 0.1, 1),
     "003.3": [("min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)", "idle_s, total_s")],
     "003.9": [  # two notes
         {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
@@ -150,7 +150,7 @@ BROKEN = {
     ],
     "004.5": [
         ("if group != self.popen.pid or not reached", "if number == signal.SIGTERM and group != self.popen.pid"),
-        *wrong("GRACE_S = 15.0 ", 14, 17),
+        *wrong("GRACE_S = 15.0 ", 12, 17),
     ],
     "004.7": [{"at_end": KILLS_WHAT_DWELLS_HERE}],
     "004.9": [
@@ -358,6 +358,8 @@ def main(arguments):
         panel = [(number, *server) for number in numbers for server in broken_servers(number, asked.folder)]
         panel.sort(key=lambda each: each[0] not in SLOW_QUESTIONS)
         found = several_at_once(PANEL_AT_ONCE, lambda number, _, words: catches(number, words), panel)
+        # Once more by itself: a machine with much to do makes a wait that is too short long enough.
+        found = [each or catches(number, words) for (number, _, words), each in zip(panel, found)]
     caught = collections.Counter(number for (number, _, _), each in zip(panel, found) if each is not None)
     servers = collections.Counter(number for number, _, _ in panel)
     for (_, name, _), each in zip(panel, found):
