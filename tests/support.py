@@ -511,6 +511,26 @@ def in_host(program, *arguments, imports=IMPORTS, **options):
     return out.decode()
 
 
+def in_fork(act):
+    """Does this in a fork of this process, where SIGINT and SIGUSR1 raise in the main thread."""
+
+    def host():
+        signal.signal(signal.SIGUSR1, _raise_struck)
+        act()
+
+    process = forked(host, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, errors = said_until_its_end(process, 90)
+    assert process.returncode == 0, errors.decode()
+
+
+class Struck(Exception):
+    """What SIGUSR1 raises in the main thread of a fork."""
+
+
+def _raise_struck(*_):
+    raise Struck
+
+
 PRELUDE = """\
 import dataclasses, json, os, re, signal, subprocess, sys, threading, time
 sys.path.insert(0, %r)
@@ -866,13 +886,6 @@ def lives_in(path):
     """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
     written = Path(path).read_text() if Path(path).exists() else ""
     return written.endswith("\n") and alive(int(written))
-
-
-def stop_named(text):
-    """Sends KILL to the process groups that the note on what a command left names."""
-    for target in re.search(r"to stop: kill -9 ([-\d ]+)", text)[1].split():
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(-int(target), signal.SIGKILL)
 
 
 NOTE = re.compile(r"\n\n\[background process [^\n]*\]\n")

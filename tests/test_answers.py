@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.processes import alive, eventually, number_in
-from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after
-from tests.support import cancelled_when, cli, dying_host, fault, keeping, lasting, needs_proc, stop_named, tiny
+from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after, cancelled_when
+from tests.support import cli, dying_host, fault, keeping, lasting, needs_proc, stop_in, tiny
 
 
 @fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
@@ -98,7 +98,7 @@ def test_what_a_check_must_not_do():
         for verb in ("check_pid", "kill_pid"):  # what a foreground command left is no job
             answer = tool.call({verb: int(result.stdout)})
             assert (answer.status, answer.error) == ("rejected", "no_such_job") and alive(int(result.stdout))
-        stop_named(result.text)
+        os.system(stop_in(result.text))
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
     with BashTool(profile=dataclasses.replace(keeping(), grace_s=30.0)) as tool:
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
@@ -164,7 +164,7 @@ def test_what_every_profile_promises(name, monkeypatch):
         )
         assert note in result.text or note in json.loads(result.text)["notes"]
         assert not [job for job in tool.jobs() if job.status == "running"]
-        stop_named(note)
+        os.system(stop_in(note))
         assert eventually(lambda: not alive(int(re.search(r"pid (\d+)", note)[1])))
         pieces = []
         result = tool.run(

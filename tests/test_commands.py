@@ -23,7 +23,7 @@ from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
 from tests.support import cancelled_when, cli, default_signals, descriptors, fault, few, first_of, in_bytes, in_host
-from tests.support import lasting, needs_proc, side_by_side, stop_named, tiny
+from tests.support import lasting, needs_proc, side_by_side, stop_in, tiny
 
 
 @few
@@ -163,7 +163,7 @@ def test_a_loop_is_named_by_its_shell():
         result = tool.run("(while :; do sleep 0.03; done) >/dev/null 2>&1 & echo $!")
         (note,) = result.notes
         assert re.findall(r"pid (\d+) \"([^\"]*)\"", note)[0] == (result.stdout.strip(), "a subshell of the command")
-        stop_named(result.text)
+        os.system(stop_in(result.text))
 
 
 @fault("a_directory_that_is_shut", saboteur=("(CWD_GONE if is_gone else NO_CWD)", "CWD_GONE"))

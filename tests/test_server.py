@@ -17,19 +17,8 @@ from hypothesis import example, given, strategies as st
 
 from tests.processes import CHANGED, alive, eventually, number_in
 from tests.support import BashTool, Client, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, compiled_script
-from tests.support import (
-    fault,
-    forked_program,
-    in_host,
-    keeping,
-    lasting,
-    lives_in,
-    needs_proc,
-    record_beside,
-    request,
-    stop_named,
-)
-from tests.support import supervisor_of, tiny, variant_module, with_supervisors_that
+from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, record_beside, request
+from tests.support import stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -128,7 +117,7 @@ def test_what_is_said_of_a_job():
             lasting("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done")
         ).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
-        stop_named(note)
+        os.system(stop_in(note))
         other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 0.8"))
         assert other.wait(10) and other.status == "exited"
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from tests.processes import alive, dwellers, eventually, of_proc, parent_of, processes
-from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, stop_named, tasks, tiny, unique
+from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, stop_in, tasks, tiny, unique
 
 
 def ancestors():
@@ -192,7 +192,7 @@ class Soak:
         pid = int(result.stdout)
         named = any("pid %d" % pid in note for note in result.notes)
         if named:
-            stop_named(result.text)
+            os.system(stop_in(result.text))
         self.expect("leftover", named and eventually(lambda: not alive(pid), 5), result)
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
