@@ -2024,30 +2024,11 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
 
 
 WORST = [
-    "x\r",
-    "\r",
-    "\b",
-    "\x1b",
-    "\x1b[",
-    "\x1b]",
-    "\x1b[1",
-    "\x9d",
-    "\x1bP",
-    "x\b",
-    "\x1b[2K",
-    "\x1b[Kx",
-    "\x1b[9999Gx",
-    "\x1b[9999Cx\r",
-    "\x1b]0;",
-    "\x90x",
-    "\x1b[;",
-    "1\r\x1b[2Kx",
-    "x\x1b[D",
+    *"x\r|\r|\b|\x1b|\x1b[|\x1b]|\x1b[1|\x9d|\x1bP|x\b|\x1b[2K|\x1b[Kx|\x1b[9999Gx|\x1b[9999Cx\r|\x1b]0;|\x90x".split(
+        "|"
+    ),
+    *"\x1b[;|1\r\x1b[2Kx|x\x1b[D|\x1b[A|\n\x1b[A|x\n\x1b[2Ay|\n\n\x1b[A\x1b[J".split("|"),
     "x" * 500 + "\r",
-    "\x1b[A",
-    "\n\x1b[A",
-    "x\n\x1b[2Ay",
-    "\n\n\x1b[A\x1b[J",
     "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B",
 ]
 
@@ -2057,46 +2038,17 @@ def test_req_bash_008_5_linear_time():
     length = 40000 if THOROUGH or CHANGED else 2000
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (length, 8 * length))
-        most_s = (
-            40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2
-        )  # for eight times the text; quadratic is sixty-four
+        # For eight times the text; what is quadratic takes sixty-four times as long.
+        most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2
         for text in ("y" * length + small, large, "y" * length + large):
             assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
-    for shape in (
-        "a",
-        "://",
-        "://a:",
-        "://a:b/",
-        "https://",
-        "https://a1",
-        "eyJ",
-        "eyJa.",
-        "SG.",
-        "sk-",
-        "-----BEGIN ",
-        "Password=",
-        "Password=$",
-        "a:b@",
-        "xoxb-",
-        "-D",
-        "-D.",
-        "-Dpassword",
-        "-Dtoken=1",
-        "-Dtoken=",
-        "Authorization: ",
-        "_",
-        " ",
-        "?token=",
-        "&sig=",
-        "1",
-        "+1.",
-    ):
+    shapes = "a :// ://a: ://a:b/ https:// https://a1 eyJ eyJa. SG. sk- Password= Password=$ a:b@ xoxb- -D -D. "
+    shapes += "-Dpassword -Dtoken=1 -Dtoken= _ ?token= &sig= 1 +1."
+    for shape in ("-----BEGIN ", "Authorization: ", " ", *shapes.split()):
+        many = shape * (5 * length // len(shape))
         for begin in ("", "://a:", "https://", "-D", "eyJ", "sk-"):
-            assert busy(lambda: bash_tool.looks_secret("X", begin + shape * (5 * length // len(shape)))) < 2, (
-                begin,
-                shape,
-            )
-        assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + shape * (5 * length // len(shape)), "a:b")) < 2, shape
+            assert busy(lambda: bash_tool.looks_secret("X", begin + many)) < 2, (begin, shape)
+        assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + many, "a:b")) < 2, shape
 
 
 UPWARDS = "\x1b[A \x1b[2A \x1b[B \x1b[9B \x1b[E \x1b[2E \x1b[F \x1b[3F \x1b[J \x1b[0J \x1b[1J \x1b[2J \x1b[H \n \n \n\n".split(
@@ -2216,30 +2168,32 @@ def test_req_bash_009_5_is_capped():
             )
 
 
+@pytest.mark.parametrize("is_the_users", [False, True])
 @clause("009.6", saboteur=("        if _remove_finished(path):\n", "        if True:\n"))
-def test_req_bash_009_6_the_folder_is_capped():
+def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
-    os.mkdir("s", 0o700)
-    with BashTool(state_dir="s") as tool:
+    folder = Path("bash-tool-of-%d" % os.getuid() if is_the_users else "s")
+    folder.mkdir(0o700)
+    with BashTool(state_dir=None if is_the_users else folder) as tool:
         for n, name in enumerate(
             ["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]
         ):
-            Path("s", name).touch()
-            os.truncate(Path("s", name), 400 * 1024**2)  # sparse
-            os.utime(Path("s", name), (n, n))
-        with open("s/output-00000000000a.log") as live:
+            (folder / name).touch()
+            os.truncate((folder / name), 400 * 1024**2)  # sparse
+            os.utime((folder / name), (n, n))
+        with open(folder / "output-00000000000a.log") as live:
             fcntl.flock(live, fcntl.LOCK_EX)
             new = tool.run("seq 50000").output_file
         kept = ["output-00000000000a.log", "output-00000000000c.log", "output-mine.log", Path(new).name]
-        assert sorted(path.name for path in Path("s").iterdir()) == sorted(kept)
+        assert sorted(path.name for path in folder.iterdir()) == sorted(kept)
         for n in range(1000, 2100):
-            os.mknod("s/output-%012x.log" % n)
-            os.utime("s/output-%012x.log" % n, (n, n))
+            os.mknod(folder / ("output-%012x.log" % n))
+            os.utime(folder / ("output-%012x.log" % n), (n, n))
         for n in range(1000, 1120):  # of those that are to go, and a few more
-            os.mknod("s/output-%012x.job" % n)
-            os.utime("s/output-%012x.job" % n, (n, n))
+            os.mknod(folder / ("output-%012x.job" % n))
+            os.utime(folder / ("output-%012x.job" % n), (n, n))
         tool.run("seq 50000")
-        names = {path.name for path in Path("s").iterdir()}
+        names = {path.name for path in folder.iterdir()}
         assert len([name for name in names if re.fullmatch("output-[0-9a-f]{12}.log", name)]) == 1000
         assert "output-mine.log" in names and "output-%012x.log" % 2099 in names
         assert not {"output-%012x.log" % 1000, "output-%012x.job" % 1000} & names
@@ -3150,7 +3104,7 @@ def test_req_bash_017_7_deny():
     for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
         assert cli("--mcp", *extra).returncode == 125  # nothing that was said is ignored
     with Client("--deny", "touch") as client:
-        assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
+        assert "contains 'touch'" in client.said("touch three") and not Path("three").exists()
 
 
 @clause("017.8", saboteur=("keep_env=options.keep_env,", ""))
@@ -3171,7 +3125,7 @@ def test_req_bash_017_8_keep_env():
 
     passes()
     with Client("--keep-env", "A_TOKEN", env=env) as client:
-        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
+        assert client.said("echo $A_TOKEN$B_TOKEN").endswith("]\none\n")
 
 
 @clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
@@ -3192,7 +3146,7 @@ def test_req_bash_017_10_drop_env():
 
     withholds()
     with Client("--drop-env", "LOCAL_*", "--keep-env", "LOCAL_*", env=env) as client:
-        said = client.call("echo ${LOCAL_A-none} $HARMLESS")["content"][0]["text"]
+        said = client.said("echo ${LOCAL_A-none} $HARMLESS")
         assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
@@ -4412,17 +4366,17 @@ def test_req_bash_025_8_a_withdrawn_call():
         }
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
-            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+            client.cancel(id_)
             assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept")))
             assert all(alive(pids[m]) for m in pids if m > n)
             until(client.request("ping"))  # what was on its way
             told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
             assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}})
+        client.cancel(12345)
         Path("go").touch()
         answer = client.receive()
         assert answer["id"] == kept and answer["result"]["content"][0]["text"] == "kept\n"
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})  # too late
+        client.cancel(kept)  # too late
         client.ask("ping")
 
 
@@ -4468,7 +4422,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
                 assert answer["result"]["content"][0]["text"].startswith("[command cancelled]\nbegun\n")
             if not calls:
                 time.sleep(0.2)  # the kernel may hand a signal to a thread that gets to run after the next message
-            assert not any(map(alive, pids)) and client.call("echo on")["content"][0]["text"] == "on\n"
+            assert not any(map(alive, pids)) and client.said("echo on") == "on\n"
             for n in range(count):
                 os.unlink("c%d" % n)
         number = client.begin("echo $$ > deaf; trap 'echo > heard' TERM; while :; do sleep 0.1; done")
@@ -4479,7 +4433,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
         assert client.receive()["id"] == number and not alive(deaf)
         withdrawn = client.begin("echo $$ > gone; trap '' TERM; while :; do sleep 0.1; done")
         gone = number_in(Path("gone"))
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.cancel(withdrawn)
         client.ask("ping")
         client.process.send_signal(signal.SIGINT)
         assert eventually(lambda: not alive(gone)) and client.ask("ping") is not None  # and no word of it
@@ -4530,13 +4484,11 @@ def test_req_bash_025_11_heartbeat():
             assert set(message["params"]["message"]) == {"x", "\n"}
         withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
         number_in(Path("deaf"))
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.cancel(withdrawn)
         client.request("ping")
         while "id" not in client.receive():
             pass  # what was on its way
-        assert client.call("sleep 1.5")["isError"] is False and alive(
-            number_in(Path("deaf"))
-        )  # ... and not a word of it any more
+        assert client.said("sleep 1.5") == "[no output]" and alive(number_in("deaf"))  # ... and no word of it any more
         assert client.call("sleep 1")["isError"] is False  # nobody asked: the answer is the next message
 
 
@@ -4736,13 +4688,10 @@ def test_req_bash_025_18_too_many_calls():
     with Client(module=variant_module(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")), timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin(lasting("sleep 600")) for _ in range(3)]
         refused = client.call("echo fourth")
-        assert refused["isError"]
-        assert (
-            refused["content"][0]["text"]
-            == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
-        )
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
-        assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
+        said = "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+        assert refused == {"content": [{"type": "text", "text": said}], "isError": True}
+        client.cancel(calls[0])
+        assert eventually(lambda: client.said("echo fourth") == "fourth\n")
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -5159,31 +5108,31 @@ def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
     with Client(
         timeouts={"default": 60, "grace_s": 0.5}
     ) as client:  # a job ends while a call runs that is then withdrawn
-        started = client.call("until [ -e go ]; do sleep 0.05; done", mode="background")["content"][0]["text"]
+        started = client.said("until [ -e go ]; do sleep 0.05; done", mode="background")
         pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
         assert eventually(lambda: "[background process completed]" in Path(file).read_text())
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        client.cancel(number)
         assert eventually(lambda: not alive(number_in("withdrawn")))
-        assert [one[0] for one in told_in(client.call("sleep 0.5")["content"][0]["text"])] == [pid]
+        assert [one[0] for one in told_in(client.said("sleep 0.5"))] == [pid]
     os.unlink("go")
     slow = {"default": 20} if name == "modes" else {"default": 0.3}
     with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
         mode = {"mode": "background"} if name == "modes" else {}
         pids, told = [], []
         for n in range(8):
-            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)["content"][0]["text"]
+            text = client.said("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)
             pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
             told += told_in(text)
         for _ in range(60):
             if name == "modes":  # withdrawn: its answer is never sent
                 number = client.begin("sleep 0.2")
-                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-            told += told_in(client.call("true")["content"][0]["text"])
+                client.cancel(number)
+            told += told_in(client.said("true"))
             if len(told) >= 8:
                 break
             time.sleep(0.05)
-        told += told_in(client.call("true")["content"][0]["text"])
+        told += told_in(client.said("true"))
         assert sorted(one[0] for one in told) == sorted(pids), (told, pids)
 
 

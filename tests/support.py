@@ -702,9 +702,13 @@ class Client(Process):
         """The result of a call, whose answer is the next message."""
         return self.ask("tools/call", name="bash", arguments=dict(arguments, command=command))["result"]
 
+    def said(self, command, **arguments):
+        """The text of this result."""
+        return self.call(command, **arguments)["content"][0]["text"]
+
     def start(self, command):
         """The number of a job."""
-        return int(re.search(r"<pid>(\d+)</pid>", self.call(command, mode="background")["content"][0]["text"]).group(1))
+        return started(self.said(command, mode="background"))[0]
 
     def answer(self, number, within_s=PATIENCE_S):
         """The answer to this id, whatever comes before it."""

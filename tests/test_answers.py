@@ -5,7 +5,6 @@ import json
 import os
 import re
 import resource
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.processes import alive, eventually, number_in
 from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after, cancelled_when
-from tests.support import cli, dying_host, fault, keeping, lasting, needs_proc, stop_in, tiny
+from tests.support import cli, fault, keeping, lasting, needs_proc, stop_in
 
 
 @fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
@@ -24,35 +23,6 @@ def test_separate_streams_are_both_in_an_answer_with_brackets():
         long = tool.run("echo out; seq 100000 >&2")
         assert long.text.startswith("[output truncated:") or "truncated" in long.text.split("\n")[0], long.text[:200]
         assert os.stat(long.output_file).st_size == long.total_bytes
-
-
-@needs_proc
-def test_a_cancelled_start_shows_the_commands_own_output(monkeypatch):
-    """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
-    monkeypatch.setattr(bash_tool, "LOOK_S", 20.0)  # so that the cancel comes within the look on a busy machine
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        for _ in range(3):
-            result = tool.run(
-                lasting("echo hi; echo $$ > me; sleep 600"),
-                mode="background",
-                cancel=cancelled_when("me", written=True),
-            )
-            assert (result.text, result.error, result.exit_code) == ("[command cancelled]\nhi\n", None, None)
-            os.unlink("me")
-
-
-@needs_proc
-def test_a_host_that_dies_as_its_command_ends():
-    """A leftover of a command that ended normally lives on, also if the host dies as soon as it has the answer."""
-    dying_host(
-        """
-        BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
-        os.kill(os.getpid(), 9)
-    """
-    )
-    assert not eventually(lambda: not alive(number_in("server")), 1.0)
-    assert BashTool(state_dir="state").jobs() == []
-    os.kill(number_in("server"), signal.SIGKILL)
 
 
 @needs_proc

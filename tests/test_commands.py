@@ -1,7 +1,6 @@
 """Commands, their environment, directory and state: what no single clause says."""
 
 import dataclasses
-import fcntl
 import json
 import os
 import re
@@ -22,8 +21,8 @@ from tests.known_commands import known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
-from tests.support import cancelled_when, cli, default_signals, descriptors, fault, few, first_of, in_bytes, in_host
-from tests.support import lasting, needs_proc, side_by_side, stop_in, tiny
+from tests.support import cancelled_when, default_signals, descriptors, fault, few, first_of, in_bytes, in_host, lasting
+from tests.support import needs_proc, side_by_side, stop_in, tiny
 
 
 @few
@@ -55,7 +54,7 @@ def test_a_server_is_not_dumpable_by_its_commands():
         env = dict(os.environ, TMPDIR="/tmp", SERVER_TOKEN=token)
         with Client(command=words, env=env, cwd="/", pass_fds=[tool.fileno()], **user) as client:
             server = "/proc/%d/environ" % client.process.pid
-            answer = client.call("cat %s" % server)["content"][0]["text"]
+            answer = client.said("cat %s" % server)
             # The second where /proc hides other users' processes, by hidepid, proc(5).
             assert re.search("Permission denied|No such file", answer) and token not in answer
             assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
@@ -109,30 +108,6 @@ def test_programs_that_want_a_screen():
             assert result.is_error and len(result.text) < 3000, result.text
 
         side_by_side(says_little, [each for each in ("vim x", "watch date", "top") if shutil.which(each.split()[0])])
-
-
-def test_six_tools_use_one_folder_with_one_cap(tmp_path):
-    """Library tools without a folder of their own, the command line and a server write into the folder of the user, and
-    its caps hold for all of them."""
-    folder = tmp_path / ("bash-tool-of-%d" % os.getuid())
-    for _ in range(5):
-        with BashTool() as tool:
-            assert Path(tool.run("seq 100000").output_file).parent == folder
-    assert cli("seq 100000").returncode == 0
-    with Client() as client:
-        assert str(folder) + "/output-" in client.call("seq 100000")["content"][0]["text"]
-    assert [path.name for path in tmp_path.glob("bash-tool-*")] == [folder.name] and len(list(folder.iterdir())) == 7
-    assert folder.stat().st_mode & 0o777 == 0o700
-    for n in range(3):
-        path = folder / ("output-00000000000%d.log" % n)
-        path.touch(0o600)
-        os.truncate(path, 400 * 1024**2)  # sparse
-        os.utime(path, (n, n))
-    with open(folder / "output-000000000000.log") as live, BashTool() as tool:  # another process still writes it
-        fcntl.flock(live, fcntl.LOCK_EX)
-        tool.run("seq 100000")
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= bash_tool.FOLDER_CAP_BYTES
-    assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
 
 
 @fault("what_the_answer_cuts", saboteur=("min(limits) if saves_what_is_cut else ", ""))

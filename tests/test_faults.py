@@ -519,30 +519,6 @@ def test_a_host_without_a_directory():
     assert printed == "cwd_missing True\nno sub\n/\n"
 
 
-def test_a_cleaner_of_temporary_files():
-    """The folder of the user that somebody removed is made anew."""
-    with BashTool() as tool:
-        shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
-        assert Path(tool.run("seq 50000").output_file).exists()
-
-
-def test_threads_that_never_stop_calling(nothing_is_left):
-    """A thread that calls and calls while the interpreter ends does not leave a command behind."""
-    in_host(
-        """
-        tool = BashTool()
-        def forever():
-            while True:
-                tool.run("sleep 600")
-        for _ in range(3):
-            threading.Thread(target=forever, daemon=True).start()
-        time.sleep(0.3)
-    """,
-        started=True,
-    )
-    assert eventually(lambda: not carriers(nothing_is_left))
-
-
 def test_a_finalizer_that_calls():
     """An object whose end runs a command, collected in any thread at any moment and at the interpreter's end, blocks
     nothing."""
@@ -667,13 +643,16 @@ def test_the_command_line_hides_its_environment():
 
 @needs_proc  # what has left its process group is found
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
-    """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
+    """A host whose main thread ends while other threads call and call ends, and the commands with it."""
     begun = time.monotonic()
     in_host(
         """
         tool = BashTool()
+        def forever(n):
+            while True:
+                tool.run("echo $$ > p%d; setsid sleep 600 & sleep 600" % n)
         for n in range(3):
-            threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
+            threading.Thread(target=forever, args=(n,), daemon=True).start()
         while not all(os.path.exists("p%d" % n) and os.path.getsize("p%d" % n) for n in range(3)):
             time.sleep(0.01)
     """,

@@ -224,7 +224,7 @@ def test_a_cancel_among_many_calls():
             cancelled = [client.begin(lasting("sleep 600")) for _ in range(12)]
             kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
             for id_ in cancelled:
-                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+                client.cancel(id_)
             answers = {
                 answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)
             }

@@ -107,7 +107,7 @@ def test_readme_is_true(tmp_path):
     assert "hello\nexit code: 3\n" in told[0] and '"name": "bash"' in told[1].split("\n")[1]
     printed = json.loads(told[1].split("\n")[0])["mcpServers"]["bash"]
     with Client(command=[printed["command"], *printed["args"]]) as client:
-        assert client.call("pwd")["content"][0]["text"] == "%s\n" % HERE
+        assert client.said("pwd") == "%s\n" % HERE
     for page in (readme, RECIPES.read_text(encoding="utf-8")):
         for program in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
             if "import ray\n" not in program:  # `make ray` runs that one
@@ -124,9 +124,9 @@ def test_readme_is_true(tmp_path):
         words = [here.get(word, word) for word in (server["command"], *server["args"])]
         given = server.get("env", {})
         with Client(command=words, env=dict(os.environ, **given)) as client:
-            assert client.call("pwd")["content"][0]["text"] == "/\n"
+            assert client.said("pwd") == "/\n"
             if given:
-                assert client.call("echo $GH_TOKEN")["content"][0]["text"] == "for commands\n"
+                assert client.said("echo $GH_TOKEN") == "for commands\n"
                 assert client.call("mkfs --help")["isError"]
                 assert "default (1min timeout)" in json.dumps(client.ask("tools/list"))
 
