@@ -44,9 +44,9 @@ from tests.processes import of_proc, parent_of, running
 from tests.spec import fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after
-from tests.support import cancelled_when, children, clause, cli, compiled_script, default_signals, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
-from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, record_beside, request
+from tests.support import cancelled_when, children, clause, cli, compiled_script, descriptors, draws, dying_host, few
+from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host, in_profile, keeping
+from tests.support import lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran, record_beside, request
 from tests.support import sections, stop_in, supervisor_of, tasks, tiny, told_in, unique, variant_module
 from tests.support import nothing_is_left  # noqa: F401
 
@@ -64,19 +64,6 @@ def small_disk(folder):
         yield
     finally:
         assert eventually(lambda: subprocess.call(["umount", folder], stderr=subprocess.DEVNULL) == 0)
-
-
-def plain_bash(command, **options):
-    return subprocess.run(
-        ["bash", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        timeout=60,
-        preexec_fn=default_signals,
-        **options,
-    )
 
 
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
@@ -406,28 +393,17 @@ def test_req_bash_003_1_answers_at_once():
     # 0.5 s: see the benchmark; here the machine may be busy
     assert min(times) >= 0.3 and sorted(times)[len(times) // 2] < 2, times
     with BashTool() as tool:
-        assert tool.run("for i in 1 2 3; do echo $i; done", mode="background").text.endswith(
-            "1\n2\n3\n\n\n[background process completed]\n"
-        )
+        text = tool.run("for i in 1 2 3; do echo $i; done", mode="background").text
+        assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
 @clause("003.2", saboteur=("background:\n            self.attached = False", "background:\n            pass"))
 def test_req_bash_003_2_outlives_the_host():
     for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
-        Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
-        subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                lasting(
-                    "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
-                    "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', mode='background'); %s"
-                )
-                % end,
-            ],
-            env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
-            timeout=60,
-        )
+        Path("me").unlink(missing_ok=True)
+        program = "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
+        program += "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', mode='background')\n"
+        ran(sys.executable, "-c", lasting(program) + end, env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
         pid = number_in("me")
         with BashTool(state_dir="state") as tool:
             job = tool.job(pid)
@@ -677,17 +653,11 @@ def test_req_bash_003_11_lists_what_anybody_started():
 
 def write_record(file, **facts):
     """Writes the record of a job of this process (4.9), as its supervisor does."""
-    known = {
-        "command": "x",
-        "created": time.time(),
-        "pid": os.getpid(),
-        "supervisor": [os.getpid(), birth(os.getpid())],
-    }
-    known.update(
-        {"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1}
-    )
+    pid = os.getpid()
+    known = {"command": "x", "created": time.time(), "pid": pid, "supervisor": [pid, birth(pid)], "notes": [], "at": -1}
+    known.update(exit_code=None, signal=None, error=None, reason="", limit_s=1.0, total_bytes=0, duration_s=0.0)
     file.seek(0)
-    file.write(json.dumps({**known, "total_bytes": 0, "duration_s": 0.0, **facts}).ljust(2000))
+    file.write(json.dumps({**known, **facts}).ljust(2000))
     file.flush()
 
 
@@ -987,13 +957,8 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         if os.path.exists(name):  # of the example before
             os.unlink(name)
     with BashTool(profile=tiny(grace=0.5)) as tool:
-        job = background(
-            tool,
-            lasting(
-                "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
-                "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait"
-            ),
-        )
+        deaf = "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
+        job = background(tool, lasting(deaf + "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait"))
         others = number_in("server"), number_in("quiet")
         os.kill(job.pid, number)
         assert job.wait(10) and (job.status, job.exit_code) == ("exited", 128 + number)
@@ -1614,22 +1579,10 @@ def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
     definition, plain = tool.definition("mcp"), tool.definition()
     assert set(definition) == {"name", "title", "description", "inputSchema", "annotations"}
-    assert (definition["name"], definition["description"], definition["inputSchema"]) == (
-        plain["name"],
-        plain["description"],
-        plain["input_schema"],
-    )
-    assert (
-        definition["annotations"]
-        == {
-            "title": definition["title"],
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        }
-        and definition["title"]
-    )
+    assert (definition["name"], definition["description"]) == (plain["name"], plain["description"])
+    assert definition["inputSchema"] == plain["input_schema"]
+    hints = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+    assert definition["annotations"] == {"title": definition["title"], **hints} and definition["title"]
 
 
 def fits(value, schema):
@@ -1966,12 +1919,8 @@ OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
 def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text) == terminal(text)
-    assert [bash_tool.render(t) for t in ("Initial text\rnext\r", "10%\r 50%\r100%", "a\r\nb", "long\r\x1b[Ks")] == [
-        "nextial text",
-        "100%",
-        "a\nb",
-        "s",
-    ]
+    assert bash_tool.render("Initial text\rnext\r") == "nextial text" and bash_tool.render("a\r\nb") == "a\nb"
+    assert bash_tool.render("10%\r 50%\r100%") == "100%" and bash_tool.render("long\r\x1b[Ks") == "s"
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
@@ -2023,10 +1972,8 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
             assert tail - len(last.encode()) < 4
 
 
-WORST = [
-    *"x\r|\r|\b|\x1b|\x1b[|\x1b]|\x1b[1|\x9d|\x1bP|x\b|\x1b[2K|\x1b[Kx|\x1b[9999Gx|\x1b[9999Cx\r|\x1b]0;|\x90x".split(
-        "|"
-    ),
+WORST = "x\r|\r|\b|\x1b|\x1b[|\x1b]|\x1b[1|\x9d|\x1bP|x\b|\x1b[2K|\x1b[Kx|\x1b[9999Gx|\x1b[9999Cx\r|\x1b]0;|\x90x"
+WORST = WORST.split("|") + [
     *"\x1b[;|1\r\x1b[2Kx|x\x1b[D|\x1b[A|\n\x1b[A|x\n\x1b[2Ay|\n\n\x1b[A\x1b[J".split("|"),
     "x" * 500 + "\r",
     "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B",
@@ -2607,17 +2554,8 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         monkeypatch.setenv(name, value)
     with BashTool(profile=tiny(default=20)) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
-        assert (
-            shown.items()
-            >= {
-                "PAGER": "cat",
-                "GIT_PAGER": "cat",
-                "TERM": "dumb",
-                "GIT_TERMINAL_PROMPT": "0",
-                "DEBIAN_FRONTEND": "noninteractive",
-                **SHOWN_ANYWAY,
-            }.items()
-        )
+        wanted = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", **SHOWN_ANYWAY}
+        assert shown.items() >= {**wanted, "DEBIAN_FRONTEND": "noninteractive"}.items()
         refused = tool.run(
             "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
         )
@@ -3020,15 +2958,9 @@ def test_req_bash_017_2_exit_codes_of_its_own():
 @clause("017.3", saboteur=("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
-    tool = subprocess.Popen(
-        [
-            sys.executable,
-            compiled_script(),
-            lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"),
-        ],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-    )
+    command = lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait")
+    words = [sys.executable, compiled_script(), command]
+    tool = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     shell = number_in("shell")
     tool.send_signal(number)
     text, _ = tool.communicate(timeout=30)
@@ -3177,12 +3109,8 @@ def test_req_bash_017_9_jobs():
             assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file
             assert command == jobs[number].command
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
-        assert [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed] == [
-            (pids[0], 5, 0),
-            (pids[1], 0, 6),
-            (pids[2], None, 3),
-            (killed, 137, 0),
-        ]
+        shown = [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed]
+        assert shown == [(pids[0], 5, 0), (pids[1], 0, 6), (pids[2], None, 3), (killed, 137, 0)]
         assert all(one["duration_s"] >= 0 and one["created"] <= time.time() for one in listed)
         assert jobs[pids[2]].kill()
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
@@ -3564,9 +3492,8 @@ def tail_naively(data, lines, most, rolling):
 def test_req_bash_021_3_the_last_whole_lines():
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
-    assert (
-        bash_tool.keep_tail(bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65), narrow).text == "y" * 61
-    )  # no part of what was split
+    split = bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65)
+    assert bash_tool.keep_tail(split, narrow).text == "y" * 61
     reached = set()
 
     @given(
@@ -3592,23 +3519,15 @@ def test_req_bash_021_3_the_last_whole_lines():
         assert record.truncated == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
-        assert abs(record.total_lines - exact) <= (
-            len(data) > rolling
-        )  # of a sequence that lost its beginning, nobody knows
+        # Of a sequence that lost its beginning nobody knows.
+        assert abs(record.total_lines - exact) <= (len(data) > rolling)
         assert type(record.output_lines) is int
         assert record.output_lines == fitted.text.count("\n") + 1 or (not fitted.text and record.output_lines == 0)
         reached.add((record.limit, record.last_line_partial, len(data) > rolling))
 
     agrees_with_the_naive_twin()
-    assert {
-        (None, False, False),
-        ("lines", False, False),
-        ("bytes", False, False),
-        ("bytes", True, False),
-        ("bytes", True, True),
-        ("bytes", False, True),
-        ("lines", False, True),
-    } <= reached
+    assert reached >= {(None, False, False), *(("bytes", *both) for both in itertools.product((False, True), repeat=2))}
+    assert reached >= {("lines", False, False), ("lines", False, True)}
 
 
 @clause("021.4", saboteur=("partly if saved.reason else whole", "partly if saved.reason else ''"))
@@ -3623,22 +3542,14 @@ def test_req_bash_021_4_a_notice_and_a_file():
         assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"]
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         numbers = "".join("%04d\n" % n for n in range(1, 9001))
-        assert (
-            Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
-        )  # wherever it came in between, in the middle of a line too
+        # Wherever it came in between, in the middle of a line too.
+        assert Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
         result = tool.run("seq 3000")
         assert "[stdout: Showing last 2000 of 3000 lines.]\n" in result.text and result.output_file is None
         result = tool.run("head -c 60000 /dev/zero | tr '\\0' x; echo; echo y; head -c 60000 /dev/zero | tr '\\0' x")
         assert re.search(r"\[stdout: Showing last 51200 bytes of line 3\. Full output: /[^\]]+\]", result.text)
-        assert result.details["stdout"] == {
-            "total_lines": 3,
-            "total_bytes": 120003,
-            "output_lines": 1,
-            "output_bytes": 51200,
-            "truncated": True,
-            "limit": "bytes",
-            "last_line_partial": True,
-        }
+        sizes = {"total_lines": 3, "total_bytes": 120003, "output_lines": 1, "output_bytes": 51200}
+        assert result.details["stdout"] == {**sizes, "truncated": True, "limit": "bytes", "last_line_partial": True}
         result = tool.run("head -c 200000 /dev/zero | tr '\\0' x; echo; echo ok")
         assert re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
         assert not result.details["stdout"]["last_line_partial"]
@@ -4070,12 +3981,8 @@ def test_req_bash_024_2_bounded_and_encodable(name):
 @clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI', r'[^\n]*?(?:\x07|\x1b\\)"  # CSI'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
-    wide = {
-        "max_output_bytes": 8 << 20,
-        "rolling_bytes": 8 << 20,
-        "max_output_chars": 8 << 20,
-        "max_output_lines": 10**7,
-    }
+    wide = dict.fromkeys(["max_output_bytes", "rolling_bytes", "max_output_chars"], 8 << 20)
+    wide["max_output_lines"] = 10**7
     used = PROFILES[name].truncation.limits
     profile = dataclasses.replace(PROFILES[name], **{limit: most for limit, most in wide.items() if limit in used})
 
@@ -4179,12 +4086,9 @@ def test_req_bash_025_1_both_eras(method):
 )
 def test_req_bash_025_2_unknown_versions(version, method):
     error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
-    assert (
-        error["code"] == -32022
-        and error["message"]
-        and error["data"]
-        == {"requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
-    )
+    supported = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    assert error["code"] == -32022 and error["message"]
+    assert error["data"] == {"requested": version, "supported": supported}
 
 
 @clause("025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
@@ -4196,9 +4100,8 @@ def test_req_bash_025_2_unknown_versions(version, method):
 def test_req_bash_025_3_handshake(version, enveloped):
     meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
     known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)[
-        "result"
-    ] == {
+    answer = bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)
+    assert answer["result"] == {
         "protocolVersion": version if known else "2025-11-25",
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__},
@@ -4241,13 +4144,8 @@ def test_req_bash_025_4_the_same_text(name):
             say_the_same(arguments)
         assert marks == {True, False}
         few(given(known_commands().map(lambda known: {"command": known.text}))(say_the_same))()
-        few(
-            given(
-                st.dictionaries(
-                    st.text(max_size=9), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=2
-                )
-            )(say_the_same)
-        )()
+        values = st.none() | st.booleans() | st.integers() | st.text(max_size=9)
+        few(given(st.dictionaries(st.text(max_size=9), values, max_size=2))(say_the_same))()
 
 
 @clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
@@ -4315,7 +4213,7 @@ def test_req_bash_025_6_structured_content(name):
         assert seen == {
             "exited",
             "rejected",
-            *(["running"] if name == "jobs" else ["timed_out"]),
+            "running" if name == "jobs" else "timed_out",
             *(["running"] if background else []),
         }
     for pid in pids if background else ():
@@ -4573,9 +4471,8 @@ def test_req_bash_025_13_batches(messages):
         tools = [answer for answer in alone if "tools" in answer.get("result", ())]
         for expected in alone:
             got = client.receive()
-            assert got == json.loads(json.dumps(expected)) or (
-                got["id"] == expected["id"] and expected in tools
-            )  # another directory
+            is_alike = got["id"] == expected["id"] and expected in tools  # it names another directory
+            assert is_alike or got == json.loads(json.dumps(expected))
         client.send([])
         assert client.receive()["error"]["code"] == -32600
 
@@ -4991,24 +4888,15 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
     seen = []
 
     def ends(job):
-        seen.append(
-            (
-                job.pid,
-                job.status,
-                job.exit_code,
-                job.read()[0],
-                threading.current_thread() is not threading.main_thread(),
-            )
-        )
+        elsewhere = threading.current_thread() is not threading.main_thread()
+        seen.append((job.pid, job.status, job.exit_code, job.read()[0], elsewhere))
         raise RuntimeError("of the host")
 
     with BashTool(on_job_end=ends) as tool:
         started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
         pids = [result.pid for result in started]
-        results = [
-            tool.run("exit 1", mode="background"),  # it was over before the answer
-            tool.run("sleep 0.4 >/dev/null 2>&1 &"),
-        ]  # what that leaves is no job
+        # The first was over before the answer; what the second leaves is no job.
+        results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
@@ -5075,9 +4963,8 @@ def test_req_bash_027_5_waiting_for_a_line():
             assert job.wait(20, until="first") == "first"
             assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
-            assert (
-                job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"
-            )  # the note is no output
+            assert job.wait(20, until="completed") is None  # the note is no output
+            assert job.wait(20, until="half line") == "half line"
             assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
         running = background(tool, "seq 30000; echo x; " + NAP)
         assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None

@@ -122,7 +122,8 @@ WAYS_OF_EXITING = [
     "g() {{ return {}; }}; g",
     ": & wait $!; exit {}",
 ]
-WAYS_OF_TERM = [  # the end of a command that does not end by itself, what it writes at TERM, whether TERM does not end it
+# The end of a command that does not end by itself; what it writes at TERM; whether it is deaf to TERM.
+WAYS_OF_TERM = [
     ("{ready}; %s" % NAP, "", False),
     ("trap 'exit {code}' TERM; {ready}; %s & wait" % NAP, "", False),
     ("trap 'printf bye; exit {code}' TERM; {ready}; %s & wait" % NAP, "bye", False),

@@ -370,6 +370,17 @@ def in_profile(name, **changes):
     return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
 
 
+def ran(*words, **options):
+    """A program that has run to its end, with what it wrote; it has no input."""
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, **options}
+    return subprocess.run(words, **options)
+
+
+def plain_bash(command, **options):
+    """What bash says of the command without the tool."""
+    return ran("bash", "-c", command, start_new_session=True, preexec_fn=default_signals, **options)
+
+
 # ---- Hosts, the command line, clients --------------------------------------------------------------------------------
 
 

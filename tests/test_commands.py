@@ -21,22 +21,15 @@ from tests.known_commands import known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
 from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
-from tests.support import cancelled_when, default_signals, descriptors, fault, few, first_of, in_bytes, in_host, lasting
-from tests.support import needs_proc, side_by_side, stop_in, tiny
+from tests.support import cancelled_when, descriptors, fault, few, first_of, in_bytes, in_host, lasting, needs_proc
+from tests.support import plain_bash, ran, side_by_side, stop_in, tiny
 
 
 @few
 @given(known_commands())
 def test_known_commands(known):
     """The vocabulary of the properties says of a command what bash itself says."""
-    apart = subprocess.run(
-        ["bash", "-c", known.text],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        start_new_session=True,
-        timeout=60,
-        preexec_fn=default_signals,
-    )
+    apart = plain_bash(known.text)
     code = apart.returncode if apart.returncode >= 0 else 128 - apart.returncode
     assert (apart.stdout.decode(), apart.stderr.decode(), code) == (known.stdout, known.stderr, known.code)
     assert (apart.returncode < 0) == (known.signal is not None)
@@ -73,9 +66,7 @@ def test_the_command_line_is_not_dumpable_by_its_command():
     with open(TOOL) as tool:  # its folder may be closed to the other user
         words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno(), seek]
         env = dict(os.environ, TMPDIR="/tmp", SHELL_TOKEN=token)
-        answer = subprocess.run(
-            words, env=env, cwd="/", pass_fds=[tool.fileno()], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **user
-        )
+        answer = ran(*words, env=env, cwd="/", pass_fds=[tool.fileno()], **user)
     assert answer.stdout.endswith(b"sought\n") and b"found" not in answer.stdout, answer
 
 
@@ -314,9 +305,8 @@ def test_state_behind_a_prefix_that_drops_descriptors():
     with BashTool("/", shell=(sys.executable, "-c", closing, "bash"), carry=True) as tool:
         assert tool.run("cd /usr; export T_A_=1; echo hi").text == "hi\n"
         assert tool.run("echo $PWD $T_A_; cat; cd /etc", stdin="data").text == "/usr 1\ndata"
-        assert (
-            tool.run("echo $PWD $T_A_").text == "/usr 1\n"
-        )  # of a command with an input nothing is carried over (028.2)
+        # Of a command with an input nothing is carried over (028.2).
+        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"
 
 
 def test_programs_get_no_descriptor_of_the_state():

@@ -10,7 +10,6 @@ import re
 import select
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -25,8 +24,8 @@ from tests.known_commands import NAP
 from tests.processes import alive, eventually, number_in
 from tests.support import BashTool, Cancel, Client, IN_A_SUPERVISOR, TOOL, WITHOUT, background, bash_tool
 from tests.support import cancelled_when, changed, dying_host, fault, first_of, in_host, in_profile, keeping, lasting
-from tests.support import lives_in, needs_proc, notes_in, record_beside, supervisor_of, tiny, told_in, variant_module
-from tests.support import written
+from tests.support import lives_in, needs_proc, notes_in, ran, record_beside, started, supervisor_of, tiny, told_in
+from tests.support import variant_module, written
 
 
 def variant(*places):
@@ -104,14 +103,10 @@ def test_a_host_that_changes_its_user():
 @needs_proc
 def test_a_program_on_standard_input():
     """`python3 -` has no file: its commands have supervisors, and its jobs outlive it."""
-    done = subprocess.run(
-        [sys.executable, "-", "--state-dir", "state", "--mode", "background", lasting("sleep 600")],
-        stdout=subprocess.PIPE,
-        input=TOOL.read_bytes(),
-        timeout=60,
-        check=True,
-    )
-    job = BashTool(state_dir="state").job(int(re.search(rb"<pid>(\d+)</pid>", done.stdout).group(1)))
+    words = [sys.executable, "-", "--state-dir", "state", "--mode", "background", lasting("sleep 600")]
+    with open(TOOL) as program:
+        pid, _ = started(ran(*words, stdin=program, check=True).stdout.decode())
+    job = BashTool(state_dir="state").job(pid)
     assert job.status == "running" and job.kill()
 
 
@@ -417,10 +412,8 @@ def test_a_withdrawn_call_leaves_no_job():
 
 
 SERVE = "sleep 0.7; exec %s -u -m http.server 0 --bind 127.0.0.1" % shlex.quote(sys.executable)
-FETCH = (
-    "%s -c 'import sys, urllib.request as r; print(r.build_opener(r.ProxyHandler({})).open(sys.argv[1]).status)' "
-    % (shlex.quote(sys.executable))
-)  # curl, where there is none
+FETCH = "import sys, urllib.request as r; print(r.build_opener(r.ProxyHandler({})).open(sys.argv[1]).status)"
+FETCH = "%s -c '%s' " % (shlex.quote(sys.executable), FETCH)  # as curl does
 
 
 @needs_proc
@@ -443,12 +436,8 @@ def test_a_server_is_started_asked_and_stopped():
 
 def test_help_is_short_enough_to_read():
     """What `help` prints holds no row of data; each option, field and method has its words."""
-    text = subprocess.run(
-        [sys.executable, "-c", "import bash_tool; help(bash_tool)"],
-        stdout=subprocess.PIPE,
-        timeout=60,
-        env=dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat"),
-    ).stdout.decode()
+    env = dict(os.environ, PYTHONPATH=str(TOOL.parent), PAGER="cat")
+    text = ran(sys.executable, "-c", "import bash_tool; help(bash_tool)", env=env).stdout.decode()
     assert text.count("Executes shell commands via bash -c") == 0
     assert "profile: 'Profile | str' = <Profile modes>" in text
     for field in dataclasses.fields(bash_tool.Profile):
@@ -459,15 +448,8 @@ def test_help_is_short_enough_to_read():
         for name, member in vars(owner).items():
             if not name.startswith("_") and (callable(member) or isinstance(member, property)):
                 assert member.__doc__, name
-    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")} | {
-        "pid",
-        "command",
-        "output_file",
-        "created",
-    }
-    assert public == set(
-        "pid command output_file created duration_s total_bytes status exit_code read wait kill".split()
-    )
+    public = {name for name in vars(bash_tool.Job) if not name.startswith("_")}
+    assert public == set("duration_s total_bytes status exit_code read wait kill".split())
 
 
 def test_a_log_that_is_emptied(tmp_path):

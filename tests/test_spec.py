@@ -24,7 +24,7 @@ from tests.spec import CLAUSES, Conversation, EXAMPLES, FENCE, HERE, LEVELS, REF
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, RECIPES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
-from tests.support import compiled_script, needs_proc, recipes, sabotaged, saboteurs_at_tests
+from tests.support import compiled_script, needs_proc, ran, recipes, sabotaged, saboteurs_at_tests
 
 
 PROPERTIES = {
@@ -331,12 +331,8 @@ def test_spec_results_and_errors():
         for name in re.findall(r"`(\w+)`", row[0])
     ]
     assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
-    over_mcp = [
-        name
-        for row in rows_of("4.3 Results")
-        if len(row) == 5 and row[2] == "yes"
-        for name in re.findall(r"`(\w+)`", row[0])
-    ]
+    rows = [row for row in rows_of("4.3 Results") if len(row) == 5]
+    over_mcp = [name for row in rows if row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
     assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
     told = re.findall(r"(?:rejected\(|failed\(|SpawnError\(|\berror=|\berror, reason = |\"failed\", )\"(\w+)\"", SOURCE)
@@ -381,12 +377,8 @@ def test_spec_environment_and_patterns():
 
 def test_help_lists_the_environment():
     """--help names each variable that is set and each that is taken out; README names no other."""
-    section = (
-        (HERE / "README.md")
-        .read_text(encoding="utf-8")
-        .split("\n## The environment of a command\n")[1]
-        .split("\n## ")[0]
-    )
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    section = readme.split("\n## The environment of a command\n")[1].split("\n## ")[0]
     named, removed = (
         set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0]))
         for word in ("Set", "Taken out")
@@ -441,14 +433,7 @@ class LibraryConversation(Conversation):
     def step(self, line):
         begun = time.monotonic()
         if line.startswith("$ "):
-            done = subprocess.run(
-                ["bash", "-c", self.fill(line[2:])],
-                cwd=self.folder,
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                timeout=60,
-            )
+            done = ran("bash", "-c", self.fill(line[2:]), cwd=self.folder, env=self.env)
             text, is_error = done.stdout.decode("utf-8"), False
         else:
             cancel = None
