@@ -82,9 +82,8 @@ BROKEN = {
     "001.3": ["saboteur", ("{1,3}\", b\"\", stream.tail)", "{1,2}\", b\"\", stream.tail)")],
     "001.5": ["saboteur", {"command": [["^", "cd /; "]]}, ("= _path(\"cwd\", cwd, base)", "= os.path.realpath(cwd)")],
     "002.2": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"slow": 30}'}}],
-    "003.9": [
-        {"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}
-    ],  # two notes
+    # Two notes.
+    "003.9": [{"command": [["^", "trap 'printf \"\\\\n\\\\n[background process completed]\\\\n\"' EXIT; "]]}],
     "003.12": [{"said": [[r"\\u20ac", r"\\ufffd"]]}],
     "003.13": [{"heard": [['"kill_pid"', '"check_pid"']]}],
     "002.3": [
@@ -95,8 +94,9 @@ BROKEN = {
     ],
     "003.19": [
         "saboteur",
+        # Output goes into a plain file, which opening empties.
         {"command": [["^", 'f=$(mktemp); exec 3>&1 >$f 2>&1; trap "cat $f >&3; rm $f" EXIT; ']]},
-    ],  # output goes into a plain file, which opening empties
+    ],
     "003.17": [{"command": [["^", "(sleep 1.5; kill -9 $$) >/dev/null 2>&1 & "]]}],
     "004.2": [
         "saboteur",
@@ -154,8 +154,9 @@ BROKEN = {
     "006.3": ["saboteur", {"said": [["30s timeout", "31s timeout"], ["<pwd>/[^<]*", "<pwd>/"]]}],
     "008.2": [
         "saboteur",
+        # CSI G does nothing.
         {"command": [["^(.*)$", r"{ \1" + "\n" + r"} | sed 's/\\x1b\\[[0-9]*G//g'"]]},
-    ],  # CSI G does nothing
+    ],
     "008.5": ["line.write(run), sum(map(ord, 9 * line.getvalue()))"],
     "009.2": [
         "saboteur",
@@ -188,8 +189,9 @@ BROKEN = {
         ("sorted(set(left.values()))[:20]", "list(left.values())[:20]"),
         ("LEAVING_S = 0.1 ", "LEAVING_S = 0.0 "),
         ('return \'"%s"\' % escaped.replace', 'return \'"%s"\' % escaped[:79].replace'),
+        # What closed its output is not named.
         {"said": [[r"\[still running: (?:(?!output goes on)[^\]])*\]\\n", ""]]},
-    ],  # what closed its output is not named
+    ],
     "011.4": ["saboteur", {"env": {"BASH_TOOL_TIMEOUTS": '{"drain_idle_s": 0, "drain_total_s": 0}'}}],
     "012.2": ["saboteur", {"command": [["^(.{131072})", r"set -- x; \1"]]}],
     "013.1": [
