@@ -40,7 +40,7 @@ from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF
 from tests.known_commands import endless_in_each_way, failures, filler, folders, known_commands, leaving, names
 from tests.known_commands import sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
-from tests.processes import of_proc, parent_of, running
+from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after
@@ -294,9 +294,7 @@ def test_req_bash_002_3_ends_the_group(starts):
         result = tool.run("\n".join(starts) + "\necho $$; wait")
     group = int(result.stdout)
     assert result.status == "timed_out"
-    assert not [
-        pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and in_group(pid, group)
-    ]
+    assert not [pid for pid in processes() if alive(pid) and in_group(pid, group)]
 
 
 def in_group(pid, group):
@@ -312,11 +310,9 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
         result = tool.run(lasting("%sprintf %s; printf '\\n' >&2; sleep 600 & wait") % (trap, text))
-    assert (
-        result.text
-        == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n%s\n%s"
-        % (text, "cleaned\n" if cleans_up else "")
-    )
+    hint = '[for longer commands use mode="slow", for servers mode="background"]'
+    cleaned = "cleaned\n" if cleans_up else ""
+    assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (hint, text, cleaned)
 
 
 @clause("002.5", saboteur=('TIMED_OUT = "timed out after {limit}"', 'TIMED_OUT = "timed out"'))
@@ -689,11 +685,8 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     write_record(record, status="exited", exit_code=0, at=len(whole))
     record.close()
     text, end = job.read(offset)
-    assert (
-        "".join(pieces) + text
-        == job.read()[0]
-        == (whole + b"\n\n[background process completed]\n").decode("utf-8", "replace")
-    )
+    note = "\n\n[background process completed]\n"
+    assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace") + note
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
@@ -1161,11 +1154,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     how = "[command timed out after 1.5s]\n" + longer if by_timeout else "[command cancelled]\n"
     assert result.text == how + "started\n"
     assert not carriers(nothing_is_left)
-    assert not [
-        pid
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)
-    ]
+    assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
 @clause("004.5", saboteur=("and time.monotonic() < begun_s + self.grace_s:", "and False:"))
@@ -1488,11 +1477,9 @@ def test_req_bash_006_4_rejects_by_name():
     answers()
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
-    assert (result.text, result.status, result.is_error) == (
-        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]' % ', "background"',
-        "rejected",
-        True,
-    )
+    reason = '"mode" must be one of "default", "slow", "background", got integer'
+    assert result.text == "[system error: invalid arguments: %s]" % reason
+    assert (result.status, result.is_error) == ("rejected", True)
     assert not Path("made").exists()
 
 
@@ -2180,15 +2167,9 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     with BashTool(profile=tiny(default=20, grace=0.2)) as tool, BashTool(tempfile.mkdtemp(), state_dir="s") as gone:
         os.rmdir(gone.cwd)
-        at_once(
-            lambda run: run(),
-            [
-                lambda: tool.run(stopped.text, timeout_s=0.2),
-                lambda: tool.run(filler(size)),
-                *(lambda known=known: tool.run(known.text) for known in commands),
-                *(lambda known=known: gone.run(known.text) for known in commands[:1]),
-            ],
-        )
+        runs = [lambda: tool.run(stopped.text, timeout_s=0.2), lambda: tool.run(filler(size))]
+        runs += [lambda known=known: tool.run(known.text) for known in commands]
+        at_once(lambda run: run(), [*runs, lambda: gone.run(commands[0].text)])
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -3620,14 +3601,9 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
             pid = number_in(folder / "me")
             assert alive(pid)
             assert (result.status, result.is_error, result.pid, result.exit_code) == ("running", False, pid, None)
-            assert result.text == "\n\n".join(
-                [
-                    "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
-                    part("stdout", out, 500),
-                    part("stderr", err, 100),
-                    "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file,
-                ]
-            )
+            begin = "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid
+            end = "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file
+            assert result.text == "\n\n".join([begin, part("stdout", out, 500), part("stderr", err, 100), end])
             assert re.search(r"/pipe-bash-[0-9a-f]+\.log$", result.output_file)
         assert eventually(lambda: not alive(pid))  # it belongs to the conversation
 
@@ -4210,12 +4186,8 @@ def test_req_bash_025_6_structured_content(name):
                     "structuredContent"
                 ]
                 assert fits(content, schema) and content["pid"] == pids[0]
-        assert seen == {
-            "exited",
-            "rejected",
-            "running" if name == "jobs" else "timed_out",
-            *(["running"] if background else []),
-        }
+        limited = "running" if name == "jobs" else "timed_out"
+        assert seen == {"exited", "rejected", limited, *(["running"] if background else [])}
     for pid in pids if background else ():
         os.killpg(pid, signal.SIGKILL)
 
@@ -4527,13 +4499,8 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
         client.call(lasting("sleep 600 & disown; echo left"))
         client.begin(lasting("echo $$ > shell; sleep 600"))
         number_in(Path("shell"))
-        started = [
-            pid
-            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-            if pid not in (os.getpid(), client.process.pid)
-        ]
         holders = []
-        for pid in started:
+        for pid in set(processes()) - {client.process.pid}:
             with contextlib.suppress(OSError):
                 holders += [
                     pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire
@@ -4614,11 +4581,8 @@ def test_req_bash_025_19_text_alone(name):
         env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
         with Client(*options, env=env) as client:
             assert ("structuredContent" in client.call(":")) == on
-    assert (
-        cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode
-        == cli("--structured", ":").returncode
-        == 125
-    )
+    assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == 125
+    assert cli("--structured", ":").returncode == 125
 
 
 @given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
