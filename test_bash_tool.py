@@ -1468,11 +1468,8 @@ def test_req_bash_006_4_rejects_by_name():
             request.reason.encode("utf-8")
             if isinstance(arguments, dict):
                 odd = [key for key in arguments if key not in ("command", "mode")]
-                assert (
-                    (bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason)
-                    if odd
-                    else ('"command"' in request.reason or '"mode"' in request.reason)
-                )
+                assert '"command"' in request.reason or not odd and '"mode"' in request.reason
+                assert not odd or bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason
 
     answers()
     assert reached == {True, False}
@@ -2520,16 +2517,8 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
 
 @clause("014.2", saboteur=("    env.update(NON_INTERACTIVE)\n", ""))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
-    for name in (
-        "PAGER",
-        "GIT_PAGER",
-        "EDITOR",
-        "VISUAL",
-        "GIT_EDITOR",
-        "GIT_SEQUENCE_EDITOR",
-        "TERM",
-        "GIT_TERMINAL_PROMPT",
-    ):
+    editors = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"]
+    for name in [*editors, "PAGER", "GIT_PAGER", "TERM", "GIT_TERMINAL_PROMPT"]:
         monkeypatch.setenv(name, "less")
     for name, value in SHOWN_ANYWAY.items():
         monkeypatch.setenv(name, value)
@@ -2537,20 +2526,19 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
         wanted = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", **SHOWN_ANYWAY}
         assert shown.items() >= {**wanted, "DEBIAN_FRONTEND": "noninteractive"}.items()
-        refused = tool.run(
-            "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
-        )
+        git = "git -c user.name=a -c user.email=b"
+        tool.run("git init -q r && cd r && git config core.pager 'less -+F'")
+        refused = tool.run("cd r && %s commit --allow-empty" % git)
         assert refused.exit_code != 0 and "or-set-GIT_EDITOR=true" in refused.text
-        log = tool.run(
-            "cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff"
-        )
+        commit = "cd r && %s commit -q --allow-empty -m hello" % git
+        log = tool.run(commit + " && git log -p && git -c color.ui=auto diff")
         assert "hello" in log.text and log.exit_code == 0
-        refused = tool.run("cd r && git -c user.name=a -c user.email=b rebase -i --root")
+        refused = tool.run("cd r && %s rebase -i --root" % git)
         assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
-        advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true git -c user.name=a -c user.email=b rebase -i --root")
+        advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true %s rebase -i --root" % git)
         assert advised.exit_code == 0, advised
         for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
-            for name in ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"):
+            for name in editors:
                 refused = tool.run(words % name)
                 assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
                 assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
@@ -3066,29 +3054,21 @@ def test_req_bash_017_10_drop_env():
 @clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
-        pids = [
-            tool.run(command, mode="background").pid
-            for command in ("exit 5", "echo three", lasting("echo é; sleep 600"))
-        ]
+        commands = ["exit 5", "echo three", lasting("echo é; sleep 600")]
+        pids = [tool.run(command, mode="background").pid for command in commands]
         assert tool.job(pids[2]).status == "running"
         killed = tool.run("kill -9 $$", mode="background").pid
-        header, *rows = [
-            line.split("\t") for line in cli("--state-dir", "state", "--jobs").stdout.decode().splitlines()
-        ]
+        printed = cli("--state-dir", "state", "--jobs").stdout.decode()
+        header, *rows = [line.split("\t") for line in printed.splitlines()]
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
         jobs = {job.pid: job for job in tool.jobs()}
-        for (pid, how, elapsed, size, path, command), (number, told, bytes_) in zip(
-            rows,
-            (
-                (pids[0], "failed: exit code 5", 0),
-                (pids[1], "completed", 6),
-                (pids[2], "running", 3),
-                (killed, "failed: exit code 137 (SIGKILL)", 0),
-            ),
-        ):
-            assert (int(pid), how, size) == (number, told, "%dB" % bytes_)
-            assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file
-            assert command == jobs[number].command
+        ends = {pids[0]: "failed: exit code 5", pids[1]: "completed", pids[2]: "running"}
+        ends[killed] = "failed: exit code 137 (SIGKILL)"
+        assert [(int(pid), how) for pid, how, *_ in rows] == list(ends.items())
+        assert [size for _, _, _, size, *_ in rows] == ["0B", "6B", "3B", "0B"]
+        for pid, _, elapsed, _, path, command in rows:
+            job = jobs[int(pid)]
+            assert re.fullmatch(r"[0-9]+s", elapsed) and (path, command) == (job.output_file, job.command)
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
         shown = [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed]
         assert shown == [(pids[0], 5, 0), (pids[1], 0, 6), (pids[2], None, 3), (killed, 137, 0)]
@@ -3113,32 +3093,25 @@ def test_req_bash_017_11_a_person_at_a_terminal(terminal):
             text += os.read(ours, 4096).replace(b"\r\n", b"\n")
         return word in text
 
-    command = lasting(
-        "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; echo on; echo $$ > shell; while :; do sleep 0.05; done"
-    )
+    def comes(word):
+        return seen(word, 8 if terminal else 1.5)
+
+    command = "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; "
+    command += "echo on; echo $$ > shell; while :; do sleep 0.05; done"
     words = [sys.executable, str(script), "--follow", "--mode", "slow", "--timeout", "70", command]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as tool:
         try:
             assert seen(b"begun\n")
-            assert (
-                seen(b"begun\n\n[still running after 0s; the limit ends after 70s]\n", 8 if terminal else 1.5)
-                == terminal
-            )
+            assert comes(b"begun\n\n[still running after 0s; the limit ends after 70s]\n") == terminal
             assert not terminal or seen(b"[still running after 1s; the limit ends after 70s]\n")
             Path("go").write_text("")
             shell = number_in("shell")
             assert seen(b"on\n")
             tool.send_signal(signal.SIGINT)
             assert seen(b"asked\n")
-            assert (
-                seen(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n", 8 if terminal else 1)
-                == terminal
-            )
+            assert comes(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n") == terminal
             tool.send_signal(signal.SIGINT)
-            assert (
-                seen(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n", 8 if terminal else 1)
-                == terminal
-            )
+            assert comes(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n") == terminal
             answer = tool.communicate(timeout=20)[0].decode()
         finally:
             tool.kill()
@@ -3515,11 +3488,8 @@ def test_req_bash_021_3_the_last_whole_lines():
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
-        (path,) = re.findall(
-            r"^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$",
-            result.text,
-            re.MULTILINE,
-        )
+        notice = r"(?m)^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$"
+        (path,) = re.findall(notice, result.text)
         assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"]
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         numbers = "".join("%04d\n" % n for n in range(1, 9001))
@@ -3562,10 +3532,9 @@ def test_req_bash_021_4_a_notice_and_a_file():
     if WITHOUT != "files" and os.geteuid() == 0:
         with small_disk("small"):
             with BashTool(profile=JOBS, state_dir="small") as tool:
-                assert re.search(
-                    r"\[stdout: Showing last 2000 of 20000 lines\. Full output file may be incomplete: /.*/pipe-bash-\w+\.log \(No space left on device\)\]",
-                    tool.run("seq -w 20000").text,
-                )
+                notice = r"\[stdout: Showing last 2000 of 20000 lines\. Full output file may be incomplete: "
+                notice += r"/.*/pipe-bash-\w+\.log \(No space left on device\)\]"
+                assert re.search(notice, tool.run("seq -w 20000").text)
 
 
 @clause("021.5", saboteur=('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"))
@@ -3778,28 +3747,17 @@ def test_req_bash_022_3_errors_are_not_the_commands():
     profile = dataclasses.replace(STREAMS, timeouts_s={"default": 1.0}, grace_s=0.3)
     long = lasting("touch begun; sleep 600 # ") + "x" * 100
     with BashTool(profile=profile, deny="forbidden") as tool:
+        begun = {"stdout": "so far\n", "stderr": "warn\n"}, {"stdout": "", "stderr": ""}
+        timed_out = tool.run(lasting("echo so far; echo warn >&2; sleep 600"))
+        cancelled = tool.run(long, cancel=cancelled_when("begun"))
+        no_shell = BashTool(profile=profile, shell="no-such-shell").run("ls")
+        refused = BashTool(profile=profile, confirm=lambda command: False).run("ls")
         cases = [
-            (
-                tool.run(lasting("echo so far; echo warn >&2; sleep 600")),
-                {"stdout": "so far\n", "stderr": "warn\n"},
-                "timed out after 1s",
-            ),
-            (
-                tool.run(long, cancel=cancelled_when("begun")),
-                {"stdout": "", "stderr": ""},
-                "bash '%s': cancelled" % long[:80],
-            ),
-            (
-                BashTool(profile=profile, shell="no-such-shell").run("ls"),
-                {},
-                "bash 'ls': the shell no-such-shell was not found",
-            ),
+            (timed_out, begun[0], "timed out after 1s"),
+            (cancelled, begun[1], "bash '%s': cancelled" % long[:80]),
+            (no_shell, {}, "bash 'ls': the shell no-such-shell was not found"),
             (tool.call({"command": "forbidden"}), {}, "Command blocked by safety policy: contains 'forbidden'"),
-            (
-                BashTool(profile=profile, confirm=lambda command: False).run("ls"),
-                {},
-                "Command was not confirmed by the user.",
-            ),
+            (refused, {}, "Command was not confirmed by the user."),
         ]
     for result, streams, error in cases:
         fields = json.loads(result.text)
@@ -3809,13 +3767,9 @@ def test_req_bash_022_3_errors_are_not_the_commands():
     @given(endless_in_each_way())
     def whatever_it_was_doing(commands):
         for known, result in zip(commands, all_cancelled(commands, profile)):
-            error = "bash '%s': cancelled" % known.text[:80]
+            said = {"stdout": known.stdout + known.last, "stderr": known.stderr}
             assert result.is_error and result.exit_code is None
-            assert json.loads(result.text) == {
-                "stdout": known.stdout + known.last,
-                "stderr": known.stderr,
-                "error": error,
-            }
+            assert json.loads(result.text) == {**said, "error": "bash '%s': cancelled" % known.text[:80]}
 
     whatever_it_was_doing()
 
@@ -4157,14 +4111,8 @@ def test_req_bash_025_6_structured_content(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
         schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
         pids = []
-        for arguments in (
-            {"command": "echo hi"},
-            {"command": "kill -9 $$"},
-            {"command": "seq 100000"},
-            {"command": lasting("sleep 600")},
-            {"command": 1},
-            *background,
-        ):
+        commands = ["echo hi", "kill -9 $$", "seq 100000", lasting("sleep 600"), 1]
+        for arguments in [*({"command": command} for command in commands), *background]:
             result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
             content = result["structuredContent"]
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
@@ -4182,9 +4130,8 @@ def test_req_bash_025_6_structured_content(name):
         whatever_is_run()
         if name == "jobs":
             for verb in ("check_pid", "kill_pid"):
-                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"][
-                    "structuredContent"
-                ]
+                answer = client.ask("tools/call", name="bash", arguments={verb: pids[0]})
+                content = answer["result"]["structuredContent"]
                 assert fits(content, schema) and content["pid"] == pids[0]
         limited = "running" if name == "jobs" else "timed_out"
         assert seen == {"exited", "rejected", limited, *(["running"] if background else [])}
@@ -4563,21 +4510,12 @@ def test_req_bash_025_18_too_many_calls():
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
-        for arguments in (
-            {"command": "echo hi"},
-            {"command": "exit 3"},
-            {"command": lasting("echo on; exec sleep 600")},
-            {"command": 1},
-        ):
-            assert set(client.ask("tools/call", name="bash", arguments=arguments)["result"]) == {"content", "isError"}
+        for command in ("echo hi", "exit 3", lasting("echo on; exec sleep 600"), 1):
+            assert set(client.call(command)) == {"content", "isError"}
     if name != "modes":  # the switch is no part of a profile
         return
-    for options, value, on in (
-        (["--structured"], None, True),
-        (["--structured"], "0", True),
-        ([], "1", True),
-        ([], "", False),
-    ):
+    asked = ["--structured"]
+    for options, value, on in ((asked, None, True), (asked, "0", True), ([], "1", True), ([], "", False)):
         env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
         with Client(*options, env=env) as client:
             assert ("structuredContent" in client.call(":")) == on

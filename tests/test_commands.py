@@ -1,5 +1,6 @@
 """Commands, their environment, directory and state: what no single clause says."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -35,38 +36,39 @@ def test_known_commands(known):
     assert (apart.returncode < 0) == (known.signal is not None)
 
 
+@contextlib.contextmanager
+def for_an_ordinary_user(token):
+    """The words and options that start bash_tool.py for a user without root's capabilities, with this in a variable."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
+    env = dict(os.environ, TMPDIR="/tmp", HOST_TOKEN=token)
+    with open(TOOL) as tool:  # its folder may be closed to the other user
+        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno()]
+        yield words, dict(user, env=env, cwd="/", pass_fds=[tool.fileno()])
+
+
 @needs_proc
 @fault("a_server_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
 def test_a_server_is_not_dumpable_by_its_commands():
     """A command cannot read the environment of the server. A user with root's capabilities can: a suite that root has
     started asks as another user."""
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
     token = "tok-" + os.urandom(6).hex()
-    with open(TOOL) as tool:  # its folder may be closed to the other user
-        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno(), "--mcp"]
-        env = dict(os.environ, TMPDIR="/tmp", SERVER_TOKEN=token)
-        with Client(command=words, env=env, cwd="/", pass_fds=[tool.fileno()], **user) as client:
-            server = "/proc/%d/environ" % client.process.pid
-            answer = client.said("cat %s" % server)
-            # The second where /proc hides other users' processes, by hidepid, proc(5).
-            assert re.search("Permission denied|No such file", answer) and token not in answer
-            assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
+    with for_an_ordinary_user(token) as (words, options), Client(command=[*words, "--mcp"], **options) as client:
+        server = "/proc/%d/environ" % client.process.pid
+        answer = client.said("cat %s" % server)
+        # The second where /proc hides other users' processes, by hidepid, proc(5).
+        assert re.search("Permission denied|No such file", answer) and token not in answer
+        assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
 
 
 @needs_proc
 @fault("the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
     token = "tok-" + os.urandom(6).hex()
-    seek = """for stat in /proc/[0-9]*/environ; do grep -qa '%s''%s' $stat && echo found; done; echo sought""" % (
-        token[:8],
-        token[8:],
-    )
-    with open(TOOL) as tool:  # its folder may be closed to the other user
-        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno(), seek]
-        env = dict(os.environ, TMPDIR="/tmp", SHELL_TOKEN=token)
-        answer = ran(*words, env=env, cwd="/", pass_fds=[tool.fileno()], **user)
+    apart = "%s''%s" % (token[:8], token[8:])
+    seek = "for environ in /proc/[0-9]*/environ; do grep -qa '%s' $environ && echo found; done; echo sought" % apart
+    with for_an_ordinary_user(token) as (words, options):
+        answer = ran(*words, seek, **options)
     assert answer.stdout.endswith(b"sought\n") and b"found" not in answer.stdout, answer
 
 
