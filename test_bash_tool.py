@@ -496,24 +496,20 @@ def test_req_bash_003_6_failed(commands):
     ],
 )
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    assert MODES.timeouts_s["background"] == 86400 and "failed: timed out after 86400s" == bash_tool.how_it_ended(
-        bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict(), ":"
-    )
-    dying_host(
-        """
+    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict()
+    assert MODES.timeouts_s["background"] == 86400
+    assert bash_tool.how_it_ended(ended, ":") == "failed: timed out after 86400s"
+    program = """
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
-    """,
-        lasting(command),
-    )
+    """
+    dying_host(program, lasting(command))
     pid = number_in("me")
     (job,) = BashTool(state_dir="state").jobs()
     assert job.pid == pid and job.wait(20)
     assert eventually(lambda: not alive(pid))
-    if "escaped" in command:
-        escaped = number_in("escaped")
-        assert eventually(lambda: not alive(escaped))
+    assert "escaped" not in command or eventually(lambda: not alive(number_in("escaped")))
     note = "timed out after 1.2s"
     if job.status != "timed_out":
         note = lasting('completed; still running: %d "sleep 600"') % number_in("escaped")
@@ -1233,10 +1229,8 @@ def test_req_bash_004_8_keeps_what_the_host_names():
     @given(st.dictionaries(secret, st.from_regex("[a-z]{3}[0-9A-Za-z]{8,20}", fullmatch=True)), st.data())
     def keeps(secrets, data):
         kept = data.draw(st.sets(st.sampled_from(sorted(secrets)))) if secrets else set()
-        pattern = data.draw(
-            st.sampled_from([str, lambda name: "?" + name[1:], lambda name: "[%s]%s" % (name[0], name[1:])])
-        )
-        keep = [pattern(name) for name in kept]
+        pattern = data.draw(st.sampled_from(["{0}{1}", "?{1}", "[{0}]{1}"]))
+        keep = [pattern.format(name[0], name[1:]) for name in kept]
         kept = {name for name in secrets if any(fnmatch.fnmatchcase(name, one) for one in keep)}
         env, withheld = bash_tool.scrub_env({"PATH": "/bin", **secrets}, keep)
         assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
@@ -1249,13 +1243,9 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         env, withheld = bash_tool.scrub_env(secrets, keep)
         assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
     pairs = {**GIT_PAIRS, "GIT_CONFIG_VALUE_0": "db://me:pw@h/", "GIT_CONFIG_VALUE_11": "db://me:pw@i/"}
-    for keep, whole in (
-        (("GIT_CONFIG_*",), True),
-        (("GIT_CONFIG_VALUE_*",), True),
-        (("GIT_CONFIG_VALUE_0", "*_11"), True),
-        (("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_0"), False),
-        (("GIT_CONFIG_KEY_*",), False),
-    ):
+    cases = {"GIT_CONFIG_*": True, "GIT_CONFIG_VALUE_*": True, "GIT_CONFIG_VALUE_0 *_11": True}
+    cases.update({"GIT_CONFIG_COUNT GIT_CONFIG_VALUE_0": False, "GIT_CONFIG_KEY_*": False})
+    for keep, whole in ((keep.split(), whole) for keep, whole in cases.items()):
         env, withheld = bash_tool.scrub_env(pairs, keep)  # of a group all that look secret are named, or it goes whole
         assert set(env) & set(pairs) == set(pairs if whole else ()), keep
         assert set(withheld) == set(() if whole else pairs), keep
@@ -1287,11 +1277,9 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
         with BashTool(drop_env=("MY_PLAIN", "*_OTHER", "PAGER")) as tool:
             assert {"MY_PLAIN", "MY_OTHER", "MY_TOKEN"} <= set(tool.withheld)
             assert tool.run("env | grep -c hunter2; echo $PAGER").stdout == "0\ncat\n"
-            result = tool.run(": $MY_PLAIN $MY_TOKEN")
-            assert result.notes == (
-                "not passed to commands: MY_PLAIN",
-                "not passed to commands, because it looks secret: MY_TOKEN",
-            )
+            chosen, secret = tool.run(": $MY_PLAIN $MY_TOKEN").notes
+            assert chosen == "not passed to commands: MY_PLAIN"
+            assert secret == "not passed to commands, because it looks secret: MY_TOKEN"
             assert tool.run("echo $MY_PLAIN $MY_OTHER").notes == ("not passed to commands: MY_OTHER",)
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
@@ -2811,17 +2799,15 @@ def test_req_bash_015_3_the_second_cancel_kills():
 
 @clause("015.4", saboteur=("            if self._stops_wanted():\n                return Outcome(\"cancelled\")\n", ""))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
-    assert (
-        in_host("""
-        before, cancel = os.listdir("/proc/self/fd"), Cancel()
+    def with_a_token_that_is_cancelled():
+        before, cancel = descriptors(), Cancel()
         cancel.cancel()
         with BashTool() as tool:
             result = tool.run("touch made", cancel=cancel)
-        print(result.status, result.text, end="")
-        assert len(os.listdir("/proc/self/fd")) == len(before)      # not even a fork server was asked for anything
-    """)
-        == "cancelled [command cancelled]\n"
-    )
+        assert (result.status, result.text) == ("cancelled", "[command cancelled]\n")
+        assert len(descriptors()) == len(before)  # not even a fork server was asked for anything
+
+    in_fork(with_a_token_that_is_cancelled)
     assert not Path("made").exists()
 
     @few
@@ -3286,15 +3272,13 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
 @clause("020.2", saboteur=("():\n            self.attached = False", "():\n            pass"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
-    in_host(
-        """
+    in_host("""
         tool = BashTool()
         tool.run("sleep 600", timeout_s=0.2)
         tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > p0")
         tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
         os._exit(0)
-    """
-    )
+    """)
     time.sleep(1.0)  # nothing is to be ended; there is nothing to poll for
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
@@ -3307,8 +3291,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     ),
 )
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
-    answer = in_host(
-        """
+    answer = in_host("""
         tool = BashTool()
         tool.run("echo hi")
         tool.run("sleep 600", timeout_s=0.2)
@@ -3316,8 +3299,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
             print(os.waitpid(-1, os.WNOHANG))
         except ChildProcessError:
             print("no child")
-    """
-    )
+    """)
     assert answer == "no child\n"
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
@@ -3650,9 +3632,8 @@ def test_req_bash_021_8_the_last_answer():
         assert last.text.startswith("[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid)
         assert not alive(result.pid)
         result = tool.run(NAP, timeout_s=0.3)
-        assert tool.call({"kill_pid": result.pid}).text.startswith(
-            "[Process %d exited with code 143 (SIGTERM).\n" % result.pid
-        )
+        killed = tool.call({"kill_pid": result.pid}).text
+        assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
 @clause("021.9", saboteur=("named = _job_names(self.running()[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
@@ -3829,15 +3810,13 @@ def test_req_bash_023_3_first_lines():
         return {"yes": True, "raise": 1}[command.split()[-1]] and (command.split()[-1] != "raise" or 1 / 0)
 
     with BashTool(profile=profile, deny=["rm -rf", "mkfs"], confirm=confirm) as tool:
+        no_shell = BashTool(profile=profile, shell="no-such-shell").run("ls")
         cases = [
             (tool.run(lasting("echo so far; sleep 600; : yes")), "Command timed out after 1s\nso far\n"),
             (tool.call({"command": "rm -rf / no"}), "Command blocked by safety policy: contains 'rm -rf'"),
             (tool.call({"command": "echo no"}), "Command was not confirmed by the user."),
             (tool.call({"command": "echo raise"}), "Command was not confirmed by the user."),
-            (
-                BashTool(profile=profile, shell="no-such-shell").run("ls"),
-                "Failed to execute: the shell no-such-shell was not found",
-            ),
+            (no_shell, "Failed to execute: the shell no-such-shell was not found"),
         ]
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
@@ -3923,22 +3902,8 @@ def test_req_bash_024_3_linear_time(name):
 
     size = 1 << 20 if THOROUGH else 1 << 18  # what is quadratic takes a minute for 256 KiB, the limit is some seconds
     plain = max(min(seconds(b"a" * size) for _ in range(3)), 0.005)
-    for worst in (
-        b"\x1b]",
-        b"\x1b[",
-        b"\x1b[0",
-        b"\x1b",
-        b"\r",
-        b"\xff",
-        b"\n",
-        b"\x1b]0;\x1b",
-        b"a\r",
-        b"\x9b0",
-        b"\x1b[1;",
-        b" \r\n",
-        b"\0",
-        b"\xe2\x82",
-    ):
+    worst_ones = b"\x1b] \x1b[ \x1b[0 \x1b \r \xff \n \x1b]0;\x1b a\r \x9b0 \x1b[1; \0 \xe2\x82".split(b" ")
+    for worst in [*worst_ones, b" \r\n"]:
         assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
@@ -4842,9 +4807,8 @@ def test_req_bash_027_4_waiting_for_jobs():
             assert first and {job.pid for job in first} <= {job.pid for job in ending}
             assert all(job.status == "exited" for job in first)
             ended = waiting.wait([same[job.pid] for job in ending], timeout_s=20)
-            assert [(job.pid, job.exit_code) for job in ended] == [
-                (job.pid, known.code) for job, known in zip(ending, commands)
-            ]
+            assert [job.pid for job in ended] == [job.pid for job in ending]
+            assert [job.exit_code for job in ended] == [known.code for known in commands]
             ended = waiting.wait([same[job.pid] for job in jobs], timeout_s=0 if going else 20)
             assert [job.pid for job in ended] == [job.pid for job in ending] and all(alive(job.pid) for job in going)
             for job in going:
@@ -4881,10 +4845,8 @@ def test_req_bash_027_5_waiting_for_a_line():
         wanted = [next((line for line in lines if text in line), None) for text in sought]
         with BashTool() as tool:
             job = background(tool, known.text)
-            found = at_once(
-                lambda n: job.wait(20, until=re.compile(re.escape(sought[n])) if n % 2 else sought[n]),
-                range(len(sought)),
-            )
+            patterns = [re.compile(re.escape(text)) if n % 2 else text for n, text in enumerate(sought)]
+            found = at_once(lambda pattern: job.wait(20, until=pattern), patterns)
             assert found == wanted == [job.wait(0, until=text) for text in sought]
 
     whatever_is_written()
@@ -4894,9 +4856,8 @@ def test_req_bash_027_5_waiting_for_a_line():
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
-    with Client(
-        timeouts={"default": 60, "grace_s": 0.5}
-    ) as client:  # a job ends while a call runs that is then withdrawn
+    # A job ends while a call runs that is then withdrawn.
+    with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
         started = client.said("until [ -e go ]; do sleep 0.05; done", mode="background")
         pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")

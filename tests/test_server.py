@@ -186,8 +186,7 @@ def test_a_bug_is_told_as_one(call):
 def test_what_a_fork_of_the_host_does_not_hold():
     """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
     server when the last job has ended."""
-    in_host(
-        """
+    in_host("""
         tool = BashTool()
         threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
         job = tool.run("echo $$ > job; sleep 600", mode="background")
@@ -205,8 +204,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
             with open(name, "w") as file:
                 file.write("%d\\n" % pid)
         os._exit(0)
-    """
-    )
+    """)
     server = number_in("server")
     try:
         assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
