@@ -46,6 +46,7 @@ FORMAT = $(IN_VENV) -m ruff format --quiet $(ARGS)
 format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes nothing and fails where it would
 	$(FORMAT) bash_tool.py
 	$(FORMAT) --line-length 120 test_bash_tool.py tests
+	$(IN_VENV) -m tests.tools.comments
 
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=third for a third

@@ -1092,7 +1092,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["compare-host"]:
 
 # ---- one version against its targets -------------------------------------------------------------------
 
-# A copy with its bytecode beside it, as a user has it after the first import, whatever the environment says about bytecode.
+# A copy with its bytecode beside it, as after the first import, whatever the environment says about bytecode.
 SCRATCH = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
 FOLDER = Path(SCRATCH.name)
 shutil.copy(HERE / "bash_tool.py", FOLDER)

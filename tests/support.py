@@ -375,6 +375,17 @@ def in_profile(name, **changes):
     return row if name == "modes" else dataclasses.replace(row, timeouts_s={"default": 0.3})
 
 
+def ran(*words, **options):
+    """A program that has run to its end, with what it wrote; it has no input."""
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, **options}
+    return subprocess.run(words, **options)
+
+
+def plain_bash(command, **options):
+    """What bash says of the command without the tool."""
+    return ran("bash", "-c", command, start_new_session=True, preexec_fn=default_signals, **options)
+
+
 # ---- Hosts, the command line, clients --------------------------------------------------------------------------------
 
 
@@ -514,6 +525,26 @@ def in_host(program, *arguments, imports=IMPORTS, **options):
     out, err = said_until_its_end(host, 90)
     assert host.returncode == 0, err.decode()
     return out.decode()
+
+
+def in_fork(act):
+    """Does this in a fork of this process, where SIGINT and SIGUSR1 raise in the main thread."""
+
+    def host():
+        signal.signal(signal.SIGUSR1, _raise_struck)
+        act()
+
+    process = forked(host, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, errors = said_until_its_end(process, 90)
+    assert process.returncode == 0, errors.decode()
+
+
+class Struck(Exception):
+    """What SIGUSR1 raises in the main thread of a fork."""
+
+
+def _raise_struck(*_):
+    raise Struck
 
 
 PRELUDE = """\
@@ -687,9 +718,13 @@ class Client(Process):
         """The result of a call, whose answer is the next message."""
         return self.ask("tools/call", name="bash", arguments=dict(arguments, command=command))["result"]
 
+    def said(self, command, **arguments):
+        """The text of this result."""
+        return self.call(command, **arguments)["content"][0]["text"]
+
     def start(self, command):
         """The number of a job."""
-        return int(re.search(r"<pid>(\d+)</pid>", self.call(command, mode="background")["content"][0]["text"]).group(1))
+        return started(self.said(command, mode="background"))[0]
 
     def answer(self, number, within_s=PATIENCE_S):
         """The answer to this id, whatever comes before it."""
@@ -871,13 +906,6 @@ def lives_in(path):
     """Whether the process lives whose number stands in this file; it may have been killed before it wrote."""
     written = Path(path).read_text() if Path(path).exists() else ""
     return written.endswith("\n") and alive(int(written))
-
-
-def stop_named(text):
-    """Sends KILL to the process groups that the note on what a command left names."""
-    for target in re.search(r"to stop: kill -9 ([-\d ]+)", text)[1].split():
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(-int(target), signal.SIGKILL)
 
 
 NOTE = re.compile(r"\n\n\[background process [^\n]*\]\n")

@@ -843,39 +843,17 @@ def removal(ask, folder):
 
 
 def test_row_16_files_are_made_anew(tmp_path):
-    """A log or the state folder is removed: no error, and the next file is there."""
+    """A log or all of a folder is removed, also that of the user: no error, and the next file is there."""
     place = tmp_path / "place"
     place.mkdir()
-
-    def act(face):
-        folder = place / face
-        if face == "library":
-            with made(tmp_path, state_dir=folder, default=10) as tool:
-                removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
-                assert isinstance(tool.jobs(), list)
-        else:
-            with Client("--state-dir", folder, "--cwd", tmp_path, started=True) as client:
-                removal(client.shown, folder)
-
-    for face in "library", "server":
-        with contextlib.suppress(FileNotFoundError):
-            Path("go").unlink()
-        act(face)
-
-
-def test_row_16_one_folder_made_anew(tmp_path):
-    """`rm -rf $TMPDIR/*`, with the folder of the user in it."""
-    with made("/", default=10) as tool:
-        for _ in range(2):
-            first = tool.run("seq 30000")
-            job = tool.job(tool.run("echo up; sleep 20", mode="background").pid)
-            assert job.wait(PATIENCE_S, until="up")
-            assert tool.run("rm -rf %s/*; echo removed" % tmp_path).text == "removed\n"
-            assert not Path(first.output_file).exists() and not list(tmp_path.iterdir())
-            result = tool.run("seq 30000")
-            assert Path(result.output_file).read_text().endswith("30000\n"), result.text
-            assert Path(result.output_file).parent == tmp_path / ("bash-tool-of-%d" % os.getuid())
-            assert isinstance(tool.jobs(), list) and isinstance(job.kill(), bool)
+    users = tmp_path / ("bash-tool-of-%d" % os.getuid())
+    for state_dir, folder in (place / "library", place / "library"), (None, users):
+        with made(tmp_path, state_dir=state_dir, default=10) as tool:
+            removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
+            assert isinstance(tool.jobs(), list)
+        Path("go").unlink()
+    with Client("--state-dir", place / "server", "--cwd", tmp_path, started=True) as client:
+        removal(client.shown, place / "server")
 
 
 # ---- 17 Programs that fork, and loops of events -------------------------------------------------

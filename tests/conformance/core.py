@@ -776,8 +776,8 @@ def nothing_written_is_lost(q):
     for n in range(15):
         q.says("seq 3000", "".join("%d\n" % n for n in range(1, 3001)))
     wire = q.server(timeouts={"drain_idle_s": 20, "drain_total_s": 40})
-    command = "exec > >(sleep 1; sort -n); seq 2000 -1 1 | tail -n 3"  # written long after the end
-    q.says(command, "1\n2\n3\n", wire=wire)
+    # Written long after the end.
+    q.says("exec > >(sleep 1; sort -n); seq 2000 -1 1 | tail -n 3", "1\n2\n3\n", wire=wire)
     q.says("printf x > /dev/stderr; printf y; exit 3", "[command failed: exit code 3]\nxy", True)
 
 

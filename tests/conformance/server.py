@@ -579,7 +579,8 @@ def a_client_that_stops_reading(q):
     os.set_blocking(wire.process.stdin.fileno(), False)
     line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
     rest = b""
-    while time.monotonic() - quiet < 10 and sent < 12000000:  # who reads on would keep 150,000 answers
+    # A server that reads on would keep the answers to 150,000 requests.
+    while time.monotonic() - quiet < 10 and sent < 12000000:
         rest = rest or line * 500
         with contextlib.suppress(BlockingIOError):
             written = os.write(wire.process.stdin.fileno(), rest)
