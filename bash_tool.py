@@ -83,7 +83,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import MappingProxyType
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "BashTool",
@@ -1564,7 +1564,7 @@ class Command:
         """Goes on for what is left: reads its output, ends it at the limit of a background
         command, when Job.kill asks, or where it is attached with its host. What cannot be ended
         stays a child of this supervisor, which serves no second command then. Upholds
-        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2 and 029.1."""
+        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         self.stops = 0
         self.plan.watched = False  # the call is over
@@ -2046,7 +2046,7 @@ class Result:
         return self.status == "exited" and self.exit_code == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that `json.dumps` takes."""
+        """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
         lists = {"notes": list(self.notes), "leftovers": list(self.leftovers)}
         return dict(vars(self), **lists, details=dict(self.details))
 
@@ -2550,7 +2550,7 @@ def code_details(outcome: Outcome) -> dict[str, Any]:
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-024.2 and 024.4."""
+    REQ-BASH-024.2, 024.4 and 024.5."""
     if outcome.capped:
         note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
         outcome = outcome._replace(notes=(*outcome.notes, note))
@@ -2960,7 +2960,7 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.8 and 028.9."""
+    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.11, 006.12 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -3765,7 +3765,7 @@ class Exchange:
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
-        closed it."""
+        closed it. Upholds REQ-BASH-029.3."""
         line = self._line
         if self._is_held and self.waiter is None and line and _has_ended(line.socket):
             self._end_line(False)
@@ -4502,7 +4502,7 @@ class BashTool:
     umask and the resource limits that this process had when its first command began. Raises
     ValueError for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError
     for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-014.5, 019.2, 026.1,
-    026.2, 026.8 and 029.1."""
+    026.2, 026.8, 026.10 and 029.1."""
 
     def __init__(
         self,
@@ -5301,11 +5301,11 @@ def _write(fd: int, text: str) -> None:
 
 
 _FLAGS = {
-    "--follow": "show live output on stderr, and on a terminal each 10s of silence",
+    "--follow": "live output on stderr, and on a terminal each 10s of silence",
     "--json": "print the whole result as one line of JSON",
     "--mcp": "serve the Model Context Protocol on stdin and stdout",
     "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
-    "--carry": "with --mcp: directory and exported variables go on to the next command",
+    "--carry": "with --mcp: keep the directory and exported variables",
     "--ephemeral": "end at exit what commands leave running, jobs too",
     "--jobs": "list the background jobs, with size and elapsed time",
     "--version": "print the version and this file's sha256",
@@ -5318,8 +5318,9 @@ _STOPPING = (
 )
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out": ", ".join(sorted(DROPPED_NAMES)),
-    "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
+    "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
+        sorted(DROPPED_NAMES)
+    ),
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
@@ -5339,7 +5340,7 @@ def _parser() -> Any:
     add(
         "--profile",
         metavar="NAME",
-        help="how to speak: modes (or what BASH_TOOL_PROFILE says), jobs, streams, guarded",
+        help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)",
         type=str.lower,
         default=os.environ.get("BASH_TOOL_PROFILE", "modes"),
     )
@@ -5363,8 +5364,8 @@ def _parser() -> Any:
         nargs="?",
         const="anthropic",
         metavar="STYLE",
-        help="print the tool definition: anthropic (default), openai, openai-chat, mcp, "
-        "openai-native, or with --carry anthropic-native",
+        help="print the definition: anthropic (default), openai, mcp, "
+        "openai-chat, openai-native, anthropic-native (--carry)",
     )
     add("--log", metavar="FILE", help="append a line of JSON for each call to FILE")
     add("--kill", type=int, metavar="PID", help="end a background job, and say how it ended")
@@ -5571,7 +5572,7 @@ def _open_standard() -> bool:
 
 def _use(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process. Upholds
-    REQ-BASH-017.5, 017.7, 017.8 and 017.10."""
+    REQ-BASH-017.5, 017.7, 017.8, 017.10 and 017.14."""
     # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process

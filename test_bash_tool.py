@@ -43,11 +43,23 @@ from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, even
 from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after
+from tests.support import (
+    SLACK_S,
+    STREAMS,
+    Struck,
+    THOROUGH,
+    TOOL,
+    WITHOUT,
+    background,
+    bash_tool,
+    birth,
+    cancelled_after,
+)
 from tests.support import cancelled_when, children, clause, cli, compiled_script, descriptors, draws, dying_host, few
 from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host, in_profile, keeping
 from tests.support import lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran, record_beside, request
-from tests.support import sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in, unique, variant_module
+from tests.support import sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in, unique, unshared
+from tests.support import variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
@@ -393,7 +405,9 @@ def test_req_bash_003_1_answers_at_once():
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause("003.2", saboteur=("background:\n            self.attached = False", "background:\n            pass"))
+@clause(
+    "003.2", saboteur=("background:\n            self.attached = self.plan.ephemeral", "background:\n            pass")
+)
 def test_req_bash_003_2_outlives_the_host():
     def outlives(case):
         folder, end = case
@@ -882,7 +896,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
             for mode in ("default", "background"):
                 result = tool.run("echo hi > made", mode=mode)
                 assert (result.status, result.error, result.exit_code) == ("failed", "spawn_failed", None), result
-                assert result.text == "[system error: no supervisor could be started: %s]" % reason, result
+                assert result.text == "[system error: no supervisor could be started: %s]\\n" % reason, result
         resource.setrlimit(name, before)
         if sys.argv[1] == "descriptors":
             assert BashTool().run("echo hi").text == "hi\\n"
@@ -961,6 +975,21 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert job.wait(10) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
         result = tool.run(lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$"))  # no job
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
+
+
+@clause("003.22", saboteur=("error == \"lost\" or is_left", "error == \"lost\" or not outcome.exit_code"))
+@needs_proc
+@few
+@given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
+def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
+    with BashTool() as tool:
+        result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
+        still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
+        note = "\n\n[background process completed%s]\n" % still
+        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output + note)
+        stop = "<reminder>To stop: kill -9 -%d</reminder>\n" % result.pid if left else ""
+        assert result.text.endswith("</output_file>\n" + stop + output + note)
+        assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
 
 
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
@@ -1466,7 +1495,7 @@ def test_req_bash_006_4_rejects_by_name():
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
     reason = '"mode" must be one of "default", "slow", "background", got integer'
-    assert result.text == "[system error: invalid arguments: %s]" % reason
+    assert result.text == "[system error: invalid arguments: %s]\n" % reason
     assert (result.status, result.is_error) == ("rejected", True)
     assert not Path("made").exists()
 
@@ -1563,7 +1592,7 @@ def test_req_bash_006_8_definition_for_mcp(name):
 def fits(value, schema):
     """Whether a value conforms to a JSON Schema, as far as ours use the language: a word that is not known here is an error.
     `make interop` compares it with a full validator."""
-    kinds = {"string": str, "object": dict, "boolean": bool, "null": type(None)}
+    kinds = {"string": str, "object": dict, "array": list, "boolean": bool, "null": type(None)}
 
     def is_a(kind):
         if kind in kinds:
@@ -1580,6 +1609,8 @@ def fits(value, schema):
             holds = not is_a("number") or (value >= said if word == "minimum" else value <= said)
         elif word == "required":
             holds = not isinstance(value, dict) or set(said) <= set(value)
+        elif word == "items":
+            holds = not isinstance(value, list) or all(fits(each, said) for each in value)
         elif word == "properties":
             holds = not isinstance(value, dict) or all(
                 fits(value[key], inner) for key, inner in said.items() if key in value
@@ -1699,6 +1730,29 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
+@clause("006.11", saboteur=('"function": {**told, "parameters"', '"function": {**told, "input_schema"'))
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_006_11_nested_for_chat(name):
+    tool = BashTool("/", profile=name)
+    plain = tool.definition()
+    parameters = plain.pop("input_schema")
+    assert tool.definition("openai-chat") == {"type": "function", "function": {**plain, "parameters": parameters}}
+    shown = cli("--cwd", "/", "--profile", name, "--schema", "openai-chat").stdout
+    assert json.loads(shown) == tool.definition("openai-chat")
+
+
+@clause("006.12", saboteur=('if "mode" not in properties:', "if False:"))
+def test_req_bash_006_12_no_word_of_modes():
+    row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
+    with BashTool(profile=row, deny="no") as tool:
+        for style in ("anthropic", "openai", "openai-chat", "mcp"):
+            told = json.dumps(tool.definition(style))
+            assert "mode" not in told.lower() and "Bash state changes" in told and "Keep commands concise" in told
+        assert tool.run("echo on; sleep 9").text == "[command timed out after 0.3s]\non\n"
+        for arguments in ({"command": "no"}, {"cmd": "ls"}, {"command": 5}, {"command": "exit 3"}):
+            assert "mode" not in tool.call(arguments).text
+
+
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
 
 
@@ -1729,7 +1783,9 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("(lines) + text", '(lines) + ("" if outcome.exit_code else text)'))
+@clause(
+    "007.3", saboteur=("for line in lines) + text\n", "for line in lines) + (\"\" if outcome.exit_code else text)\n")
+)
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
@@ -1754,7 +1810,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     cases = [
         (BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
         (BashTool(shell=str(tmp_path / "plain")), "shell_not_found", "was not found"),
-        (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large"),
+        (BashTool(env={"X": "x" * 200000}), "spawn_failed", "environment is too large"),
     ]
 
     @few
@@ -1764,7 +1820,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
         where = "/" + program if absolute else program
         fails(BashTool(shell=(where, "bash")), "shell_not_found", "%s was not found" % where, known.text)
         env = dict(os.environ, **{name: "x" * size})
-        fails(BashTool(env=env), "spawn_failed", "environment is too large", known.text)
+        fails(BashTool(base_env=env), "spawn_failed", "environment is too large", known.text)
         closed = BashTool()
         closed.close()
         assert closed.run(known.text).error == "closed"
@@ -2014,7 +2070,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text = with_newline(text) + saved\n", "        pass\n"))
+@clause("009.1", saboteur=("with_newline(text) + saved + \"\\n\" if cut", "text if cut"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -2171,7 +2227,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 ]
 
 
-@clause("010.1", saboteur=("if len(self._tail) > 2 * self._tail_bytes:", "if False:"))
+@clause("010.1", saboteur=("while tail and self._held_bytes", "while False and self._held_bytes"))
 @pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
@@ -2192,7 +2248,13 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause("010.2", saboteur=("+= len(chunk)", "= min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
+@clause(
+    "010.2",
+    saboteur=(
+        "total_bytes += len(chunk)",
+        "total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
+    ),
+)
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2250,7 +2312,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=named(left), targets", "named=\"processes\", targets"))
+@clause("011.2", saboteur=("named=named(left), stop", "named=\"processes\", stop"))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2316,6 +2378,42 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(30))
 
 
+@clause("011.5", saboteur=("any(map(has_inner_number, descendants()))", "any(())"))
+@needs_proc
+@fewer
+@given(st.integers(0, 3), st.sampled_from(["default", "background"]))
+def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
+    own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
+    starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
+    with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
+        result = tool.run(starts + "echo up", mode=mode)
+        assert "kill -9" not in result.text and "up\n" in result.text and result.ok
+        assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
+        running = tool.run(starts + lasting("sleep 602"), mode="background")
+        assert running.status == "running" and "kill -9" not in running.text
+    with BashTool(shell=["env", "bash"], ephemeral=True) as tool:  # a prefix that stays here
+        assert "; to stop: kill -9 -" in tool.run(lasting("sleep 600 >/dev/null &")).text
+        assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
+
+
+@clause("011.6", saboteur=("else sorted(self.left),", "else sorted(self.left)[:LEFTOVERS_NAMED],"))
+@needs_proc
+@fewer
+@given(st.integers(0, 8), st.sampled_from(["default", "background"]))
+@example(8, "default")
+@example(8, "background")
+def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
+    command = lasting("sleep 600 >/dev/null & echo $!; ") * count + "exit 3"
+    with BashTool(ephemeral=True) as tool, Client("--ephemeral", structured=True) as client:
+        result = tool.run(command, mode=mode)
+        pids = tuple(int(line) for line in result.stdout.split("\n") if line.isdigit())
+        assert result.leftovers == tuple(sorted(pids)) and len(pids) == count
+        assert json.loads(json.dumps(result.to_dict()))["leftovers"] == sorted(pids)
+        answer = client.call(command, mode=mode)
+        numbers = [int(line) for line in answer["content"][0]["text"].split("\n") if line.isdigit()]
+        assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
+
+
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
 
 
@@ -2355,7 +2453,7 @@ def test_req_bash_012_2_any_length(size, filler):
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     with BashTool() as tool:
-        result = tool.run("touch made; " + before + bad + after)
+        result = tool.call({"command": "touch made; " + before + bad + after})
     assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
     assert ("NUL character" in result.text) or ("lone surrogate (U+" in result.text)
     assert not Path("made").exists()
@@ -2570,7 +2668,7 @@ def test_req_bash_014_4_all_else_passes(environ, set_to):
     assert not withheld and env.items() >= passed.items()
 
 
-@clause("014.5", saboteur=("{**NON_INTERACTIVE, **environ}", "{**environ, **NON_INTERACTIVE}"))
+@clause("014.5", saboteur=("{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed():
     @few
     @given(
@@ -2584,7 +2682,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
     def is_passed(chosen):
         given_env = {"PATH": os.environ["PATH"], **chosen}
         shown = Path(tempfile.mkdtemp(), "shown")
-        with BashTool(env=given_env) as tool:
+        with BashTool(base_env=given_env) as tool:
             tool.run("env -0 > %s" % shown)
             assert tool.withheld == ()
         env = dict(line.split(b"=", 1) for line in shown.read_bytes().split(b"\0") if line)
@@ -2597,11 +2695,11 @@ def test_req_bash_014_5_a_given_environment_is_passed():
     is_passed()
     given_env = {"PATH": os.environ["PATH"]}
     functions = {"BASH_FUNC_%s%%%%" % name: "() { echo wrong; builtin %s \"$@\"; }" % name for name in ("cd", "read")}
-    with BashTool(env={**given_env, **functions}) as tool:  # functions that a host exports are for the command
+    with BashTool(base_env={**given_env, **functions}) as tool:  # functions that a host exports are for the command
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
-@clause("014.6", saboteur=("if name in words or name.upper().endswith(REMOTE_ENDINGS)]", "if name in words]"))
+@clause("014.6", saboteur=("(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words"))
 @few
 @given(
     st.sets(
@@ -2686,7 +2784,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
             monkeypatch.delenv(name)
 
     are_told_once()
-    with BashTool(env=dict(os.environ)) as tool:
+    with BashTool(base_env=os.environ) as tool:
         assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
     keeping = dataclasses.replace(JOBS, timeouts_s={"default": 0.5})
     with BashTool(profile=keeping) as tool:
@@ -2726,7 +2824,7 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES)", "False"))
+@clause("015.2", saboteur=("line.wait_for(True, until) and line.socket.recv(READ_BYTES)", "False"))
 def test_req_bash_015_2_an_exception_in_the_caller():
     raised = {signal.SIGINT: KeyboardInterrupt, signal.SIGUSR1: Struck}
 
@@ -2915,7 +3013,7 @@ def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
-@clause("017.3", saboteur=("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"))
+@clause("017.3", saboteur=("with _handled(interrupted):", "with _handled(signal.SIG_DFL):"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
     command = lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait")
@@ -2977,7 +3075,7 @@ def test_req_bash_017_6_environment():
             assert b"BASH_TOOL_" + name.encode() in done.stderr, done
 
 
-@clause("017.7", saboteur=("deny=options.deny,", ""))
+@clause("017.7", saboteur=("deny=list(map(_typed, options.deny)),", ""))
 def test_req_bash_017_7_deny():
     @few
     @given(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
@@ -3112,6 +3210,101 @@ def test_req_bash_017_11_a_person_at_a_terminal(terminal):
     os.close(theirs)
 
 
+@clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
+def test_req_bash_017_12_limits_that_are_set():
+    numbers = st.integers(100, 3000)
+
+    @few
+    @given(st.none() | numbers, st.none() | numbers, st.none() | st.integers(1, 40))
+    @example(200, 300, 7)
+    def holds(by_variable, by_option, snip):
+        env = dict(os.environ, BASH_TOOL_SET="" if by_variable is None else "max_output_bytes=%d" % by_variable)
+        given = [("max_output_bytes", by_option), ("snip_size", snip)]
+        words = [word for name, value in given if value for word in ("--set", "%s=%d" % (name, value))]
+        changes = {name: value for name, value in [("max_output_bytes", by_variable), *given] if value}
+        told = cli(*words, "seq 1000", env=env).stdout.decode()
+        with BashTool(profile=dataclasses.replace(MODES, **changes)) as tool:
+            assert told.partition("[full")[0] == tool.run("seq 1000").text.partition("[full")[0]
+
+    holds()
+    for word in (
+        "nonsense=3",
+        "timeouts_s=3",
+        "=",
+        "grace_s",
+        "grace_s=soon",
+        "grace_s=-1",
+        "snip_size=0",
+        "snip_size=1.5",
+    ):
+        for way, env in ((["--set", word], {}), ([], {"BASH_TOOL_SET": word})):
+            for argument in ("touch made", "--mcp"):
+                done = cli(*way, argument, env={**os.environ, **env})
+                assert (done.returncode, done.stdout) == (125, b"") and done.stderr.startswith(b"bash_tool.py: ")
+                assert word.partition("=")[0].encode() in done.stderr
+    assert not os.path.exists("made") and cli("--set", "max_output_lines=3", ":").returncode == 125
+    with Client(
+        "--set", "max_output_bytes=100", env=dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
+    ) as client:
+        assert client.call("seq 1000")["content"][0]["text"].startswith(
+            "[output truncated in middle: got 3.8KB, max is 100B]\n1\n2"
+        )
+
+
+@clause("017.13", saboteur=('time.time(), "arguments": arguments, **told}', "time.time(), **told}"))
+@fewest
+@given(st.lists(known_commands(), min_size=1, max_size=3))
+def test_req_bash_017_13_a_log(commands):
+    log, short = Path(tempfile.mkdtemp(), "log"), {"timeouts": {"grace_s": 0.3}}
+    expected = [[{"command": known.text}, "exited", known.code, known.signal, None] for known in commands] * 2
+    with Client("--log", log, **short) as one, Client("--log", log, **short) as other:
+        calls = [(client, client.begin(known.text)) for known in commands for client in (one, other)]
+        withdrawn = {"command": lasting("echo $$ > %s/shell; sleep 600" % log.parent)}
+        number = one.request("tools/call", name="bash", arguments=withdrawn)
+        number_in(log.parent / "shell")
+        one.cancel(number)
+        calls.append((other, other.request("tools/call", name="bash", arguments={"cmd": "ls"})))
+        assert all(client.answer(number) for client, number in calls)
+        expected += [[withdrawn, "cancelled", None, None, None]]
+        expected += [[{"cmd": "ls"}, "rejected", None, None, "invalid_arguments"]]
+        assert eventually(lambda: log.read_text().count("\n") == len(expected))
+    done = cli("--log", log, "exit 3")
+    expected += [[dict(command="exit 3", mode="default", timeout_s=None, stdin=None), "exited", 3, None, None]]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    keys = "time arguments status exit_code signal error duration_s total_bytes pid".split()
+    assert all(list(line) == keys and abs(line["time"] - time.time()) < 60 for line in lines)
+    shown = [[line[key] for key in ("arguments", "status", "exit_code", "signal", "error")] for line in lines]
+    assert sorted(shown, key=repr) == sorted(expected, key=repr)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600 and done.returncode == 3
+    for argument in ("touch made", "--mcp"):
+        done = cli("--log", "no/such", argument)
+        assert (done.returncode, done.stdout) == (125, b"") and b"no/such" in done.stderr and not os.path.exists("made")
+    with Client("--log", "/dev/full") as client:
+        assert [client.call("echo %d" % n)["content"][0]["text"] for n in range(2)] == ["0\n", "1\n"]
+        assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
+
+
+@clause("017.14", saboteur=("is_gone = job.kill()", "is_gone = True"))
+@needs_proc
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
+def test_req_bash_017_14_kill(form):
+    with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
+        deaf = lasting("trap '' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done")
+        job, lost = background(tool, deaf), background(tool, lasting("sleep 601"))
+        other, number = number_in("other"), "%d" % job.pid
+        done = cli("--state-dir", "state", "--kill", number, *form)
+        assert done.returncode == 0 and not alive(job.pid) and not alive(other), done
+        listed = cli("--state-dir", "state", "--jobs", *form).stdout.decode().splitlines()
+        rows = done.stdout.decode().splitlines()
+        assert set(rows) <= set(listed) and number in rows[-1] and len(rows) == (1 if form else 2)
+        os.kill(supervisor_of(lost), signal.SIGKILL)
+        assert eventually(lambda: lost.status == "lost")
+        done = cli("--state-dir", "state", "--kill", lost.pid, *form)
+        assert done.returncode == 125 and b"lost" in done.stdout
+    done = cli("--state-dir", "state", "--kill", "5", *form)
+    assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
+
+
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
 
 
@@ -3128,11 +3321,11 @@ def test_req_bash_018_1_denied_substrings(deny, command):
     if result.error != "invalid_arguments":
         assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
         assert (
-            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
+            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']\n" % denied[0]
         )
 
 
-@clause("018.2", saboteur=("confirmed = False", "confirmed = True"))
+@clause("018.2", saboteur=("not confirm(request.command):", "confirm(request.command) is False:"))
 @few
 @given(
     st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)])
@@ -3150,12 +3343,18 @@ def test_req_bash_018_2_unconfirmed(answer, known):
             raise answer("no answer")
         return answer
 
-    result = BashTool(confirm=confirm).run(known.text)
+    tool = BashTool(confirm=confirm)
+    if isinstance(answer, type):
+        with pytest.raises(answer, match="^no answer$"):
+            tool.run("touch made\n" + known.text)
+        assert len(asked) == 1 and not os.path.exists("made")
+        return
+    result = tool.run(known.text)
     assert asked == [known.text]
-    if answer and not isinstance(answer, type):
+    if answer:
         assert (result.status, result.stdout, result.exit_code) == ("exited", known.merged, known.code)
     else:
-        assert result.text == "[system error: Command was not confirmed by the user.]"
+        assert result.text == "[system error: Command was not confirmed by the user.]\n"
         assert (result.status, result.error, result.exit_code) == ("rejected", "not_confirmed", None)
     for wrong in (dict(deny=""), dict(deny=["a", ""]), dict(shell=()), dict(keep_env=[1]), dict(max_jobs=-1)):
         with pytest.raises(ValueError):
@@ -3290,7 +3489,7 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause("020.2", saboteur=("():\n            self.attached = False", "():\n            pass"))
+@clause("020.2", saboteur=("():\n            self.attached = self.plan.ephemeral", "():\n            pass"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
     in_host("""
@@ -3335,7 +3534,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         import os, sys
         from bash_tool import BashTool
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
-        tool = BashTool(env=env)
+        tool = BashTool(base_env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
         tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
@@ -3487,7 +3686,7 @@ def test_req_bash_021_3_the_last_whole_lines():
     assert reached >= {("lines", False, False), ("lines", False, True)}
 
 
-@clause("021.4", saboteur=("partly if saved.reason else whole", "partly if saved.reason else ''"))
+@clause("021.4", saboteur=("partly if outcome.problem else whole", "partly if outcome.problem else ''"))
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
@@ -3657,7 +3856,7 @@ def test_req_bash_021_8_the_last_answer():
         assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("named = _job_names(self.running()[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
+@clause("021.9", saboteur=("named = _job_names(running[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
@@ -3828,7 +4027,7 @@ def test_req_bash_023_3_first_lines():
 
     def confirm(command):
         asked.append(command)
-        return {"yes": True, "raise": 1}[command.split()[-1]] and (command.split()[-1] != "raise" or 1 / 0)
+        return command.endswith("yes")
 
     with BashTool(profile=profile, deny=["rm -rf", "mkfs"], confirm=confirm) as tool:
         no_shell = BashTool(profile=profile, shell="no-such-shell").run("ls")
@@ -3836,13 +4035,12 @@ def test_req_bash_023_3_first_lines():
             (tool.run(lasting("echo so far; sleep 600; : yes")), "Command timed out after 1s\nso far\n"),
             (tool.call({"command": "rm -rf / no"}), "Command blocked by safety policy: contains 'rm -rf'"),
             (tool.call({"command": "echo no"}), "Command was not confirmed by the user."),
-            (tool.call({"command": "echo raise"}), "Command was not confirmed by the user."),
             (no_shell, "Failed to execute: the shell no-such-shell was not found"),
         ]
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
         assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments"
-        assert len(asked) == 3
+        assert len(asked) == 2
 
     @fewest
     @given(endless_in_each_way())
@@ -3946,7 +4144,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
         assert result.stdout == output or name == "jobs"
         if name == "modes":
             ended = not output or output.endswith("\n")
-            expected = output if output.strip() else output + ("" if ended else "\n") + "[no output]"
+            expected = output if output.strip() else output + ("" if ended else "\n") + "[no output]\n"
             assert (result.text, result.stdout) == (expected, output), data
         assert tool.run("cat data >&2; exit 3").text.strip()
 
@@ -3959,6 +4157,24 @@ def test_req_bash_024_4_no_answer_is_blank(name):
             Path("data").write_bytes(data)
             answer = client.ask("tools/call", name="bash", arguments={"command": "cat data"})["result"]
             assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
+
+
+@clause("024.5", saboteur=('NO_OUTPUT + "\\n"', "NO_OUTPUT"))
+@fewest
+@given(known_commands())
+def test_req_bash_024_5_texts_end_alike(known):
+    row = tiny(default=0.5, grace=0.2, max_output_bytes=2000, snip_size=50)
+    with BashTool(profile=row, deny="not this", ephemeral=True) as tool:
+        end = "\n" if not known.merged.strip() else known.merged[-1:]
+        assert tool.run(known.text).text[-1:] == end or known.merged not in tool.run(known.text).text
+        shell, used = BashTool(shell="no-such-shell"), Cancel()
+        used.cancel()
+        answers = [tool.run(command) for command in ("not this", "true", "exit 3", "seq 1000", lasting("sleep 600"))]
+        answers += [tool.call({"cmd": "ls"}), shell.run("ls"), tool.run("ls", cancel=used), tool.run("ls", cwd="/none")]
+        answers += [tool.run(command, mode="background") for command in ("true", "false", lasting("sleep 600"))]
+        assert len({result.status for result in answers}) == 6
+        assert [result.text[-2:] for result in answers[:-1]] == ["]\n"] * 10 + ["/output_file>\n"[-2:]]
+        assert answers[-1].text.endswith("</reminder>\n")
 
 
 # ---- 025 The Model Context Protocol --------------------------------------------------------------------------------
@@ -4244,6 +4460,39 @@ def test_req_bash_025_22_an_interrupt_cancels():
         os.killpg(job, signal.SIGKILL)
 
 
+@clause("025.23", saboteur=("        signal.set_wakeup_fd(before)\n", "        pass\n"))
+def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
+    program = """
+        import os, signal, sys
+        from bash_tool import BashTool, MODES, serve
+        ours, number = os.pipe()[1], getattr(signal, sys.argv[1])
+        os.set_blocking(ours, False)
+        signal.set_wakeup_fd(ours)
+        signal.signal(number, lambda *_: None)
+        before = signal.getsignal(number)
+        answers = {"yes": True, "no": False}
+        tool = BashTool(deny="never", carry=True, confirm=lambda command: answers[command.split()[-1]])
+        serve(tool, structured=True)
+        closed = tool.run("ls").error
+        print(closed, signal.getsignal(number) is before, signal.set_wakeup_fd(-1) == ours, file=sys.stderr, flush=True)
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        words = [sys.executable, "-c", textwrap.dedent(program), name]
+        with Client(command=words, env=dict(os.environ, PYTHONPATH=str(TOOL.parent))) as client:
+            assert "carried" not in json.dumps(client.ask("tools/list")) and client.call("cd /; export A=1; : yes")
+            assert client.call("echo $PWD $A yes")["structuredContent"]["text"] == "/ 1 yes\n"
+            assert client.call("touch made; : no")["structuredContent"]["error"] == "not_confirmed"
+            assert client.call("never yes")["structuredContent"]["error"] == "denied"
+            problem = client.ask("tools/call", name="bash", arguments={"command": "touch made; : neither"})["error"]
+            assert problem["code"] == -32603 and problem["message"].startswith("internal error: ")
+            client.process.send_signal(getattr(signal, name)) if name == "SIGTERM" else client.process.stdin.close()
+            assert client.ended() == 0 and client.complaints() == "closed True True\n"
+    with Client("--carry") as client:
+        client.call("cd /; export A=1")
+        assert client.call("echo $PWD $A")["content"][0]["text"] == "/ 1\n"
+    assert not os.path.exists("made") and cli("--carry", ":").returncode == 125
+
+
 @clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
 @given(
     st.lists(
@@ -4485,7 +4734,7 @@ def test_req_bash_025_18_too_many_calls():
     with Client(module=variant_module(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")), timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin(lasting("sleep 600")) for _ in range(3)]
         refused = client.call("echo fourth")
-        said = "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
+        said = "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]\n"
         assert refused == {"content": [{"type": "text", "text": said}], "isError": True}
         client.cancel(calls[0])
         assert eventually(lambda: client.said("echo fourth") == "fourth\n")
@@ -4567,7 +4816,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {
         "cwd": (5, "", "a\0", b"/"),
-        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}),
+        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}, 5, "A=1", ["A=1"]),
         "env['A']": ({"A": "secret\0"},),
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
@@ -4577,10 +4826,13 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         for name in ("keep_env", "drop_env", "deny", "shell")
         for value in (5, "", ["a", 5])
     ]
-    calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
+    calls += [
+        (name, BashTool, {name: value}) for name in ("confirm", "on_job_end", "on_call") for value in ("yes", True)
+    ]
     calls += [
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
+        ("ephemeral", BashTool, {"ephemeral": 1}),
         ("state_dir", BashTool, {"state_dir": ""}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
@@ -4595,10 +4847,6 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(arguments.pop("obj"), **arguments) if "obj" in arguments else call(**arguments)
         assert "secret" not in str(refused.value)
-    for env in (5, "A=1", ["A=1"], {1: "1"}):  # Python's own exception
-        for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
-            with pytest.raises((TypeError, AttributeError)):
-                call()
     for env in ({"A": 5}, {"A": None}):
         for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
             with pytest.raises(ValueError, match=r"^env\['A'\] takes a string without NUL, got <class '\w+'>$"):
@@ -4606,8 +4854,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     with pytest.raises(TypeError):
         dataclasses.replace(MODES, timeouts_s=60)
     for name in "keep_env", "drop_env":
-        with pytest.raises(ValueError, match=r"^env takes neither keep_env nor drop_env beside it, got \('GH_\*',\)$"):
-            BashTool(env={}, **{name: "GH_*"})
+        with pytest.raises(ValueError, match=r"^base_env takes neither keep_env nor drop_env beside it, got"):
+            BashTool(base_env={}, **{name: "GH_*"})
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
@@ -4639,7 +4887,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
-    with BashTool(env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
+    with BashTool(env={"LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
         for own, folder in ((env, "sub"), (env, str(Path("sub").resolve())), ({}, None)):
             result = tool.run(probe, mode=mode, cwd=folder, env=own)
             here = Path("sub" if folder else ".").resolve()
@@ -4683,7 +4931,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
         told = "the working directory %s cannot be entered (%s)" % (bash_tool.printable(os.path.abspath(path)), why)
-        assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]" % told)
+        assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
@@ -4710,6 +4958,112 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
         if shell == "bash":  # what opens its input anew, or reads it from its end, finds nothing else
             assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
             assert Path("copy").read_bytes() == sent
+
+
+@clause("026.6", saboteur=('return self.status == "exited" and self.exit_code == 0', "return not self.is_error"))
+@few
+@given(st.sampled_from(sorted(PROFILES)), known_commands())
+@example("guarded", Known("exit 3", code=3))
+@example("jobs", Known("sleep 5", code=None))
+def test_req_bash_026_6_ok(name, known):
+    with BashTool(
+        profile=tiny(default=0.5 if known.code is None else 30, profile=PROFILES[name]), deny="not this"
+    ) as tool:
+        assert tool.run(known.text).ok is (known.code == 0)
+        assert tool.run("echo not this").ok is False
+
+
+@clause("026.7", saboteur=("._answer(arguments, request, cwd, env,", "._answer(arguments, request, None, env,"))
+@few
+@given(
+    st.dictionaries(
+        st.sampled_from(["MY_TOKEN", "PAGER", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
+    )
+)
+def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
+    Path("sub").mkdir(exist_ok=True)
+    probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
+    with BashTool() as tool:
+        for place in ("sub", Path("sub"), os.path.abspath("sub"), None):
+            tool.run(probe, cwd=place, env=env)
+            here = Path(place or ".")
+            expected = (here / "told").read_bytes()
+            (here / "told").unlink()
+            assert tool.call({"command": probe}, cwd=place, env=env).stdout.startswith(str(here.resolve()) + "\n")
+            assert (here / "told").read_bytes() == expected
+        assert tool.call({"command": "pwd; echo $PAGER"}).text == "%s\ncat\n" % os.getcwd()
+        assert tool.call({"command": "touch ran"}, cwd="/no/such").error == "cwd_missing"
+        for wrong in (dict(env={"A": 1}), dict(env=[1]), dict(cwd="a\0b"), dict(cwd=5)):
+            with pytest.raises(ValueError):
+                tool.call({"command": "touch ran"}, **wrong)
+    assert not os.path.exists("ran")
+
+
+@clause(
+    "026.8", saboteur=("            self._on_call(arguments, result)\n", "            self._on_call(request, result)\n")
+)
+@few
+@given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
+def test_req_bash_026_8_told_of_each_call(known, error):
+    told = []
+
+    def on_call(sent, result):
+        told.append((sent, result, threading.get_ident()))
+        if failing:
+            raise error("full")
+
+    failing, whole = False, json.dumps({"command": known.text})
+    with BashTool(on_call=on_call, deny="not this") as tool:
+        answers = [
+            tool.call(whole),
+            tool.run(known.text, timeout_s=9),
+            tool.call({"cmd": 5}),
+            tool.run("not this", stdin="x"),
+        ]
+        runs = [dict(command=known.text, mode="default", timeout_s=9, stdin=None)]
+        runs += [dict(command="not this", mode="default", timeout_s=None, stdin="x")]
+        sent = [whole, runs[0], {"cmd": 5}, runs[1]]
+        assert told == [(one, answer, threading.get_ident()) for one, answer in zip(sent, answers)]
+        failing = True
+        with pytest.raises(error, match="^full$"):
+            tool.run("touch ran")
+    assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
+
+
+@clause("026.9", saboteur=("            raise ValueError(request.reason)\n", "            pass\n"))
+@few
+@given(
+    st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b", "\udfff")])
+    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", "", 5, b"slow", "Default")])
+)
+def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
+    with BashTool() as tool:
+        with pytest.raises(ValueError, match="^invalid arguments: "):
+            tool.run(**arguments)
+        answer = tool.call(arguments)
+        assert (answer.status, answer.error) == ("rejected", "invalid_arguments")
+    assert not os.path.exists("ran")
+
+
+@clause("026.10", saboteur=("withheld.items() if name not in added}", "withheld.items()}"))
+@few
+@given(
+    st.dictionaries(
+        names.map(lambda name: name + "_TOKEN"), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4
+    )
+)
+@example({"A_TOKEN": "mine"})
+def test_req_bash_026_10_variables_that_a_tool_adds(added):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("A_TOKEN", "B_TOKEN"):
+            patch.setenv(name, "the host's secret")
+        with BashTool(env={**added, "PAGER": "less"}) as tool:
+            rest = {"A_TOKEN", "B_TOKEN"} - set(added)
+            assert not set(tool.withheld) & set(added) and set(tool.withheld) >= rest
+            result = tool.run("env -0 >shown; : A_TOKEN")
+        assert all("A_TOKEN" in note for note in result.notes) and len(result.notes) == ("A_TOKEN" in rest)
+    env = dict(line.split("=", 1) for line in Path("shown").read_bytes().decode().split("\0") if line)
+    assert {**env, **added} == env and env["PAGER"] == "less" and not rest & set(env)
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
@@ -4976,7 +5330,7 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
         os.symlink("real/deep", os.path.join(base, "link"))
         ours, theirs = ([os.path.join(base, "%s-%d" % (side, n)) for n in range(len(commands))] for side in ("o", "t"))
         env = {"PATH": os.environ["PATH"], "HOME": "/usr", "LC_ALL": "C.UTF-8", **env}
-        with BashTool(base, env=env, carry=True) as tool:
+        with BashTool(base, base_env=env, carry=True) as tool:
             for (before, act, after), path in zip(commands, ours):
                 assert tool.run("\n".join([before, act, after])).status == "exited"
                 tool.run(SHOW % shlex.quote(path))
@@ -5029,7 +5383,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
         )
         assert result.stdout == "1 rc usr\n" and result.exit_code == 1, result
     given = {"PATH": os.environ["PATH"], "BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_ls%%": "() { echo ours; }"}
-    with BashTool(env=given, carry=True) as tool:  # the host's own choice stays
+    with BashTool(base_env=given, carry=True) as tool:  # the host's own choice stays
         for _ in range(2):
             assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
 
@@ -5177,3 +5531,76 @@ def test_req_bash_028_11_the_directory_is_gone():
         assert "is gone" in tool.run("true").text
         os.mkdir("b")
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
+
+
+# ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
+
+
+@clause("029.1", saboteur=("            self._is_held = self._plan.ephemeral\n", ""))
+@needs_proc
+@fewest
+@given(st.lists(leaving(), min_size=1, max_size=3))
+def test_req_bash_029_1_closing_leaves_nothing(commands):
+    tool, pids = BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99), []
+    for known in commands:
+        folder = Path(tempfile.mkdtemp())
+        result = tool.run(known.text, cwd=folder)
+        pids += [number_in(folder / file) for file in known.leaves]
+        assert result.exit_code == known.code and set(pids[-len(known.leaves) :]) <= set(result.leftovers)
+    deaf = lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.05; done")
+    jobs = [tool.job(tool.run(command, mode="background").pid) for command in [deaf, lasting("sleep 600")] * 5]
+    assert jobs[0].wait(10, until="up")
+    with ThreadPoolExecutor(16) as pool:  # an evaluation of many tasks
+        many = list(
+            pool.map(tool.run, [lasting("sleep 600 >/dev/null & (setsid sleep 600 >/dev/null &) ; echo left")] * 100)
+        )
+    pids += [job.pid for job in jobs] + [pid for result in many for pid in result.leftovers]
+    assert len(set(pids)) == len(pids) >= 211 and all(map(alive, pids))
+    begun = time.monotonic()
+    tool.close()
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 10
+    assert all(job.status == "cancelled" for job in jobs)
+    assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
+    with Client("--ephemeral") as client:
+        pids = [int(client.call(lasting("sleep 600 >/dev/null & echo $!"))["content"][0]["text"].split("\n")[1])]
+        pids.append(client.start(lasting("sleep 600")))
+        assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
+
+
+@clause(
+    "029.2",
+    saboteur=(
+        "background:\n            self.attached = self.plan.ephemeral",
+        "background:\n            self.attached = False",
+    ),
+)
+@needs_proc
+@fewest
+@given(leaving())
+def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
+    program = """
+        import os, sys
+        from bash_tool import BashTool
+        tool = BashTool(ephemeral=True)
+        left = tool.run(sys.argv[1]).leftovers
+        print(tool.run("trap '' TERM; while :; do sleep 0.1; done", mode="background").pid, *left, flush=True)
+        os.kill(os.getpid(), 9)
+    """
+    os.chdir(tempfile.mkdtemp())
+    pids = [int(word) for word in dying_host(program, known.text).split()]
+    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
+
+
+@clause("029.3", saboteur=("            exchange.release()\n", "            pass\n"))
+@needs_proc
+def test_req_bash_029_3_a_long_conversation():
+    with BashTool(ephemeral=True) as tool:
+        stays = [tool.run(lasting("sleep 600 >/dev/null &")).leftovers[0]]
+        stays.append(background(tool, lasting("sleep 600")).pid)
+        warm_up()
+        before = len(descriptors())
+        for _ in range(30):
+            assert tool.run("sleep 0.3 >/dev/null 2>&1 &").leftovers
+            assert tool.run("sleep 0.4", mode="background").status == "running"
+        assert eventually(lambda: tool.run(":").ok and len(descriptors()) <= before), (before, descriptors())
+        assert all(map(alive, stays))

@@ -65,7 +65,7 @@ def table_for(table, held):
     # A row of nothing but dashes is a field that they do not use.
     kept = [row for row in kept if len(shown) < 2 or {row[n] for n in shown[1:]} != {"–"}]
     if len(shown) == 1:
-        return \", \".join(row[shown[0]] for row in kept)
+        return ", ".join(row[shown[0]] for row in kept)
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
     return "\n".join([lines[0], "|" + "---|" * len(shown), *lines[1:]]) if kept else ""
 

@@ -934,7 +934,7 @@ def background(tool, command, **options):
     result = without_news(tool.run(command, mode="background", **options))
     assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
     assert result.text == (
-        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>"
+        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>\n"
         % (result.pid, result.output_file, result.pid)
     )
     return tool.job(result.pid)

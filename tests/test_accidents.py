@@ -600,7 +600,7 @@ def test_row_10_a_directory_that_is_removed_is_told(tmp_path):
     """The command runs in an empty folder, and a note says so; it is back when the directory is."""
     (tmp_path / "there").mkdir()
     with made(tmp_path / "there") as tool, Client("--cwd", tmp_path / "there", started=True) as client:
-        assert client.shown("true") == "[no output]"
+        assert client.shown("true") == "[no output]\n"
         assert tool.run("rm -rf $PWD; echo removed").stdout == "removed\n"
         result = tool.run("ls -A; echo $PWD")
         assert result.error == "cwd_missing" and "there" in result.text and "is gone" in result.text
@@ -1314,7 +1314,7 @@ def test_row_24_a_slow_client():
         assert resident(client.pid) < before + 60 * 2**20
         for number in ids:
             assert "the end\n" in client.text(number)
-        assert all(client.text(number) == "[no output]" for number in other)
+        assert all(client.text(number) == "[no output]\n" for number in other)
         assert client.shown("echo next") == "next\n"
 
 

@@ -424,6 +424,7 @@ def test_only_the_monotonic_clock_decides():
         "self.created, self.started_s = time.time(), time.monotonic()",
         "passed_s = time.time() - self.created",
         "return max(0.0, time.time() - self.created)",
+        'line = {"time": time.time(), "arguments": arguments}',
     ]
 
 

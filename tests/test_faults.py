@@ -97,7 +97,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 @fault(
     "a_kept_job_without_a_thread",
     saboteur=(
-        "        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n",
+        "        if self.waiter is None:  # leftovers, or no monitor thread could be started\n            self.wait_for_end()\n",
         "",
     ),
 )
@@ -263,7 +263,7 @@ def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
     if made.returncode > 1 or not (tmp_path / "zh_CN.GBK").exists():
         pytest.skip("localedef has no source of GBK")
     env = {"PATH": os.environ["PATH"], "LOCPATH": str(tmp_path), "LC_ALL": "zh_CN.GBK"}
-    with BashTool(env=env) as tool:
+    with BashTool(base_env=env) as tool:
         assert tool.run("echo price 5€").text == "price 5€\n"
         assert tool.run("echo ok # 你").text == "ok\n"
         assert tool.run("printf %s \"$BASH_EXECUTION_STRING\"").text == "printf %s \"$BASH_EXECUTION_STRING\""
@@ -577,7 +577,7 @@ def test_a_host_without_a_path(path):
     """What ends the commands of a dead host does not depend on the host's PATH."""
     program = """
         real, os.environ["PATH"] = os.environ["PATH"], %r
-        tool = BashTool(env=dict(os.environ, PATH=real))
+        tool = BashTool(env={"PATH": real})
         threading.Thread(target=tool.run, daemon=True, args=(
             "setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",)).start()
         while not all(os.path.exists(name) and open(name).read().endswith("\\n") for name in ("p0", "p1")):

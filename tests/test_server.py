@@ -125,7 +125,7 @@ def test_what_is_said_of_a_job():
         assert (
             failed.run("x", mode="background").text
             == failed.run("x").text
-            == "[system error: the shell no-such-shell was not found]"
+            == "[system error: the shell no-such-shell was not found]\n"
         )
     os.mkdir("gone")
     with BashTool("gone", profile=keeping(0.5)) as tool:
@@ -138,7 +138,7 @@ def test_files_that_are_not_to_be_had():
     """What could not be saved says why; where no scratch folder can be made a command whose directory is gone is not
     run."""
     with BashTool(state_dir="/proc/none") as tool:
-        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]")
+        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]\n")
     os.mkdir("gone")
     with BashTool("gone", state_dir="/proc/none") as tool:
         os.rmdir("gone")
@@ -167,7 +167,7 @@ def test_the_shell_is_looked_for_along_the_path():
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
-    assert tool.run(":").text == "[system error: the shell sh-here was not found]"  # third's is a folder
+    assert tool.run(":").text == "[system error: the shell sh-here was not found]\n"  # third's is a folder
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
 
 
