@@ -3595,7 +3595,7 @@ class Engine:
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
-        theirs.setblocking(True)  # those of gevent come non-blocking
+        os.set_blocking(theirs.fileno(), True)  # those of gevent are not, whatever they say
         self.sockets.add(ours)
         return ours, theirs
 
@@ -4755,9 +4755,13 @@ class BashTool:
             job = self._jobs.add(answer)
             outcome = fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
-            if cancel._withdrawn and outcome.status == "running":
-                exchange.leave()  # nobody knows of the job
-                job, outcome = None, Outcome("cancelled")
+            if cancel._withdrawn:  # nobody knows of the file, nor of the job
+                exchange.leave()
+                if job is not None:
+                    self._jobs.drop(job)
+                job, outcome = None, outcome._replace(path=None)
+                if outcome.status == "running":
+                    outcome = Outcome("cancelled")
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
                 self._jobs.watch(job, exchange)
@@ -5465,7 +5469,15 @@ def _follower(limit_s: float) -> Callable[[str], None]:
 def _typed(word: str) -> str:
     """A word of the command line as the bytes that were typed, whatever the locale makes of them:
     UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
-    return os.fsencode(word).decode("utf-8", "surrogateescape")
+    if sys.getfilesystemencoding() == "utf-8":
+        data = os.fsencode(word)
+    else:  # Python has decoded it with the C library, which its own codec may contradict
+        import ctypes
+
+        encode = ctypes.pythonapi.PyUnicode_EncodeLocale
+        encode.restype = ctypes.py_object
+        data = encode(ctypes.py_object(word), b"surrogateescape")
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
