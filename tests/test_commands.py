@@ -228,7 +228,7 @@ def test_the_text_of_a_command_is_in_no_environment(monkeypatch):
 @given(st.dictionaries(st.sampled_from(sorted(SHOWN_ANYWAY)), st.sampled_from(["", "0", "1", "x"])))
 def test_what_a_program_prints_is_its_own(environ):
     """A variable for colours, progress bars or widths is neither set nor changed nor taken out, whatever it is."""
-    for env in (bash_tool.scrub_env(environ)[0], bash_tool.complete_env(environ)):
+    for env in (bash_tool.scrub_env(environ)[0], {**bash_tool.NON_INTERACTIVE, **environ}):
         assert {name: env[name] for name in SHOWN_ANYWAY if name in env} == environ
         assert all(
             re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name)
@@ -424,7 +424,7 @@ def test_only_the_monotonic_clock_decides():
         "self.created, self.started_s = time.time(), time.monotonic()",
         "passed_s = time.time() - self.created",
         "return max(0.0, time.time() - self.created)",
-        'line = {"time": time.time(), "arguments": arguments}',
+        'line = {"time": time.time(), "arguments": arguments, **told}',
     ]
 
 
