@@ -2667,32 +2667,6 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     return strings
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def _directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = _path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -3284,6 +3258,7 @@ def check_env(environ: Mapping[str, str]) -> None:
 
 
 def tool_env(
+    own: Mapping[str, str],
     base: Mapping[str, str] | None,
     added: Mapping[str, str],
     keep: tuple[str, ...],
@@ -3291,14 +3266,14 @@ def tool_env(
     has_prefix: bool,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The environment of a tool's commands, and the names that are withheld, each with why: the
-    scrubbed one of this process, or `base` as it is with the defaults that it lacks; and what is
+    scrubbed `own` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
     026.10."""
     check_env(added)
     withheld: dict[str, str] = {}
     if base is None:
-        env, withheld = scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
+        env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base)
@@ -4253,6 +4228,32 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
+def _directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = _path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
@@ -4529,7 +4530,9 @@ class BashTool:
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
         # _untold: the names that no answer has told yet, each with why it is withheld.
-        passed, self._untold = tool_env(base_env, env or {}, keep, drop, len(words) > 1)
+        passed, self._untold = tool_env(
+            dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
+        )
         self.withheld = tuple(self._untold)
         self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
         check_function("confirm", confirm)
