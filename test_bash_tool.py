@@ -5037,6 +5037,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
             tool.run(**arguments)
         answer = tool.call(arguments)
         assert (answer.status, answer.error) == ("rejected", "invalid_arguments")
+        assert tool.run("printf 'a\udcffb' | od -An -tx1").stdout.split() == ["61", "ff", "62"]
     assert not os.path.exists("ran")
 
 
