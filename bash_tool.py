@@ -1996,6 +1996,10 @@ class Format(NamedTuple):
     tells_started: bool = False  # ... and that a command was started in the background
 
 
+# What an Outcome, a Result and a line of the log say in the same words.
+FACTS = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
+
+
 @dataclass(frozen=True)
 class Result:
     """The answer to one call: `text` is what the model reads, the rest says the same to programs.
@@ -2311,10 +2315,14 @@ def fitted(outcome: Outcome, profile: Profile) -> Outcome:
     return outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
 
 
-def code_text(code: int, name: str | None = None) -> str:
-    """An exit code, with the name of a signal that ended the shell or that bash passed on as
-    128 + n."""
-    name = name or SIGNAL_NAMES.get(code - 128)
+def code_text(outcome: Outcome) -> str:
+    """The exit code, with the name of a signal that ended the shell or that bash passed on as
+    128 + n; else why there is none."""
+    code = outcome.exit_code
+    if code is None:
+        stopped = stop_text(outcome.status, outcome.limit_s)
+        return "none (%s)" % stopped if stopped else "unknown"
+    name = outcome.signal or SIGNAL_NAMES.get(code - 128)
     return "%d (%s)" % (code, name) if name else str(code)
 
 
@@ -2331,7 +2339,7 @@ def status_line(outcome: Outcome) -> str:
     if not outcome.exit_code:
         return ""
     template = COMMAND_KILLED if outcome.exit_code == SIGKILL_EXIT_CODE else COMMAND_FAILED
-    return template.format(code=code_text(outcome.exit_code, outcome.signal))
+    return template.format(code=code_text(outcome))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2402,14 +2410,6 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     return with_newline(text) + saved + "\n" if cut and saved else text
 
 
-def code_or_reason(outcome: Outcome) -> str:
-    """The exit code; else why there is none."""
-    if outcome.exit_code is not None:
-        return code_text(outcome.exit_code, outcome.signal)
-    stopped = stop_text(outcome.status, outcome.limit_s)
-    return "none (%s)" % stopped if stopped else "unknown"
-
-
 def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
     """The line that follows a stream that was cut to its last lines. `where`: what it says of the
     file. Upholds REQ-BASH-021.4."""
@@ -2455,7 +2455,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
         ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
-        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_or_reason(outcome))]
+        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
         # A job's file holds both streams as they came.
         names = ["output"] if len(outcome.streams) == 1 else ["stdout", "stderr"]
         for name, stream in zip(names, (stdout, stderr)):
@@ -2482,7 +2482,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     if outcome.pid is not None:
         lines = _job_sections(outcome, profile, where)
     elif outcome.status not in ("failed", "rejected"):
-        lines = [*sections, "", "exit code: " + code_or_reason(outcome)]
+        lines = [*sections, "", "exit code: " + code_text(outcome)]
     else:
         lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
         if stdout.text or stderr.text:
@@ -2558,23 +2558,18 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
+    facts: dict[str, Any] = {name: getattr(outcome, name) for name in FACTS}
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
-        status=outcome.status,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
         stdout=outcome.stdout.text,
         stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
-        total_bytes=outcome.total_bytes,
-        pid=outcome.pid,
         output_file=outcome.path,
-        duration_s=outcome.duration_s,
-        error=outcome.error,
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
+        **facts,
     )
 
 
@@ -5539,29 +5534,27 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         _write(1, line + "\n")
 
 
-_LOGGED = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
+def _logger(path: str) -> OnCall:
+    """What appends a line of JSON for each call to a file of mode 0600, in one write, so that
+    several servers may share the file. The output of commands is not in it. Raises OSError where
+    the file cannot be opened; one that cannot be written later is told once. Upholds
+    REQ-BASH-017.13."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    problems: list[OSError] = []
 
-
-class Log:
-    """Appends a line of JSON for each call to a file of mode 0600, in one write, so that several
-    servers may share the file. The output of commands is not in it. Raises OSError where the file
-    cannot be opened; one that cannot be written later is told once. Upholds REQ-BASH-017.13."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path  # empty once the file could not be written
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-    def add(self, arguments: object, result: Result) -> None:
+    def log(arguments: object, result: Result) -> None:
         """Appends the line of a call."""
-        told = {name: getattr(result, name) for name in _LOGGED}
+        told = {name: getattr(result, name) for name in FACTS}
         line = {"time": time.time(), "arguments": arguments, **told}
         try:
-            os.write(self._fd, json.dumps(line).encode() + b"\n")
+            os.write(fd, json.dumps(line).encode() + b"\n")
         except OSError as problem:
-            if self._path:
-                words = printable(self._path), _reason(problem)
+            if not problems:
+                words = printable(path), _reason(problem)
                 _write(2, "bash_tool.py: the log %s cannot be written: %s\n" % words)
-            self._path = ""
+            problems.append(problem)
+
+    return log
 
 
 def _open_standard() -> bool:
@@ -5624,7 +5617,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             keep_env=options.keep_env,
             drop_env=options.drop_env,
             state_dir=options.state_dir or default_folder(profile),
-            on_call=Log(options.log).add if options.log else None,
+            on_call=_logger(options.log) if options.log else None,
             carry=options.carry,
             ephemeral=options.ephemeral,
         ) as tool:
