@@ -74,14 +74,13 @@ import selectors
 import signal
 import socket
 import stat
-import struct
 import subprocess
 import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 __version__ = "0.3.0"
 
@@ -621,13 +620,9 @@ def own_outputs(folder: str, prefix: str) -> set[str]:
     found = set()
     for name in os.listdir(folder):
         stem, suffix = os.path.splitext(name)
-        digits = stem[-12:]
-        is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-        if (
-            is_hex
-            and suffix in (".log", ".job")
-            and stem[:-12] in ("output-", "pipe-bash-", prefix)
-        ):
+        is_hex = not stem[-12:].strip("0123456789abcdef")
+        is_ours = stem[:-12] in ("output-", "pipe-bash-", prefix)
+        if is_hex and is_ours and suffix in (".log", ".job"):
             found.add(os.path.join(folder, stem + ".log"))
     return found
 
@@ -787,14 +782,6 @@ class Channel:
         self.unsent = bytearray()  # what the other end has not made room for
         self._received = bytearray()
 
-    def send(self, message: Any, fds: Sequence[int] = ()) -> None:
-        """Sends the message, or as much as goes without waiting. Raises OSError where the other
-        end is closed."""
-        self.unsent += pack(message)
-        if fds:
-            del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-        self.flush()
-
     def flush(self) -> None:
         """Sends what goes without waiting. Raises OSError where the other end is closed."""
         with suppress(BlockingIOError):
@@ -809,7 +796,7 @@ class Channel:
         self._received += data
         messages = []
         while len(self._received) >= 4:
-            end = 4 + int.from_bytes(self._received[:4], sys.byteorder)
+            end = 4 + int.from_bytes(self._received[:4], "little")
             if len(self._received) < end:
                 break
             messages.append(marshal.loads(self._received[4:end]))
@@ -820,10 +807,10 @@ class Channel:
 def pack(message: Any) -> bytes:
     """The message as it travels."""
     data = marshal.dumps(message)
-    return struct.pack("=I", len(data)) + data
+    return len(data).to_bytes(4, "little") + data
 
 
-class Plan:
+class Plan(SimpleNamespace):
     """A request to a supervisor: all that a command needs. The supervisor sees this and never a
     profile. Paths and texts are bytes: host and supervisor may have different locales."""
 
@@ -850,9 +837,6 @@ class Plan:
     kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
-
-    def __init__(self, **fields: Any) -> None:
-        vars(self).update(fields)
 
 
 class OutputBuffer:
@@ -936,9 +920,9 @@ class HostLine(Channel):
             skipped = total - sum(map(len, tails.values()))
             self.unsent += pack(("live", skipped, list(tails.items())))
             self._live.clear()
+        if message:
+            self.unsent += pack(message)
         with suppress(OSError):
-            if message:
-                self.send(message)
             self.flush()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -971,6 +955,7 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
+    note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd: int | None = None
     _record: int | None = None  # a descriptor of the record of a job
 
@@ -1094,17 +1079,13 @@ class Output:
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
 
-    def append_note(self, note: str) -> int:
-        """Appends a completion note, also behind the cap; returns its place in the file, -1 where
-        it could not be written."""
-        if self._fd is None:
-            return -1
-        place = os.fstat(self._fd).st_size
-        try:
-            _write_all(self._fd, note.encode("utf-8", "replace"))
-        except OSError:
-            return -1
-        return place
+    def append_note(self, note: str) -> None:
+        """Appends a completion note, also behind the cap."""
+        if self._fd is not None:
+            place = os.fstat(self._fd).st_size
+            with suppress(OSError):
+                _write_all(self._fd, note.encode("utf-8", "replace"))
+                self.note_at = place
 
     def discard(self) -> None:
         """Removes the file, which no answer will name."""
@@ -1351,7 +1332,6 @@ class Command:
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
     cancels = 0  # those that the host has told
-    note_at = -1  # the place of the completion note in the output file
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
@@ -1387,8 +1367,8 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            is_named = problem.filename not in (None, *self.plan.shell)
-            words = (shown(self.plan.shell[0]), shown(_reason(problem, is_named)))
+            names_other = problem.filename not in self.plan.shell
+            words = (shown(self.plan.shell[0]), shown(_reason(problem, names_other)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
@@ -1506,7 +1486,7 @@ class Command:
         facts = self.facts()
         how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
-        self.note_at = self.output.append_note(note)
+        self.output.append_note(note)
         self.output.write_record(self.facts())
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
@@ -1528,7 +1508,7 @@ class Command:
             "signal": ended[1],
             "error": error,
             "reason": reason,
-            "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
+            "limit_s": plan.limit_s,
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
@@ -1542,7 +1522,7 @@ class Command:
                 command=decode(plan.text)[:COMMAND_RECORDED],
                 created=self.created,
                 supervisor=self.supervisor.identity,
-                at=self.note_at,
+                at=self.output.note_at,
             )
         return facts
 
@@ -1551,14 +1531,14 @@ class Command:
         output, facts = self.output, self.facts()
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
-        self.line.tell(
-            "answer",
-            facts,
-            [buffer.captured() for buffer in output.buffers],
-            (os.fsencode(output.path), output.problem, output.room < 0),
-            b"" if self.stopped else self.shell.written(),
-            self.is_over(),  # ready for the next command
+        facts.update(
+            raw=[buffer.captured() for buffer in output.buffers],
+            path=os.fsencode(output.path),
+            problem=output.problem,
+            capped=output.room < 0,
+            carried=b"" if self.stopped else self.shell.written(),
         )
+        self.line.tell("answer", facts, self.is_over())  # ready for the next command
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, ends it at the limit of a background
@@ -3372,7 +3352,7 @@ del sys.path[0]
 import marshal
 control = int(sys.argv[1])
 os.write(control, b"1")
-left = int.from_bytes(os.read(control, 4), sys.byteorder)
+left = int.from_bytes(os.read(control, 4), "little")
 code = b""
 while len(code) < left:
     code += os.read(control, left - len(code)) or os._exit(1)
@@ -3501,8 +3481,11 @@ class Line(Channel):
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
         until = time.monotonic() + ACCEPT_S
+        self.unsent += pack(request)
         with suppress(OSError):
-            self.send(request, fds)
+            if fds:
+                del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
+            self.flush()
             while self.unsent and self.wait_for(False, until):
                 self.flush()
         if self.unsent:
@@ -3818,16 +3801,15 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Outcome:
-        streams, (path, problem, capped), carried, is_idle = parts
-        self._path = os.fsdecode(path) or None
-        file = {"path": self._path, "problem": problem, "capped": capped}
-        raw = [Captured(*stream) for stream in streams]
-        outcome = Outcome(**facts, **file, carried=carried, raw=raw)
+    def _take_answer(self, facts: dict[str, Any], is_idle: bool) -> Outcome:
+        self._path = os.fsdecode(facts["path"]) or None
+        facts.update(path=self._path, raw=[Captured(*stream) for stream in facts["raw"]])
+        outcome = Outcome(**facts)
         is_running = outcome.status == "running"
         has_left = outcome.status == "exited" and not is_idle
         if is_running or (has_left and self._plan.ephemeral):
-            outcome = outcome._replace(kept=is_running and not self._plan.background)
+            is_kept = is_running and not self._plan.background
+            outcome = outcome._replace(kept=is_kept, limit_s=self._waits_s)
             self._gives_up_s, self._stops_sent = math.inf, 0
             self._is_held = self._plan.ephemeral
             self.tell_stops()

@@ -930,7 +930,7 @@ def test_req_bash_003_19_reopening_loses_nothing(commands):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause("003.20", saboteur=("st_size\n        try", "st_size\n        os.stat(self.path)\n        try"))
+@clause("003.20", saboteur=("st_size\n            with", "st_size\n            os.stat(self.path)\n            with"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     if fault == "full" and os.geteuid() != 0:
