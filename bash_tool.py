@@ -3040,9 +3040,8 @@ def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request; or why not, naming the key and what is allowed. A key
-    whose value is null was not given, nor was a `restart` that is false. Upholds
-    REQ-BASH-006.4, 006.5, 012.3, 021.1 and 028.7."""
+    """What a model sent, as a request; or why not: the key, and what is allowed. Null, and a false
+    `restart`, count as not given. Upholds REQ-BASH-006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3053,12 +3052,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
     known = _known(profile)
-    unknown = [key for key in arguments if key not in known]
+    unknown = listed([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        return _wrong(
-            "unknown key %s; allowed: %s"
-            % (listed(unknown[:LEFTOVERS_NAMED]), listed(profile.parameters))
-        )
+        allowed = listed(profile.parameters)
+        return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
     given = {key: value for key, value in arguments.items() if value is not None}
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
@@ -3071,9 +3068,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
-        return _wrong(
-            "exactly one of %s is required, got %s" % (listed(verbs), listed(chosen) or "none")
-        )
+        got = listed(chosen) or "none"
+        return _wrong("exactly one of %s is required, got %s" % (listed(verbs), got))
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
@@ -4262,10 +4258,10 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(
-        self, setup: Setup, lists_folder: bool, most: int, on_end: OnEnd | None
+        self, profile: Profile, folder: str, lists_folder: bool, most: int, on_end: OnEnd | None
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self._profile, self._folder, self._most = setup.profile, setup.folder, most
+        self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
         self._starts: list[object] = []  # of background commands that are not jobs yet
@@ -4381,8 +4377,10 @@ class JobTable:
         return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
 
 
-class Setup(NamedTuple):
-    """What all commands of a tool have in common."""
+@dataclass(eq=False)
+class Session:
+    """How a tool answers its calls: what they have in common, and what is remembered from one to
+    the next."""
 
     profile: Profile
     first: Start
@@ -4390,6 +4388,16 @@ class Setup(NamedTuple):
     folder: str
     carries: bool
     ephemeral: bool
+    _deny: Sequence[str]
+    _confirm: OnText | None
+    _jobs: JobTable
+    _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
+
+    def __post_init__(self) -> None:
+        # A list of one Start. A call changes the list that it began with, and a restart makes a new
+        # list: so a call from before the restart has no effect on the calls behind it.
+        self._starts = [self.first]
+        self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
@@ -4445,6 +4453,84 @@ class Setup(NamedTuple):
             "drain_idle_s": idle_s,
             "drain_total_s": total_s,
         }
+
+    def answer(
+        self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
+    ) -> Result:
+        """Does what was asked for."""
+        if isinstance(request, Inquiry):
+            outcome, job, is_gone = self._jobs.inquire(request, cancel)
+            # The question was answered, whatever the answer is.
+            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
+        if isinstance(request, Outcome):
+            outcome = request
+        elif self.closing.count:
+            outcome = rejected("closed", "this tool is closed")
+        elif isinstance(request, Restart):  # REQ-BASH-028.8
+            self._starts = [self.first]
+            told = Fitted(RESTARTED, len(RESTARTED), False)
+            outcome = Outcome("exited", exit_code=0, streams=(told,))
+        else:
+            return self._run(request, cancel, on_live)
+        return self._finish(outcome, cancel)
+
+    def _finish(
+        self,
+        outcome: Outcome,
+        cancel: Cancel,
+        job: Job | None = None,
+        passed: Container[str] = (),
+    ) -> Result:
+        """The result, with the notes that are told once; a call that was withdrawn takes none.
+        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
+        if cancel._withdrawn:
+            return present(outcome, self.profile)
+        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
+        if outcome.status != "rejected":
+            notes += tuple(withheld_notes(self._untold, passed, outcome))
+        return present(outcome._replace(notes=notes), self.profile)
+
+    def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
+        """The answer to a command. Where an exception prevents the answer the command is ended.
+        Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
+        for exchange in list(self.closing._exchanges):
+            exchange.release()
+        refusal = _refusal(request, self._deny, self._confirm)
+        starts = self._starts
+        plan = self.plan(request, on_live is not None, starts[0])
+        exchange = Exchange(plan, [self.closing, cancel])
+        job = None
+        if plan.background and refusal is None:
+            refusal = self._jobs.enter(exchange)
+        if refusal is not None:
+            return self._finish(refusal, cancel)
+        try:
+            answer = exchange.answer(on_live, request.stdin)
+            # Else the start stays the same object, which is sent once.
+            if answer.carried != starts[0].written:
+                starts[0] = next_start(answer.carried, self.first.env) or starts[0]
+            job = self._jobs.add(answer)
+            outcome = fitted(answer, self.profile)
+            outcome = outcome._replace(command=request.command, mode=request.mode)
+            if cancel._withdrawn:  # nobody knows of the file, nor of the job
+                exchange.leave()
+                if job is not None:
+                    self._jobs.drop(job)
+                job, outcome = None, outcome._replace(path=None)
+                if outcome.status == "running":
+                    outcome = Outcome("cancelled")
+            result = self._finish(outcome, cancel, job, request.env or ())
+            if job is not None and outcome.status == "running":
+                self._jobs.watch(job, exchange)
+            return result
+        except BaseException:
+            exchange.leave()
+            if job is not None:
+                self._jobs.drop(job)
+            raise
+        finally:
+            if plan.background:
+                self._jobs.leave(exchange)
 
 
 class BashTool:
@@ -4506,12 +4592,11 @@ class BashTool:
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
-        # _untold: the names that no answer has told yet, each with why it is withheld.
-        passed, self._untold = tool_env(
+        passed, withheld = tool_env(
             dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
         )
-        self.withheld = tuple(self._untold)
-        self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
+        self.withheld = tuple(withheld)
+        refused = _strings(deny, "deny")
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
@@ -4519,23 +4604,21 @@ class BashTool:
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
-        self._setup = Setup(row, first, words, folder, carry, ephemeral)
-        # A list of one Start. A call changes the list that it began with, and a restart makes a new
-        # list: so a call from before the restart has no effect on the calls behind it.
-        self._starts = [first]
-        self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         _engine.confinement = confinement()
-        self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
+        self._on_call = on_call
+        self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
+        common = row, first, words, folder, carry, ephemeral
+        self._session = Session(*common, refused, confirm, self._jobs, withheld)
 
     @property
     def cwd(self) -> str:
         """The directory of every command; with `carry`, of the first one."""
-        return os.fsdecode(self._setup.first.cwd)
+        return os.fsdecode(self._session.first.cwd)
 
     @property
     def profile(self) -> Profile:
         """How the tool speaks to the model."""
-        return self._setup.profile
+        return self._session.profile
 
     def __enter__(self) -> "BashTool":
         return self
@@ -4648,8 +4731,8 @@ class BashTool:
         and gone when this returns. An interrupt on the way is one more stop for all, raised at
         the end. Upholds REQ-BASH-015.5 and 029.1."""
         try:
-            self._closing.cancel()
-            for exchange in list(self._closing._exchanges):
+            self._session.closing.cancel()
+            for exchange in list(self._session.closing._exchanges):
                 exchange.await_end()
         except BaseException:
             self.close()
@@ -4672,88 +4755,10 @@ class BashTool:
         place = None if cwd is None else _path("cwd", cwd, self.cwd)
         if isinstance(request, Request):
             request = request._replace(cwd=place, env=env)
-        result = self._result(request, cancel, on_live)
+        result = self._session.answer(request, cancel, on_live)
         if self._on_call is not None:
             self._on_call(arguments, result)
         return result
-
-    def _result(
-        self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
-    ) -> Result:
-        """Does what was asked for."""
-        if isinstance(request, Inquiry):
-            outcome, job, is_gone = self._jobs.inquire(request, cancel)
-            # The question was answered, whatever the answer is.
-            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
-        if isinstance(request, Outcome):
-            outcome = request
-        elif self._closing.count:
-            outcome = rejected("closed", "this tool is closed")
-        elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self._setup.first]
-            told = Fitted(RESTARTED, len(RESTARTED), False)
-            outcome = Outcome("exited", exit_code=0, streams=(told,))
-        else:
-            return self._run(request, cancel, on_live)
-        return self._finish(outcome, cancel)
-
-    def _finish(
-        self,
-        outcome: Outcome,
-        cancel: Cancel,
-        job: Job | None = None,
-        passed: Container[str] = (),
-    ) -> Result:
-        """The result, with the notes that are told once; a call that was withdrawn takes none.
-        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
-        if cancel._withdrawn:
-            return present(outcome, self.profile)
-        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
-        if outcome.status != "rejected":
-            notes += tuple(withheld_notes(self._untold, passed, outcome))
-        return present(outcome._replace(notes=notes), self.profile)
-
-    def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
-        """The answer to a command. Where an exception prevents the answer the command is ended.
-        Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
-        for exchange in list(self._closing._exchanges):
-            exchange.release()
-        refusal = _refusal(request, self._deny, self._confirm)
-        starts = self._starts
-        plan = self._setup.plan(request, on_live is not None, starts[0])
-        exchange = Exchange(plan, [self._closing, cancel])
-        job = None
-        if plan.background and refusal is None:
-            refusal = self._jobs.enter(exchange)
-        if refusal is not None:
-            return self._finish(refusal, cancel)
-        try:
-            answer = exchange.answer(on_live, request.stdin)
-            # Else the start stays the same object, which is sent once.
-            if answer.carried != starts[0].written:
-                starts[0] = next_start(answer.carried, self._setup.first.env) or starts[0]
-            job = self._jobs.add(answer)
-            outcome = fitted(answer, self.profile)
-            outcome = outcome._replace(command=request.command, mode=request.mode)
-            if cancel._withdrawn:  # nobody knows of the file, nor of the job
-                exchange.leave()
-                if job is not None:
-                    self._jobs.drop(job)
-                job, outcome = None, outcome._replace(path=None)
-                if outcome.status == "running":
-                    outcome = Outcome("cancelled")
-            result = self._finish(outcome, cancel, job, request.env or ())
-            if job is not None and outcome.status == "running":
-                self._jobs.watch(job, exchange)
-            return result
-        except BaseException:
-            exchange.leave()
-            if job is not None:
-                self._jobs.drop(job)
-            raise
-        finally:
-            if plan.background:
-                self._jobs.leave(exchange)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -5058,7 +5063,7 @@ class Server:
         while closer.is_alive():
             if self._signals > obeyed:
                 obeyed = self._signals
-                self._tool._closing.cancel()
+                self._tool._session.closing.cancel()
             self._turn(20)
         self._written_s = time.monotonic()
         while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
