@@ -1923,7 +1923,8 @@ class Outcome(NamedTuple):
     reason: str = ""  # for `failed` and `rejected`: the sentence
     limit_s: float = 0.0  # the limit that was exceeded
     kept: bool = False  # after that limit the command goes on as a job
-    streams: tuple[Fitted, ...] = ()
+    stdout: Fitted = NO_STREAM  # or both streams
+    stderr: Fitted = NO_STREAM
     total_bytes: int = 0
     path: str | None = None  # of the file that holds the output as it arrived
     problem: str = ""  # why that file is incomplete or missing
@@ -1940,16 +1941,6 @@ class Outcome(NamedTuple):
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
     raw: Sequence[Captured] = ()  # the streams as they came; `fitted` makes texts of them
-
-    @property
-    def stdout(self) -> Fitted:
-        """The first stream, or the only one."""
-        return self.streams[0] if self.streams else NO_STREAM
-
-    @property
-    def stderr(self) -> Fitted:
-        """The second stream; empty where there is none."""
-        return self.streams[1] if len(self.streams) > 1 else NO_STREAM
 
 
 def rejected(error: str, reason: str) -> Outcome:
@@ -2291,8 +2282,9 @@ def fitted(outcome: Outcome, profile: Profile) -> Outcome:
     if outcome.status == "running":  # the output of a background command is in its file
         kept = streams if outcome.kept else ()
         streams = [without_unfinished(stream) for stream in kept]
-    fit = profile.truncation.fit
-    return outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
+    texts = [profile.truncation.fit(stream, profile) for stream in streams]
+    stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
+    return outcome._replace(stdout=stdout, stderr=stderr)
 
 
 def code_text(outcome: Outcome) -> str:
@@ -2353,8 +2345,8 @@ def ended_note(path: str, outcome: Outcome) -> str:
     last = ""
     for stream in outcome.raw:  # the later one wins: standard error, if it has a line
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
-        lines = [line for line in end.split("\n") if line.strip()]
-        last = "; last line: " + quoted(lines[-1].strip()) if lines else last
+        line = end.strip().rpartition("\n")[2].strip()
+        last = "; last line: " + quoted(line) if line else last
     command = quoted(outcome.command)
     return NOTE_ENDED.format(
         pid=outcome.pid, how=how, command=command, last=last, path=printable(path)
@@ -2381,7 +2373,7 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
-    cut = [stream for stream in outcome.streams if stream.cut]
+    cut = [stream for stream in (outcome.stdout, outcome.stderr) if stream.cut]
     for stream in cut:
         most = size_text(profile.max_output_bytes)
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(stream.got_bytes), most=most))
@@ -2437,7 +2429,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
         lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
         # A job's file holds both streams as they came.
-        names = ["output"] if len(outcome.streams) == 1 else ["stdout", "stderr"]
+        names = ["output"] if stderr is NO_STREAM else ["stdout", "stderr"]
         for name, stream in zip(names, (stdout, stderr)):
             lines += _last_lines(name, stream, profile.max_output_lines)
     lines += file
@@ -2474,7 +2466,7 @@ def stream_fields(outcome: Outcome) -> dict[str, Any]:
     """The answer as the fields stdout, stderr and exitCode, or error where the command did not
     end by itself. Upholds REQ-BASH-022.1 and 022.3."""
     fields: dict[str, Any] = {}
-    if outcome.streams:
+    if outcome.stdout is not NO_STREAM:
         fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
     if outcome.status == "exited":
         fields["exitCode"] = outcome.exit_code
@@ -3202,7 +3194,7 @@ def withheld_notes(
     REQ-BASH-014.6 and 014.8."""
     texts = [outcome.command]
     if outcome.exit_code:
-        texts += [stream.text for stream in outcome.streams]
+        texts += [outcome.stdout.text, outcome.stderr.text]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
     told = [
         name
@@ -3317,11 +3309,12 @@ def job_record(said: object) -> Outcome | None:
     program may have written it. Upholds REQ-BASH-003.14."""
     if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
         return None
-    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
+    known = {name: said[name] for name in _RECORD_TYPES}
+    if not all(isinstance(known[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
-    if [type(number) for number in said["supervisor"]] != [int, int]:
+    if [type(number) for number in known["supervisor"]] != [int, int]:
         return None
-    return Outcome(**{name: said[name] for name in _RECORD_TYPES})
+    return Outcome(**known)
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
@@ -3394,7 +3387,6 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
             ours.sendall(pack(_CODE))
             return bool(ours.recv(1))
         finally:
-            ours.settimeout(None)
             first.kill()  # it had only to fork the fork server, and has done so or failed
     return False
 
@@ -3933,7 +3925,7 @@ class Job:
     """
 
     _monitor_of = 0  # the process in which a thread waits for the end
-    _final: Outcome | None = None  # what that thread received
+    _is_final = False  # ... and has received it
     _note = ""  # what the next answer of the tool says of it
     _shown_bytes = 0  # of the output, that answers have shown
 
@@ -3963,18 +3955,18 @@ class Job:
         self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._known = self._final = final
+        self._known, self._is_final = final, True
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
-            first._known = first._final = first._known._replace(raw=())
+            first._known = first._known._replace(raw=())
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written."""
         if self._monitor_of == os.getpid():
-            return self._final is not None
+            return self._is_final
         return self.status != "running"
 
     def _supervised(self) -> bool:
@@ -3997,7 +3989,7 @@ class Job:
         its supervisor: the record was read after the lock was tried. The monitor thread of a
         job says that itself. Upholds REQ-BASH-003.8."""
         if self._known.status == "running" and not self._supervised():
-            is_watched = self._monitor_of == os.getpid() and self._final is None
+            is_watched = self._monitor_of == os.getpid() and not self._is_final
             if self._known.status == "running" and not is_watched:
                 self._known = _lost(self._known)
         return self._known
@@ -4156,8 +4148,8 @@ class Job:
         is_running = known.status == "running"
         if not is_running:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._final is not None and self._final.raw:
-                return fitted(self._final, profile)
+            if self._known.raw:
+                return fitted(self._known, profile)
         stream, why = Captured(b"", b"", 0), ""
         with self._showing:
             try:
@@ -4165,7 +4157,7 @@ class Job:
             except OSError as problem:
                 why = _reason(problem)
         return known._replace(
-            streams=(profile.truncation.fit(stream, profile),),
+            stdout=profile.truncation.fit(stream, profile),
             total_bytes=stream.total_bytes,
             path=None if why else self.output_file,
             problem=why,
@@ -4298,7 +4290,7 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        job = Job(outcome.path or "", self._profile.grace_s, outcome)
+        job = Job(outcome.path or "", self._profile.grace_s, outcome._replace(raw=()))
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in outcome.raw)
         # The file has no more.
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)
@@ -4343,11 +4335,12 @@ class JobTable:
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
         if known is None or known._has_ended():  # the number may have been given again
-            for job in self.all():
+            jobs = self.all()
+            for job in jobs:
                 if job.pid == pid:
                     known = self._known[pid] = job
         if known is None:
-            running = [job for job in self.all() if job.status == "running"]
+            running = [job for job in jobs if job.status == "running"]
             named = _job_names(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
@@ -4373,7 +4366,7 @@ class JobTable:
         Upholds REQ-BASH-027.1 and 027.2."""
         if told is not None:
             self._untold.pop(told.pid, None)
-        ended = [job for job in list(self._untold.values()) if job._final is not None]
+        ended = [job for job in list(self._untold.values()) if job._is_final]
         return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
 
 
@@ -4469,7 +4462,7 @@ class Session:
         elif isinstance(request, Restart):  # REQ-BASH-028.8
             self._starts = [self.first]
             told = Fitted(RESTARTED, len(RESTARTED), False)
-            outcome = Outcome("exited", exit_code=0, streams=(told,))
+            outcome = Outcome("exited", exit_code=0, stdout=told)
         else:
             return self._run(request, cancel, on_live)
         return self._finish(outcome, cancel)
@@ -4510,8 +4503,8 @@ class Session:
             if answer.carried != starts[0].written:
                 starts[0] = next_start(answer.carried, self.first.env) or starts[0]
             job = self._jobs.add(answer)
+            answer = answer._replace(command=request.command, mode=request.mode)
             outcome = fitted(answer, self.profile)
-            outcome = outcome._replace(command=request.command, mode=request.mode)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.leave()
                 if job is not None:
@@ -5235,20 +5228,15 @@ class Server:
         self._answer(underway)
 
 
-def _stop_signals() -> list[int]:
-    """The signals that stop this program: not those that it was started to ignore, by nohup or as
-    a job of a shell without job control."""
-    return [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
-
-
 @contextmanager
 def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Signals that stop this program go to this handler meanwhile."""
-    before = {number: signal.signal(number, handler) for number in _stop_signals()}
+    """Signals that stop this program go to this handler meanwhile: not those that it was started
+    to ignore, by nohup or as a job of a shell without job control."""
+    before = {
+        number: signal.signal(number, handler)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

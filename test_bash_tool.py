@@ -3813,7 +3813,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("return fitted(self._final, profile)\n", "return self._final\n"))
+@clause("021.8", saboteur=("return fitted(self._known, profile)\n", "return self._known\n"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
@@ -5473,7 +5473,7 @@ def test_req_bash_028_7_says_what_persists():
             assert tool.call(given).error == "invalid_arguments"
 
 
-@clause("028.8", saboteur=("self._starts = [self.first]\n", "self._starts[0] = self.first\n"))
+@clause("028.8", saboteur=("            self._starts = [self.first]\n", "            self._starts[0] = self.first\n"))
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
