@@ -67,7 +67,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import marshal
-import math
 import os
 import select
 import selectors
@@ -80,6 +79,8 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from math import inf
+from time import monotonic
 from types import MappingProxyType, SimpleNamespace
 
 __version__ = "0.3.0"
@@ -933,13 +934,13 @@ class HostLine(Channel):
         """Sends live output if it is time; returns the moment at which it is. While the host reads
         nothing there is no such moment."""
         if self.unsent or not self._live:
-            return math.inf
+            return inf
         due_s = self._live_sent_s + LIVE_EVERY_S
         if now < due_s:
             return due_s
         self._live_sent_s = now
         self.tell()
-        return math.inf
+        return inf
 
 
 # -- One command: its output, its shell, its life
@@ -995,7 +996,7 @@ class Output:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
                 return
-            self.last_s = time.monotonic()
+            self.last_s = monotonic()
             if not chunk:
                 return self._close_pipe(reader)
             most -= len(chunk)
@@ -1337,7 +1338,7 @@ class Command:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
-        self.created, self.started_s = time.time(), time.monotonic()
+        self.created, self.started_s = time.time(), monotonic()
         self.is_job, self.grace_s = plan.background, plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
@@ -1392,7 +1393,7 @@ class Command:
         stop or an exit that has come by then goes before."""
         until, is_due = self.started_s + seconds, False
         while not self.exited_s and not self.stops and not is_due:
-            is_due = time.monotonic() >= until
+            is_due = monotonic() >= until
             self.turn(until)
         return not self.exited_s and not self.stops
 
@@ -1418,7 +1419,7 @@ class Command:
             if self.output.pipes:
                 until = quiet_s + self.plan.drain_idle_s
                 until = min(until, self.exited_s + self.plan.drain_total_s)
-            if time.monotonic() >= until:
+            if monotonic() >= until:
                 break
             self.turn(until)
         return not self.stops
@@ -1432,15 +1433,15 @@ class Command:
         """The one function that ends a command: TERM; after the grace, or at a second request,
         passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.4, 004.4 to
         004.6, 015.3 and 020.4."""
-        begun_s = time.monotonic()
+        begun_s = monotonic()
         self.shell.terminate()
-        while not self.alone and self.stops < 2 and time.monotonic() < begun_s + self.grace_s:
+        while not self.alone and self.stops < 2 and monotonic() < begun_s + self.grace_s:
             self.turn(begun_s + self.grace_s)
-        kill_until = time.monotonic() + UNKILLABLE_S
-        while not self.alone and time.monotonic() < kill_until:
+        kill_until = monotonic() + UNKILLABLE_S
+        while not self.alone and monotonic() < kill_until:
             self.shell.signal_group(signal.SIGKILL)
             _kill_below()
-            self.turn(time.monotonic() + KILL_EVERY_S)
+            self.turn(monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
         if not self.alone or not SEES_TREE:
             names = named(descendants())
@@ -1511,7 +1512,7 @@ class Command:
             "limit_s": plan.limit_s,
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
-            "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
+            "duration_s": (self.exited_s or monotonic()) - self.started_s,
             # Of an answered job the end is told in its file, which names them.
             "leftovers": [] if self.answered else sorted(self.left),
             "can_kill": self.can_kill(),
@@ -1545,14 +1546,14 @@ class Command:
         command, when Job.kill asks, or where it is attached with its host. What cannot be ended
         stays a child of this supervisor, which serves no second command then. Upholds
         REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
-        limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
+        limit_s = self.started_s + self.plan.limit_s if self.plan.background else inf
         self.stops = 0
         self.plan.watched = False  # the call is over
         while not self.is_over():
-            if self.stops or time.monotonic() >= limit_s:
+            if self.stops or monotonic() >= limit_s:
                 self.end()
                 self.hang_up()
-                self.stops, limit_s = 0, math.inf
+                self.stops, limit_s = 0, inf
             else:
                 self.turn(limit_s)
 
@@ -1562,7 +1563,7 @@ class Command:
         left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
         supervisor, line = self.supervisor, self.line
         if self.stops and not SEES_TREE:
-            until = min(until, time.monotonic() + REAP_EVERY_S)
+            until = min(until, monotonic() + REAP_EVERY_S)
         # A stop, or end of file, that was read together with the request: no event follows.
         if line.stops > self.cancels or (line.closed and self.attached):
             until = 0.0
@@ -1583,7 +1584,7 @@ class Command:
         if shell.pid in ended and not self.exited_s:
             shell.returncode = os.waitstatus_to_exitcode(ended[shell.pid])
             self.output.read_all()  # what the shell wrote
-            self.exited_s = time.monotonic()
+            self.exited_s = monotonic()
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
             self.alone = False  # the group is all that is known then
 
@@ -1658,8 +1659,8 @@ class Supervisor(Loop):
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
         self.line.tell("hello", *self.identity)
-        until = time.monotonic() + IDLE_S
-        while not self.line.closed and time.monotonic() < until:
+        until = monotonic() + IDLE_S
+        while not self.line.closed and monotonic() < until:
             if self.line.request is None:
                 self.turn(until)
             plan, self.line.request = self.line.request, None
@@ -1671,12 +1672,12 @@ class Supervisor(Loop):
                     os.environb.update(plan.env)
                 Command(self, plan, source).run()
             if plan is not None or self.line.unsent:  # the host has not read the last answer
-                until = time.monotonic() + IDLE_S
+                until = monotonic() + IDLE_S
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
-        now = time.monotonic()
+        now = monotonic()
         until = min(until, self.line.tell_live(now))
         if not self.line.closed:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
@@ -2157,12 +2158,12 @@ def without_nul(text: str) -> str:
 
 def first_bytes(text: str, most: int) -> str:
     """The longest beginning of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    return text.encode("utf-8")[:most].decode("utf-8", "ignore")
+    return text.encode()[:most].decode("utf-8", "ignore")
 
 
 def last_bytes(text: str, most: int) -> str:
     """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    data = text.encode("utf-8")
+    data = text.encode()
     return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
 
 
@@ -2203,7 +2204,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     head, tail = two_ends(stream, profile)
     got = stream.total_bytes
     if is_whole(stream):
-        got = max(got, len(head.encode("utf-8")))  # U+FFFD takes three bytes
+        got = max(got, len(head.encode()))  # U+FFFD takes three bytes
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
     head, tail = first_bytes(head, profile.snip_size), last_bytes(tail, profile.snip_size)
@@ -2244,7 +2245,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     limit = None if whole else "bytes"
     count, size = 0, -1
     for line in reversed(lines):
-        size += len(line.encode("utf-8")) + 1
+        size += len(line.encode()) + 1
         if count == profile.max_output_lines or size > profile.max_output_bytes:
             limit = "lines" if count == profile.max_output_lines else "bytes"
             break
@@ -2257,7 +2258,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
         total_lines=total_lines,
         total_bytes=stream.total_bytes,
         output_lines=max(count, int(partial)),
-        output_bytes=len(text.encode("utf-8")),
+        output_bytes=len(text.encode()),
         truncated=limit is not None,
         limit=limit,
         last_line_partial=partial,
@@ -3459,7 +3460,7 @@ class Line(Channel):
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
-        wait_s = min(max(0.0, until - time.monotonic()), 1e6)
+        wait_s = min(max(0.0, until - monotonic()), 1e6)
         if not hasattr(select, "poll"):
             return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
         poller = select.poll()
@@ -3468,7 +3469,7 @@ class Line(Channel):
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
-        until = time.monotonic() + ACCEPT_S
+        until = monotonic() + ACCEPT_S
         self.unsent += pack(request)
         with suppress(OSError):
             if fds:
@@ -3653,7 +3654,7 @@ class Exchange:
     _is_sent = False  # the whole request was sent: a stop may follow
     _is_held = False  # answered, and what goes on ends with the line
     _stops_sent = 0  # the count that the supervisor knows of
-    _gives_up_s = math.inf  # the moment after which no message is expected
+    _gives_up_s = inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
@@ -3673,7 +3674,7 @@ class Exchange:
         line, wanted = self._line, self._stops_wanted()
         if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
-            self._gives_up_s = min(self._gives_up_s, time.monotonic() + self._ending_s)
+            self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
             if self._is_held:
                 line.leave()
             else:
@@ -3758,7 +3759,7 @@ class Exchange:
         self._is_sent = True
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
-        self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
+        self._gives_up_s = monotonic() + self._waits_s + self._ending_s
         self.tell_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Outcome:
@@ -3768,11 +3769,11 @@ class Exchange:
         while self._line is not None:
             line = self._line
             # A stop from another thread changes the moment at which the supervisor is given up.
-            is_bounded = self._gives_up_s < math.inf
-            look_s = time.monotonic() + LOOK_AROUND_S if is_bounded else math.inf
+            is_bounded = self._gives_up_s < inf
+            look_s = monotonic() + LOOK_AROUND_S if is_bounded else inf
             message = line.next(min(self._gives_up_s, look_s))
             if message is None:
-                if time.monotonic() >= self._gives_up_s:
+                if monotonic() >= self._gives_up_s:
                     return self._give_up(line)
                 continue
             kind, *parts = message
@@ -3798,7 +3799,7 @@ class Exchange:
         if is_running or (has_left and self._plan.ephemeral):
             is_kept = is_running and not self._plan.background
             outcome = outcome._replace(kept=is_kept, limit_s=self._waits_s)
-            self._gives_up_s, self._stops_sent = math.inf, 0
+            self._gives_up_s, self._stops_sent = inf, 0
             self._is_held = self._plan.ephemeral
             self.tell_stops()
         else:
@@ -3846,9 +3847,9 @@ class Exchange:
         command."""
         if self.waiter is None:  # leftovers, or no monitor thread could be started
             self.wait_for_end()
-        begun_s = time.monotonic()
+        begun_s = monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
-        while here and self._tokens and time.monotonic() < self._gives_up_s + HOST_SLACK_S:
+        while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
@@ -3858,7 +3859,7 @@ class Exchange:
         until the supervisor closes the line, when nothing of the command is left. What the
         supervisor says is not read: bytes that were received when the exception struck may be
         lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
-        line, until = self._line, time.monotonic() + self._ending_s
+        line, until = self._line, monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
@@ -3880,7 +3881,7 @@ class Exchange:
 
 def _pause_s(since_s: float) -> float:
     """How long to sleep before the next look at a file: as long as has passed already."""
-    return min(max(time.monotonic() - since_s, 0.0005), 0.05)
+    return min(max(monotonic() - since_s, 0.0005), 0.05)
 
 
 def _open_own(path: str) -> io.BufferedReader:
@@ -4060,7 +4061,7 @@ class Job:
         require(
             isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until
         )
-        begun = time.monotonic()
+        begun = monotonic()
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
         while True:
@@ -4075,7 +4076,7 @@ class Job:
                 text = render(decode(line))
                 if wanted.search(text) and text:
                     return text
-            left_s = deadline - time.monotonic()
+            left_s = deadline - monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
             if not data:  # the file alone says when there is more, also to another process
@@ -4111,9 +4112,9 @@ class Job:
 
     def _end(self, cancel: Cancel) -> bool:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
-        begun, asked = time.monotonic(), 0
+        begun, asked = monotonic(), 0
         while self._supervised():
-            passed_s = time.monotonic() - begun
+            passed_s = monotonic() - begun
             if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
             # The grace of this tool may be shorter than that of the job.
@@ -4168,20 +4169,20 @@ class Job:
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
     if timeout_s is None:
-        return math.inf
-    right = _is_number(timeout_s, -math.inf, math.inf)
+        return inf
+    right = _is_number(timeout_s, -inf, inf)
     require(right, "timeout_s", "a number of seconds, or None", timeout_s)
-    return time.monotonic() + timeout_s
+    return monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
     """Those of the jobs that have ended, as soon as `enough` have, or the time is over. They are
     looked at 20 times a second at most: with another process a file is all that is shared."""
-    begun = time.monotonic()
+    begun = monotonic()
     deadline = _deadline(timeout_s)
     while True:
         ended = [job for job in jobs if job._has_ended()]
-        left_s = deadline - time.monotonic()
+        left_s = deadline - monotonic()
         if len(ended) >= enough or left_s <= 0:
             return ended
         time.sleep(min(left_s, _pause_s(begun)))
@@ -4432,7 +4433,7 @@ class Session:
         profile = self.profile
         timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
         idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
-        answer_after_s, limit_s = math.inf, timeout_s
+        answer_after_s, limit_s = inf, timeout_s
         if request.mode == "background":  # the output of late writers is in the file
             answer_after_s = LOOK_S
             idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
@@ -4986,7 +4987,7 @@ class CallUnderway:
         self.call = call
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
-        self._began_s = self.told_s = time.monotonic()
+        self._began_s = self.told_s = monotonic()
         self._told = 0
         self._lock = threading.Lock()
         self._output = ""  # live output that no message has told, or its end
@@ -5001,7 +5002,7 @@ class CallUnderway:
     def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
         long enough. Upholds REQ-BASH-025.10, 025.11 and 025.20."""
-        now = time.monotonic()
+        now = monotonic()
         with self._lock:
             text, skipped = self._output, self._output_bytes - len(self._output.encode())
             self._output, self._output_bytes = "", 0
@@ -5058,8 +5059,8 @@ class Server:
                 obeyed = self._signals
                 self._tool._session.closing.cancel()
             self._turn(20)
-        self._written_s = time.monotonic()
-        while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
+        self._written_s = monotonic()
+        while self._has_reader and monotonic() < self._written_s + FLUSH_S:
             if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
                 break
             self._turn(20)
@@ -5118,7 +5119,7 @@ class Server:
             if not is_ready:
                 raise BrokenPipeError
             self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
-            self._written_s = time.monotonic()
+            self._written_s = monotonic()
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:
@@ -5425,16 +5426,14 @@ def _follower(limit_s: float) -> Callable[[str], None]:
     """What shows live output, and says after each HEARTBEAT_S of silence that the command runs.
     A timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
     thread that waits for the answer. Upholds REQ-BASH-017.11."""
-    begun = time.monotonic()
+    begun = monotonic()
 
     def follow(text: str) -> None:
         """Shows live output, after which the silence begins again."""
         _write(2, text)
         signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)
 
-    signal.signal(
-        signal.SIGALRM, lambda *_: _tell(_SILENT % (time.monotonic() - begun, limit_s))
-    )
+    signal.signal(signal.SIGALRM, lambda *_: _tell(_SILENT % (monotonic() - begun, limit_s)))
     follow("")
     return follow
 

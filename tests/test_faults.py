@@ -167,7 +167,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("(self.exited_s or time.monotonic()) - self.started_s", "0.5"))
+@fault("the_seconds_of_a_job-1", saboteur=("(self.exited_s or monotonic()) - self.started_s", "0.5"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""
@@ -350,7 +350,7 @@ def module_that_spares():
 
 @fault(
     "t06",
-    saboteur=("(time.monotonic() + KILL_EVERY_S)", "(time.monotonic() + KILL_EVERY_S)\n            kill_until += 1"),
+    saboteur=("(monotonic() + KILL_EVERY_S)", "(monotonic() + KILL_EVERY_S)\n            kill_until += 1"),
 )
 @needs_proc
 def test_t06_what_survives_kill_is_named():
