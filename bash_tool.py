@@ -580,7 +580,7 @@ def data_file(what: str, data: bytes) -> int:
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:
         words = (what, _reason(problem))
-        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words) from None
+        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
@@ -957,8 +957,8 @@ class Output:
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
     note_at = -1  # the place of the completion note in the file; -1: none was written
-    _fd: int | None = None
-    _record: int | None = None  # a descriptor of the record of a job
+    _fd = -1
+    _record = -1  # a descriptor of the record of a job
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
@@ -1035,7 +1035,7 @@ class Output:
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included. Upholds
         REQ-BASH-009.8."""
-        if self._fd is None and not self.problem:
+        if self._fd < 0 and not self.problem:
             try:
                 folder = os.fsdecode(self._plan.folder)
                 self._fd, self.path = create_output_file(folder, self._plan.file_prefix)
@@ -1046,7 +1046,7 @@ class Output:
 
     def _write(self, chunk: bytes | bytearray) -> None:
         """Upholds REQ-BASH-009.3."""
-        if self._fd is None or self.room < 0 or self.problem:
+        if self._fd < 0 or self.room < 0 or self.problem:
             return
         try:
             _write_all(self._fd, chunk[: self.room])
@@ -1068,11 +1068,11 @@ class Output:
             self._record = create_record(self.path)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason) from None
+            raise SpawnError("spawn_failed", reason)
 
     def write_record(self, facts: Mapping[str, Any]) -> None:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
-        if self._record is None:
+        if self._record < 0:
             return
         import json  # here, because most supervisors run no job
 
@@ -1082,7 +1082,7 @@ class Output:
 
     def append_note(self, note: str) -> None:
         """Appends a completion note, also behind the cap."""
-        if self._fd is not None:
+        if self._fd >= 0:
             place = os.fstat(self._fd).st_size
             with suppress(OSError):
                 _write_all(self._fd, note.encode("utf-8", "replace"))
@@ -1105,7 +1105,7 @@ class Output:
         REQ-BASH-010.3."""
         self.close_pipes()
         for fd in (self._fd, self._record):
-            if fd is not None:
+            if fd >= 0:
                 os.close(fd)
 
 
@@ -1206,7 +1206,7 @@ class Shell:
                     raise
                 self.scratch = make_scratch(plan.folder)
             except OSError:
-                raise SpawnError("cwd_missing", NO_CWD.format(**why)) from None
+                raise SpawnError("cwd_missing", NO_CWD.format(**why))
             is_gone = isinstance(problem, (FileNotFoundError, NotADirectoryError))
             self.notes.append(((CWD_GONE if is_gone else NO_CWD) + IN_SCRATCH).format(**why))
             self._spawn(self.scratch, writers)
@@ -1372,7 +1372,7 @@ class Command:
             words = (shown(self.plan.shell[0]), shown(_reason(problem, names_other)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
-            raise SpawnError("spawn_failed", reason) from None
+            raise SpawnError("spawn_failed", reason)
         finally:
             for writer in writers:
                 os.close(writer)
@@ -1457,11 +1457,9 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves_what_is_cut and self.output.is_long_text():
             self.output.save()
-        has_left = self.line.closed
-        # A command that was answered is stopped by Exchange.leave: the answer was not read.
-        if self.answered:
-            has_left = has_left and self.plan.background and self.cancels > 0
-        if has_left:
+        # Exchange.leave stops a command whose answer, that of a new job included, was not read.
+        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
+        if self.line.closed and is_unread:
             self.output.discard()  # no answer will name the file
         elif self.is_job:
             self.note_end()
@@ -1502,11 +1500,12 @@ class Command:
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
+        is_end = status == "exited"
+        code, name = status_of(self.shell.popen.returncode) if is_end else (None, None)
         facts: dict[str, Any] = {
             "status": status,
-            "exit_code": ended[0],
-            "signal": ended[1],
+            "exit_code": code,
+            "signal": name,
             "error": error,
             "reason": reason,
             "limit_s": plan.limit_s,
@@ -2023,8 +2022,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
-        lists = {"notes": list(self.notes), "leftovers": list(self.leftovers)}
-        return dict(vars(self), **lists, details=dict(self.details))
+        notes, leftovers = list(self.notes), list(self.leftovers)
+        return dict(vars(self), notes=notes, leftovers=leftovers, details=dict(self.details))
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2633,6 +2632,13 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
     return strings
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
 
 
 @dataclass(frozen=True, repr=False)
@@ -3308,12 +3314,12 @@ _RECORD_TYPES: dict[str, Any] = {
 def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
-    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
+    if not isinstance(said, dict):
         return None
-    known = {name: said[name] for name in _RECORD_TYPES}
+    known: dict[str, Any] = {name: said.get(name) for name in _RECORD_TYPES}
     if not all(isinstance(known[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
-    if [type(number) for number in known["supervisor"]] != [int, int]:
+    if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Outcome(**known)
 
@@ -3501,7 +3507,7 @@ class Line(Channel):
                 messages = self.receive()
             except OSError as problem:
                 is_unread = problem.errno == errno.ECONNRESET
-                raise (NotRun if is_unread else LineLost)("the supervisor has ended") from None
+                raise (NotRun if is_unread else LineLost)("the supervisor has ended")
             if messages is None:
                 raise (LineLost if self.supervisor else NotRun)("no supervisor answered")
             self._messages.extend(messages)
@@ -3752,7 +3758,7 @@ class Exchange:
             line.sent_env = self._plan.env
             line.ask(fields, fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
-            raise NotRun(_reason(problem, True)) from None
+            raise NotRun(_reason(problem, True))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -4213,13 +4219,6 @@ def _directory(cwd: AnyPath | None) -> str:
     return path
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
@@ -4365,10 +4364,9 @@ class JobTable:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
         table, so that each is told once. `told`: a job whose end the answer tells itself.
         Upholds REQ-BASH-027.1 and 027.2."""
-        if told is not None:
-            self._untold.pop(told.pid, None)
         ended = [job for job in list(self._untold.values()) if job._is_final]
-        return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
+        taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
+        return [job._note for job in taken if job is not told]
 
 
 @dataclass(eq=False)
