@@ -80,7 +80,7 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 __version__ = "0.3.0"
@@ -844,7 +844,6 @@ class Plan:
     ephemeral: bool  # nothing of it outlives its host
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
     limit_bytes: int
     counts_lines: bool
     kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
@@ -1474,7 +1473,7 @@ class Command:
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self.left, self.can_kill(), self.output)
         self.shell.clear_scratch()
-        if self.plan.saves_what_is_cut and self.output.is_long_text():
+        if self.plan.saves and self.output.is_long_text():
             self.output.save()
         has_left = self.line.closed
         # A command that was answered is stopped by Exchange.leave: the answer was not read.
@@ -1551,14 +1550,14 @@ class Command:
         output, facts = self.output, self.facts()
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
-        self.line.tell(
-            "answer",
-            facts,
-            [buffer.captured() for buffer in output.buffers],
-            (os.fsencode(output.path), output.problem, output.room < 0),
-            b"" if self.stopped else self.shell.written(),
-            self.is_over(),  # ready for the next command
+        facts.update(
+            path=os.fsencode(output.path),
+            problem=output.problem,
+            capped=output.room < 0,
+            raw=[buffer.captured() for buffer in output.buffers],
+            carried=b"" if self.stopped else self.shell.written(),
         )
+        self.line.tell("answer", facts, self.is_over())  # ready for the next command
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, ends it at the limit of a background
@@ -1853,14 +1852,6 @@ class Streams(Enum):
 
     MERGED = 1
     SEPARATE = 2
-
-
-class Saving(Enum):
-    """When the whole output goes to a file."""
-
-    WHEN_CUT = "when cut"
-    OVER_LIMIT = "over the limit in bytes"
-    NEVER = "never"
 
 
 class Request(NamedTuple):
@@ -2558,23 +2549,18 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
+    same = "status exit_code signal total_bytes pid duration_s error".split()
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
-        status=outcome.status,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
         stdout=outcome.stdout.text,
         stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
-        total_bytes=outcome.total_bytes,
-        pid=outcome.pid,
         output_file=outcome.path,
-        duration_s=outcome.duration_s,
-        error=outcome.error,
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
+        **{name: getattr(outcome, name) for name in same},
     )
 
 
@@ -2680,7 +2666,7 @@ class Profile:
     streams           stdout and stderr merged in true order, or separate
     cleaning          the function that a stream's text goes through
     truncation        what is shown of a stream that is too long, and which limits count for that
-    saving            when the whole output goes to a file
+    saves             whether output over `max_output_bytes` goes to a file
     format            how an answer is written
     nonzero_is_error  whether an exit code other than 0 makes the answer an error
     max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
@@ -2709,7 +2695,7 @@ class Profile:
     streams: Streams
     cleaning: Callable[[str], str]
     truncation: Truncation
-    saving: Saving
+    saves: bool
     format: Format
     nonzero_is_error: bool
     max_output_bytes: int = MAX_OUTPUT_BYTES
@@ -2746,12 +2732,12 @@ class Profile:
             check_seconds(name, getattr(self, name))
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
-        can_keep = self.format.tells_kept and self.saving is not Saving.NEVER
+        can_keep = self.format.tells_kept and self.saves
         require(
             self.on_timeout is OnTimeout.KILL
             or (self.on_timeout is OnTimeout.KEEP and can_keep),
             "on_timeout",
-            "OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER",
+            "OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True",
             self.on_timeout,
         )
         named = self.file_prefix and "/" not in self.file_prefix
@@ -2800,7 +2786,7 @@ MODES = Profile(
         limits=("max_output_bytes", "snip_size"),
         kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
     ),
-    saving=Saving.WHEN_CUT,
+    saves=True,
     format=Format(
         write=format_brackets, details=lambda outcome: {}, tells_kept=True, tells_started=True
     ),
@@ -2830,7 +2816,7 @@ JOBS = Profile(
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
         kept=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
     ),
-    saving=Saving.OVER_LIMIT,
+    saves=True,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
@@ -2855,7 +2841,7 @@ STREAMS = Profile(
         limits=("max_output_chars",),
         kept=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
-    saving=Saving.NEVER,
+    saves=False,
     format=Format(write=format_json, details=stream_fields),
     nonzero_is_error=False,
 )
@@ -3823,12 +3809,10 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Outcome:
-        streams, (path, problem, capped), carried, is_idle = parts
-        self._path = os.fsdecode(path) or None
-        file = {"path": self._path, "problem": problem, "capped": capped}
-        raw = [Captured(*stream) for stream in streams]
-        outcome = Outcome(**facts, **file, carried=carried, raw=raw)
+    def _take_answer(self, facts: dict[str, Any], is_idle: bool) -> Outcome:
+        self._path = facts["path"] = os.fsdecode(facts["path"]) or None
+        facts["raw"] = [Captured(*stream) for stream in facts["raw"]]
+        outcome = Outcome(**facts)
         is_running = outcome.status == "running"
         has_left = outcome.status == "exited" and not is_idle
         if is_running or (has_left and self._plan.ephemeral):
@@ -4418,8 +4402,6 @@ class Setup(NamedTuple):
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
         used = profile.truncation.limits
-        limits = [getattr(profile, name) for name in used if name.startswith("max_")]
-        saves_what_is_cut = profile.saving is Saving.WHEN_CUT
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4439,9 +4421,8 @@ class Setup(NamedTuple):
             background=request.mode == "background",
             ephemeral=self.ephemeral,
             watched=watched,
-            saves=profile.saving is not Saving.NEVER,
-            saves_what_is_cut=saves_what_is_cut,
-            limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,
+            saves=profile.saves,
+            limit_bytes=profile.max_output_bytes,
             counts_lines="max_output_lines" in used,
             kept=profile.truncation.kept(profile),
             folder=os.fsencode(self.folder),
@@ -4538,11 +4519,10 @@ class BashTool:
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
-        require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
-        self._setup = Setup(row, first, words, folder, carry, ephemeral)
+        self._setup = Setup(row, first, words, folder, carry, bool(ephemeral))
         # A list of one Start. A call changes the list that it began with, and a restart makes a new
         # list: so a call from before the restart has no effect on the calls behind it.
         self._starts = [first]
@@ -5308,7 +5288,7 @@ def _write(fd: int, text: str) -> None:
 
 
 _FLAGS = {
-    "--follow": "live output on stderr, and on a terminal each 10s of silence",
+    "--follow": "show live output on stderr",
     "--json": "print the whole result as one line of JSON",
     "--mcp": "serve the Model Context Protocol on stdin and stdout",
     "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
@@ -5317,12 +5297,6 @@ _FLAGS = {
     "--jobs": "list the background jobs, with size and elapsed time",
     "--version": "print the version and this file's sha256",
 }
-# What a person at a terminal is told.
-_SILENT = "still running after %ds; the limit ends after %gs"
-_STOPPING = (
-    "the command is asked to end (TERM); Ctrl-C once more kills it (KILL)",
-    "the command is killed (KILL); Ctrl-C twice more ends bash_tool.py",
-)
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
@@ -5445,30 +5419,6 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     return row
 
 
-def _tell(text: str) -> None:
-    """Says this on a line of its own to a person, where standard error is a terminal."""
-    if os.isatty(2):
-        _write(2, "\n[%s]\n" % text)
-
-
-def _follower(limit_s: float) -> Callable[[str], None]:
-    """What shows live output, and says after each HEARTBEAT_S of silence that the command runs.
-    A timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
-    thread that waits for the answer. Upholds REQ-BASH-017.11."""
-    begun = time.monotonic()
-
-    def follow(text: str) -> None:
-        """Shows live output, after which the silence begins again."""
-        _write(2, text)
-        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)
-
-    signal.signal(
-        signal.SIGALRM, lambda *_: _tell(_SILENT % (time.monotonic() - begun, limit_s))
-    )
-    follow("")
-    return follow
-
-
 def _typed(word: str) -> str:
     """A word of the command line as the bytes that were typed, whatever the locale makes of them:
     UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
@@ -5500,21 +5450,17 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         """Cancels. From the third signal on the next one has its default action, which ends this
         process also where it hangs in a write; the supervisor then ends the command."""
         cancel.cancel()
-        _tell(_STOPPING[cancel.count > 1])
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
 
-    limit_s = options.timeout or tool.profile.timeouts_s.get(options.mode, 0.0)
-    follow = _follower(limit_s) if options.follow else None
     with _handled(interrupted):
         result = tool.run(
             command,
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=follow,
+            on_output=partial(_write, 2) if options.follow else None,
         )
-        signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)

@@ -72,7 +72,9 @@ tasks = [{"id": str(n), "command": command} for n in range(1, 61)]
 """
 
 
-@pytest.mark.parametrize("way, end", [("threads", "evaluate(tasks, 'results')"), ("asyncio", "asyncio.run(evaluate(tasks, 'results'))")])
+@pytest.mark.parametrize(
+    "way, end", [("threads", "evaluate(tasks, 'results')"), ("asyncio", "asyncio.run(evaluate(tasks, 'results'))")]
+)
 def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tmp_path):
     """60 tasks, eight at a time, each of which leaves a process, and some of which ignore TERM; one Ctrl-C in the middle."""
     program, seconds = block("pool.shutdown" if way == "threads" else "run_in_executor"), unique()
@@ -112,7 +114,9 @@ def test_log_of_the_command_line(tmp_path):
     assert json.loads(line)["exit_code"] == 3 and "stdout" not in json.loads(line)
 
 
-@pytest.mark.parametrize("said, text", [("y", "hi\n"), ("n", "[system error: Command was not confirmed by the user.]\n")])
+@pytest.mark.parametrize(
+    "said, text", [("y", "hi\n"), ("n", "[system error: Command was not confirmed by the user.]\n")]
+)
 def test_a_person_is_asked(said, text):
     names, asked = names_of("confirm=confirm"), []
     names["input"] = lambda question: asked.append(question) or said
@@ -149,7 +153,9 @@ def test_a_program_is_talked_to(tmp_path):
 def test_judging_another_implementation():
     (program,) = recipes("Judging another implementation")
     wire, dump = program.strip().split("\n")
-    shown = subprocess.run(["bash", "-c", wire.replace("make", "make -n", 1)], cwd=HERE, stdout=subprocess.PIPE, check=True)
+    shown = subprocess.run(
+        ["bash", "-c", wire.replace("make", "make -n", 1)], cwd=HERE, stdout=subprocess.PIPE, check=True
+    )
     assert b'-m tests.conformance "node my-server.mjs"' in shown.stdout
     dump = dump.replace("python3", sys.executable, 1)
     printed = subprocess.run(["bash", "-c", dump], cwd=HERE, stdout=subprocess.PIPE, check=True)
