@@ -996,10 +996,10 @@ def record_beside(output):
 RECIPES = HERE / "docs" / "recipes.md"
 
 
-def recipes(heading, page=RECIPES):
-    """The shell recipes of a section of a page."""
+def recipes(heading, page=RECIPES, kind="sh"):
+    """The shell recipes of a section of a page, or what else is fenced there."""
     section = page.read_text(encoding="utf-8").split("\n## %s\n" % heading)[1].split("\n## ")[0]
-    return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```%s\n(.*?)^```" % kind, section, re.MULTILINE | re.DOTALL)
 
 
 def content(path, within_s=PATIENCE_S):

@@ -23,7 +23,7 @@ import test_bash_tool
 from tests.spec import CLAUSES, Conversation, EXAMPLES, FENCE, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
-from tests.support import BashTool, Cancel, Client, MODES, PROFILES, RECIPES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
+from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
 from tests.support import compiled_script, needs_proc, ran, recipes, sabotaged, saboteurs_at_tests
 
 
@@ -85,6 +85,7 @@ def as_pattern(transcript):
     times may be others, each the same wherever it stands, and `…` alone on its line stands for any lines."""
     for shape, name in (
         (r"(\bpid |<pid>|-9 -|process |port |127\.0\.0\.1:)(\d{4,})", r"\1{{n\2}}"),
+        (r"(?<=}} -)(\d{4,})", r"{{n\1}}"),  # a second number for `kill`
         (r"(/tmp/bash-tool-of-0/output-)(\w+)(\.log)", r"{{f\2}}"),
         (r"( after )([\d.]+s)(: )", r"\1{{*}}\3"),
         (r"(?<=}} \")(?=python3)", "{{*}}"),  # the path of the interpreter behind a shim
@@ -94,10 +95,18 @@ def as_pattern(transcript):
     return transcript
 
 
+def converse_as(transcript, folder):
+    """Says to a tool, in a new folder of this one, what the transcript says, and is told what stands there."""
+    folder = Path(tempfile.mkdtemp(dir=folder)) / "example"
+    folder.mkdir()
+    conversation = LibraryConversation("", folder)
+    with conversation.tool:
+        conversation.run(as_pattern(transcript), marks=False)
+
+
 @needs_proc  # it names the processes that still run
 def test_readme_is_true(tmp_path):
-    """The Python of README.md and docs/recipes.md runs, README's transcripts are what the tool says, and its first commands
-    do what README says."""
+    """The Python of README.md runs, its transcripts are what the tool says, and its first commands do what README says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     assert readme.count("\n") <= 300
     told = [
@@ -108,16 +117,10 @@ def test_readme_is_true(tmp_path):
     printed = json.loads(told[1].split("\n")[0])["mcpServers"]["bash"]
     with Client(command=[printed["command"], *printed["args"]]) as client:
         assert client.said("pwd") == "%s\n" % HERE
-    for page in (readme, RECIPES.read_text(encoding="utf-8")):
-        for program in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-            if "import ray\n" not in program:  # `make ray` runs that one
-                exec(program, {})
+    for program in re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+        exec(program, {})
     for transcript in re.findall(r"^```transcript\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
-        folder = Path(tempfile.mkdtemp(dir=tmp_path)) / "example"
-        folder.mkdir()
-        conversation = LibraryConversation("", folder)
-        with conversation.tool:
-            conversation.run(as_pattern(transcript), marks=False)
+        converse_as(transcript, tmp_path)
     for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
         server = json.loads(configuration)["mcpServers"]["bash"]
         here = {"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}

@@ -1,0 +1,156 @@
+"""docs/recipes.md: every block runs. Here run those that need Python and bash alone, in tests/integration the others."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.processes import eventually, running
+from tests.spec import HERE
+from tests.support import RECIPES, TOOL, needs_proc, needs_root, recipes, unique
+from tests.test_spec import converse_as
+
+pytestmark = needs_proc
+
+PAGE = RECIPES.read_text(encoding="utf-8")
+PYTHON = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE)
+# What `make integration` and `make ray` run: each of these words stands in one block of Python.
+ELSEWHERE = ("client.messages", "client.responses", "client.chat", "anthropic-native", "bwrap", "import ray\n")
+SHELL = {  # the sections with shell recipes, and what runs them
+    "Around each call": "test_log_of_the_command_line",
+    "A program that must be talked to": "test_interop_commands_that_ask_nothing",
+    "On other machines": "test_interop_ssh",
+    "Judging another implementation": "test_judging_another_implementation",
+}
+
+
+def block(word):
+    """The one block of Python that holds this word."""
+    (found,) = [program for program in PYTHON if word in program]
+    return found
+
+
+def names_of(word):
+    names = {}
+    exec(block(word), names)
+    return names
+
+
+def test_each_block_is_run():
+    """No block is outside of what the tests run, and the page is not longer than a reader can bear."""
+    assert all(block(word) for word in ELSEWHERE)
+    assert {heading for heading in re.findall(r"(?m)^## (.*)$", PAGE) if recipes(heading)} == set(SHELL)
+    tests = "".join(file.read_text(encoding="utf-8") for file in HERE.glob("tests/**/test_*.py"))
+    assert all("\ndef %s(" % name in tests for name in SHELL.values())
+    kinds = re.findall(r"(?m)^```(.+)$", PAGE)
+    assert set(kinds) == {"python", "sh", "transcript"} and kinds.count("transcript") == 2
+    assert PAGE.count("\n```\n") == len(kinds) and kinds.count("python") == len(PYTHON)
+
+
+@pytest.mark.parametrize(
+    "program", [program for program in PYTHON if not any(word in program for word in ELSEWHERE)], ids=str.__len__
+)
+def test_python(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+
+
+INTERRUPTED = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)        # also where the tests run in the background
+exec(sys.argv[1])
+command = "setsid sleep {0} & trap '' TERM; echo $TASK; sleep 0.2; (( TASK %% 9 )) || sleep {0}".format(sys.argv[2])
+tasks = [{"id": str(n), "command": command} for n in range(1, 61)]
+%s
+"""
+
+
+@pytest.mark.parametrize("way, end", [("threads", "evaluate(tasks, 'results')"), ("asyncio", "asyncio.run(evaluate(tasks, 'results'))")])
+def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tmp_path):
+    """60 tasks, eight at a time, each of which leaves a process, and some of which ignore TERM; one Ctrl-C in the middle."""
+    program, seconds = block("pool.shutdown" if way == "threads" else "run_in_executor"), unique()
+    assert len(program.split("\n\nevaluate(")[0].split("\n")) <= 25 or way == "asyncio"
+    host = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED % end, program, seconds],
+        cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
+        stderr=subprocess.PIPE,
+    )
+    results = tmp_path / "results"
+    try:
+        assert eventually(lambda: results.exists() and results.read_text().count("\n") >= 20) and running(seconds)
+        host.send_signal(signal.SIGINT)
+        _, said = host.communicate(timeout=20)
+    finally:
+        host.kill()
+    assert not running(seconds) and said.rstrip().endswith(b"KeyboardInterrupt")
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert 20 <= len(lines) < 60 and all(line["output"] == line["id"] + "\n" for line in lines)
+
+
+def test_log_of_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names_of("on_call=on_call")["log"].close()
+    (line,) = Path("calls.jsonl").read_text().splitlines()
+    line = json.loads(line)
+    assert (line["arguments"], line["exit_code"], line["stdout"]) == ({"command": "echo hi; exit 3"}, 3, "hi\n")
+
+
+def test_log_of_the_command_line(tmp_path):
+    (program,) = recipes("Around each call")
+    shutil.copy(str(TOOL), str(tmp_path))
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    *text, line = done.stdout.decode().splitlines()
+    assert text == ["[command failed: exit code 3]", "hi"]
+    assert json.loads(line)["exit_code"] == 3 and "stdout" not in json.loads(line)
+
+
+@pytest.mark.parametrize("said, text", [("y", "hi\n"), ("n", "[system error: Command was not confirmed by the user.]\n")])
+def test_a_person_is_asked(said, text):
+    names, asked = names_of("confirm=confirm"), []
+    names["input"] = lambda question: asked.append(question) or said
+    with names["bash"] as bash:
+        assert bash.call({"command": "echo hi"}).text == text
+    assert asked == ["Run 'echo hi'? [y/N] "] and text.rstrip() in " ".join(PAGE.split()) + "hi"
+
+
+@needs_root
+def test_another_user():
+    """Commands run as that user, with its home, and read the files that answers name; a timeout leaves nothing."""
+    folder, seconds = Path(tempfile.mkdtemp(dir="/tmp")), unique()
+    folder.chmod(0o755)
+    try:
+        with names_of("setpriv")["tool_as"]("nobody", folder, folder / "outputs") as bash:
+            assert bash.run("id -un; echo $HOME").stdout.split() == ["nobody", os.path.expanduser("~nobody")]
+            result = bash.run("seq 100000")
+            assert bash.run("tail -n 1 %s" % result.output_file).text == "100000\n"
+            job = bash.run("echo up; sleep %s" % seconds, mode="background")
+            assert bash.run("cat %s; kill -9 -%d" % (job.output_file, job.pid)).text == "up\n"
+            assert bash.job(job.pid).wait(20) and not running(seconds)
+            assert bash.run("sleep %s & sleep %s" % (seconds, seconds), timeout_s=0.5).status == "timed_out"
+            assert not running(seconds) and "Permission denied" in bash.run("ls %s" % (folder / "outputs")).text
+            assert bash.run("setpriv --dump").stdout.count("no_new_privs: 1") == 1
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_program_is_talked_to(tmp_path):
+    """Python behind a FIFO and `script`, as the page shows it: an answer, a Ctrl-C, a hidden password, an exit code."""
+    converse_as(recipes("A program that must be talked to", kind="transcript")[0], tmp_path)
+
+
+def test_judging_another_implementation():
+    (program,) = recipes("Judging another implementation")
+    wire, dump = program.strip().split("\n")
+    shown = subprocess.run(["bash", "-c", wire.replace("make", "make -n", 1)], cwd=HERE, stdout=subprocess.PIPE, check=True)
+    assert b'-m tests.conformance "node my-server.mjs"' in shown.stdout
+    dump = dump.replace("python3", sys.executable, 1)
+    printed = subprocess.run(["bash", "-c", dump], cwd=HERE, stdout=subprocess.PIPE, check=True)
+    assert len(json.loads(printed.stdout)) > 100
