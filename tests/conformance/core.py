@@ -701,8 +701,8 @@ def a_shell_that_reads_nothing(q):
         said = "[system error: the shell bash ended (%s) before it read the command]\n" % how
         q.equal((reply.text, reply.is_error), (said + "why\n" * ("why" in text), True))
     (programs / "bash").write_text("#!/no/such/interpreter\n")  # 4.4: spawn_failed
-    text = "[system error: the shell bash could not be started: No such file or directory]\n"
-    q.says("echo hi", text, True, wire=q.server(env={"PATH": str(programs)}))
+    text = "[system error: the shell bash could not be started: %s/bash: No such file or directory]\n"
+    q.says("echo hi", text % programs, True, wire=q.server(env={"PATH": str(programs)}))
     (programs / "bash").chmod(0o644)  # what cannot be executed is passed over
     q.says("echo hi", "hi\n", wire=q.server(env={"PATH": "%s:/usr/bin:/bin" % programs}))
 
