@@ -3159,50 +3159,6 @@ def test_req_bash_017_9_jobs():
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
 
 
-@clause("017.11", saboteur=("signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)", "pass"))
-@pytest.mark.parametrize("terminal", [True, False])
-def test_req_bash_017_11_a_person_at_a_terminal(terminal):
-    assert bash_tool.HEARTBEAT_S == 10.0
-    script = variant_module(HEARTBEAT_S="0.4").__file__
-    ours, theirs = pty.openpty() if terminal else os.pipe()
-    text = b""
-
-    def seen(word, within_s=20.0):
-        """Whether this has come on standard error by then."""
-        nonlocal text
-        end = time.monotonic() + within_s
-        while word not in text and select.select([ours], [], [], max(0.0, end - time.monotonic()))[0]:
-            text += os.read(ours, 4096).replace(b"\r\n", b"\n")
-        return word in text
-
-    def comes(word):
-        return seen(word, 8 if terminal else 1.5)
-
-    command = "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; "
-    command += "echo on; echo $$ > shell; while :; do sleep 0.05; done"
-    words = [sys.executable, str(script), "--follow", "--mode", "slow", "--timeout", "70", command]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as tool:
-        try:
-            assert seen(b"begun\n")
-            assert comes(b"begun\n\n[still running after 0s; the limit ends after 70s]\n") == terminal
-            assert not terminal or seen(b"[still running after 1s; the limit ends after 70s]\n")
-            Path("go").write_text("")
-            shell = number_in("shell")
-            assert seen(b"on\n")
-            tool.send_signal(signal.SIGINT)
-            assert seen(b"asked\n")
-            assert comes(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n") == terminal
-            tool.send_signal(signal.SIGINT)
-            assert comes(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n") == terminal
-            answer = tool.communicate(timeout=20)[0].decode()
-        finally:
-            tool.kill()
-    assert tool.returncode == 130 and not alive(shell) and answer.startswith("[command cancelled]\nbegun\n")
-    assert terminal or b"[" not in text
-    os.close(ours)
-    os.close(theirs)
-
-
 @clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
 def test_req_bash_017_12_limits_that_are_set():
     numbers = st.integers(100, 3000)

@@ -1111,9 +1111,7 @@ import bash_tool  # the copy, not the file beside this one
 from bash_tool import MODES, OnTimeout
 
 tool = bash_tool.BashTool(state_dir=FOLDER / "state")
-counting = bash_tool.BashTool(
-    profile=dataclasses.replace(bash_tool.JOBS, saves=False, on_timeout=OnTimeout.KILL)
-)
+counting = bash_tool.BashTool(profile=dataclasses.replace(bash_tool.JOBS, saves=False, on_timeout=OnTimeout.KILL))
 quiet = bash_tool.BashTool(profile=dataclasses.replace(MODES, saves=False))
 QUICK = False
 

@@ -1,7 +1,6 @@
 """Commands, their environment, directory and state: what no single clause says."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from hypothesis import given, strategies as st
 from tests.known_commands import known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
-from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
+from tests.support import BashTool, Client, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
 from tests.support import cancelled_when, descriptors, fault, few, first_of, in_bytes, in_host, lasting, needs_proc
 from tests.support import plain_bash, ran, side_by_side, stop_in, tiny
 
@@ -101,27 +100,6 @@ def test_programs_that_want_a_screen():
             assert result.is_error and len(result.text) < 3000, result.text
 
         side_by_side(says_little, [each for each in ("vim x", "watch date", "top") if shutil.which(each.split()[0])])
-
-
-@fault("what_the_answer_cuts", saboteur=("min(limits) if saves_what_is_cut else ", ""))
-@pytest.mark.parametrize(
-    "base, command",
-    [
-        (MODES, "seq 30000"),
-        (bash_tool.JOBS, "seq 2001"),
-        (bash_tool.JOBS, "seq 30000 >&2"),
-        (bash_tool.STREAMS, "yes éé | head -n 10001"),
-        (bash_tool.STREAMS, "seq 30000"),
-        (bash_tool.GUARDED, "seq 60000"),
-    ],
-    ids=str,
-)
-def test_what_the_answer_cuts_is_in_a_file_where_saving_is_when_cut(base, command):
-    """Where `saving` is "when cut", the file holds what the answer cuts, by bytes, lines or characters."""
-    with BashTool(profile=dataclasses.replace(base, saving=bash_tool.Saving.WHEN_CUT)) as tool:
-        result = tool.run(command)
-        assert result.output_file is not None and result.total_bytes == os.stat(result.output_file).st_size
-        assert tool.run("echo short").output_file is None
 
 
 @needs_proc

@@ -42,7 +42,7 @@ NOT_DRAWN = {
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 019.3 020.2 020.3 "
     "025.16",
-    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 017.11 025.8 025.11 "
+    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
     "025.22 027.1 027.2 027.3 027.6 028.11 029.3",
 }
 
