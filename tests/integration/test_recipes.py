@@ -26,9 +26,9 @@ def test_interop_types(word, tmp_path):
     program = block(word)
     assert "cast" not in program and "type:" not in program.replace('"type":', "")
     shutil.copy(str(TOOL), str(tmp_path))
-    for text, code in ((program, 0), (program.replace("bash.call(", "bash.cell("), 1)):
-        (tmp_path / "loop.py").write_text(text)
-        words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(TOOL.parent / ".mypy_cache"), "loop.py"]
+    for name, text, code in (("loop.py", program, 0), ("wrong.py", program.replace("bash.call(", "bash.cell("), 1)):
+        (tmp_path / name).write_text(text)
+        words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(TOOL.parent / ".mypy_cache"), name]
         done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE)
         say(word, "->", done.stdout.decode().strip())
         assert done.returncode == code and (code == 0 or b'has no attribute "cell"' in done.stdout)
