@@ -139,7 +139,7 @@ def test_another_user():
             result = bash.run("seq 100000")
             assert bash.run("tail -n 1 %s" % result.output_file).text == "100000\n"
             job = bash.run("echo up; sleep %s" % seconds, mode="background")
-            assert bash.run("cat %s; kill -9 -%d" % (job.output_file, job.pid)).text == "up\n"
+            assert bash.run("cat %s; kill -9 -%d" % (job.output_file, job.pid)).stdout == "up\n"
             assert bash.job(job.pid).wait(20) and not running(seconds)
             assert bash.run("sleep %s & sleep %s" % (seconds, seconds), timeout_s=0.5).status == "timed_out"
             assert not running(seconds) and "Permission denied" in bash.run("ls %s" % (folder / "outputs")).text

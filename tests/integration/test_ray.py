@@ -120,10 +120,10 @@ def test_throughput_beside_one_process(cluster, tmp_path):
     call, make = cluster.recipe["call"], cluster.recipe["Shell"].remote
     shells = [make(str(tmp_path)) for _ in range(AGENTS)]
     ray.get([shell.call.remote({"command": ":"}) for shell in shells])  # starts the fork servers
-    spread = a_second(lambda n: call(shells[n % AGENTS], {"command": ":"}) == ("[no output]", False))
+    spread = a_second(lambda n: call(shells[n % AGENTS], {"command": ":"}) == ("[no output]\n", False))
     with bash_tool.BashTool(tmp_path) as bash:
         bash.call({"command": ":"})
-        alone = a_second(lambda n: bash.call({"command": ":"}).text == "[no output]")
+        alone = a_second(lambda n: bash.call({"command": ":"}).text == "[no output]\n")
     cores = os.cpu_count()
     say("`:` from %d agents: %.0f a second through Ray, %.0f in one process: ratio %.2f (two nodes on one machine with %d cores)"
         % (AGENTS, spread, alone, spread / alone, cores))  # fmt: skip
