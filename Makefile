@@ -46,6 +46,7 @@ FORMAT = $(IN_VENV) -m ruff format --quiet $(ARGS)
 format: $(VENV)/ready   ## lay out the code; make format ARGS=--check changes nothing and fails where it would
 	$(FORMAT) bash_tool.py
 	$(FORMAT) --line-length 120 test_bash_tool.py tests
+	$(IN_VENV) -m tests.tools.comments
 
 .PHONY: saboteurs
 saboteurs: $(VENV)/ready    ## each property must turn red under its saboteur; ARGS=003.9 for one, ARGS=third for a third
@@ -81,7 +82,7 @@ judge-the-judge: $(VENV)/ready  ## that the judge finds a server that breaks a c
 	$(COMPILED) $(IN_VENV) -m tests.conformance.panel $(ARGS)
 
 .PHONY: bench
-bench:      ## what it costs, as ratios; some eight minutes; ARGS=engine in one minute, ARGS='engine OLD.py NEW.py', ARGS='compare OLD.py NEW.py'
+bench:      ## what it costs, as ratios; some eight minutes; ARGS=engine in one minute, ARGS='engine OLD.py NEW.py', ARGS='drain OLD.py NEW.py', ARGS='compare OLD.py NEW.py'
 	$(PYTHON) tests/bench.py $(ARGS)
 
 .PHONY: matrix

@@ -80,10 +80,10 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "BashTool",
@@ -844,7 +844,6 @@ class Plan:
     ephemeral: bool  # nothing of it outlives its host
     watched: bool  # live output is asked for
     saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
     limit_bytes: int
     counts_lines: bool
     kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
@@ -1474,7 +1473,7 @@ class Command:
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self.left, self.can_kill(), self.output)
         self.shell.clear_scratch()
-        if self.plan.saves_what_is_cut and self.output.is_long_text():
+        if self.plan.saves and self.output.is_long_text():
             self.output.save()
         has_left = self.line.closed
         # A command that was answered is stopped by Exchange.leave: the answer was not read.
@@ -1551,20 +1550,20 @@ class Command:
         output, facts = self.output, self.facts()
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
-        self.line.tell(
-            "answer",
-            facts,
-            [buffer.captured() for buffer in output.buffers],
-            (os.fsencode(output.path), output.problem, output.room < 0),
-            b"" if self.stopped else self.shell.written(),
-            self.is_over(),  # ready for the next command
+        facts.update(
+            path=os.fsencode(output.path),
+            problem=output.problem,
+            capped=output.room < 0,
+            raw=[buffer.captured() for buffer in output.buffers],
+            carried=b"" if self.stopped else self.shell.written(),
         )
+        self.line.tell("answer", facts, self.is_over())  # ready for the next command
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, ends it at the limit of a background
         command, when Job.kill asks, or where it is attached with its host. What cannot be ended
         stays a child of this supervisor, which serves no second command then. Upholds
-        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2 and 029.1."""
+        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
         limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
         self.stops = 0
         self.plan.watched = False  # the call is over
@@ -1855,14 +1854,6 @@ class Streams(Enum):
     SEPARATE = 2
 
 
-class Saving(Enum):
-    """When the whole output goes to a file."""
-
-    WHEN_CUT = "when cut"
-    OVER_LIMIT = "over the limit in bytes"
-    NEVER = "never"
-
-
 class Request(NamedTuple):
     """A command that was asked for, in the words of the caller."""
 
@@ -2046,7 +2037,7 @@ class Result:
         return self.status == "exited" and self.exit_code == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that `json.dumps` takes."""
+        """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
         lists = {"notes": list(self.notes), "leftovers": list(self.leftovers)}
         return dict(vars(self), **lists, details=dict(self.details))
 
@@ -2550,7 +2541,7 @@ def code_details(outcome: Outcome) -> dict[str, Any]:
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-024.2 and 024.4."""
+    REQ-BASH-024.2, 024.4 and 024.5."""
     if outcome.capped:
         note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
         outcome = outcome._replace(notes=(*outcome.notes, note))
@@ -2558,23 +2549,18 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
+    same = "status exit_code signal total_bytes pid duration_s error".split()
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
-        status=outcome.status,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
         stdout=outcome.stdout.text,
         stderr=outcome.stderr.text,
         truncated=outcome.stdout.cut or outcome.stderr.cut,
-        total_bytes=outcome.total_bytes,
-        pid=outcome.pid,
         output_file=outcome.path,
-        duration_s=outcome.duration_s,
-        error=outcome.error,
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
+        **{name: getattr(outcome, name) for name in same},
     )
 
 
@@ -2667,32 +2653,6 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     return strings
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
-def _directory(cwd: AnyPath | None) -> str:
-    """The directory of a tool, absolute. One that is given must be there: a typing error is to
-    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
-    try:
-        base = os.getcwd()
-    except FileNotFoundError:  # the host's own directory is gone: commands will say so
-        base = "/nonexistent"
-    if cwd is None:
-        return base
-    path = _path("cwd", cwd, base)
-    try:
-        os.stat(path + "/")  # ENOTDIR where it is a file
-    except OSError as problem:
-        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
-        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
-        raise OSError(problem.errno, wanted, path) from None
-    return path
-
-
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -2706,7 +2666,7 @@ class Profile:
     streams           stdout and stderr merged in true order, or separate
     cleaning          the function that a stream's text goes through
     truncation        what is shown of a stream that is too long, and which limits count for that
-    saving            when the whole output goes to a file
+    saves             whether output over `max_output_bytes` goes to a file
     format            how an answer is written
     nonzero_is_error  whether an exit code other than 0 makes the answer an error
     max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
@@ -2735,7 +2695,7 @@ class Profile:
     streams: Streams
     cleaning: Callable[[str], str]
     truncation: Truncation
-    saving: Saving
+    saves: bool
     format: Format
     nonzero_is_error: bool
     max_output_bytes: int = MAX_OUTPUT_BYTES
@@ -2772,12 +2732,12 @@ class Profile:
             check_seconds(name, getattr(self, name))
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
-        can_keep = self.format.tells_kept and self.saving is not Saving.NEVER
+        can_keep = self.format.tells_kept and self.saves
         require(
             self.on_timeout is OnTimeout.KILL
             or (self.on_timeout is OnTimeout.KEEP and can_keep),
             "on_timeout",
-            "OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER",
+            "OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True",
             self.on_timeout,
         )
         named = self.file_prefix and "/" not in self.file_prefix
@@ -2826,7 +2786,7 @@ MODES = Profile(
         limits=("max_output_bytes", "snip_size"),
         kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
     ),
-    saving=Saving.WHEN_CUT,
+    saves=True,
     format=Format(
         write=format_brackets, details=lambda outcome: {}, tells_kept=True, tells_started=True
     ),
@@ -2856,7 +2816,7 @@ JOBS = Profile(
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
         kept=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
     ),
-    saving=Saving.OVER_LIMIT,
+    saves=True,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
@@ -2881,7 +2841,7 @@ STREAMS = Profile(
         limits=("max_output_chars",),
         kept=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
-    saving=Saving.NEVER,
+    saves=False,
     format=Format(write=format_json, details=stream_fields),
     nonzero_is_error=False,
 )
@@ -2960,7 +2920,7 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.8 and 028.9."""
+    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.11, 006.12 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -3284,6 +3244,7 @@ def check_env(environ: Mapping[str, str]) -> None:
 
 
 def tool_env(
+    own: Mapping[str, str],
     base: Mapping[str, str] | None,
     added: Mapping[str, str],
     keep: tuple[str, ...],
@@ -3291,14 +3252,14 @@ def tool_env(
     has_prefix: bool,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The environment of a tool's commands, and the names that are withheld, each with why: the
-    scrubbed one of this process, or `base` as it is with the defaults that it lacks; and what is
+    scrubbed `own` of the host, or `base` as it is with the defaults that it lacks; and what is
     added by name, which is never withheld. Behind a prefix the text of a command comes on stdin,
     which the file of BASH_ENV could read. Raises ValueError. Upholds REQ-BASH-014.5 and
     026.10."""
     check_env(added)
     withheld: dict[str, str] = {}
     if base is None:
-        env, withheld = scrub_env(dict(os.environ), keep, drop + ("BASH_ENV",) * has_prefix)
+        env, withheld = scrub_env(own, keep, drop + ("BASH_ENV",) * has_prefix)
     else:
         require(not keep + drop, "base_env", "neither keep_env nor drop_env", keep + drop)
         check_env(base)
@@ -3595,7 +3556,7 @@ class Engine:
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = map(_above_standard, socket.socketpair())
-        theirs.setblocking(True)  # those of gevent come non-blocking
+        os.set_blocking(theirs.fileno(), True)  # those of gevent are not, whatever they say
         self.sockets.add(ours)
         return ours, theirs
 
@@ -3765,7 +3726,7 @@ class Exchange:
 
     def release(self) -> None:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
-        closed it."""
+        closed it. Upholds REQ-BASH-029.3."""
         line = self._line
         if self._is_held and self.waiter is None and line and _has_ended(line.socket):
             self._end_line(False)
@@ -3848,12 +3809,10 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: dict[str, Any], *parts: Any) -> Outcome:
-        streams, (path, problem, capped), carried, is_idle = parts
-        self._path = os.fsdecode(path) or None
-        file = {"path": self._path, "problem": problem, "capped": capped}
-        raw = [Captured(*stream) for stream in streams]
-        outcome = Outcome(**facts, **file, carried=carried, raw=raw)
+    def _take_answer(self, facts: dict[str, Any], is_idle: bool) -> Outcome:
+        self._path = facts["path"] = os.fsdecode(facts["path"]) or None
+        facts["raw"] = [Captured(*stream) for stream in facts["raw"]]
+        outcome = Outcome(**facts)
         is_running = outcome.status == "running"
         has_left = outcome.status == "exited" and not is_idle
         if is_running or (has_left and self._plan.ephemeral):
@@ -4253,6 +4212,32 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
+def _directory(cwd: AnyPath | None) -> str:
+    """The directory of a tool, absolute. One that is given must be there: a typing error is to
+    be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
+    try:
+        base = os.getcwd()
+    except FileNotFoundError:  # the host's own directory is gone: commands will say so
+        base = "/nonexistent"
+    if cwd is None:
+        return base
+    path = _path("cwd", cwd, base)
+    try:
+        os.stat(path + "/")  # ENOTDIR where it is a file
+    except OSError as problem:
+        tilde = ", and ~ is not expanded" if str(cwd).startswith("~") else ""
+        wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
+        raise OSError(problem.errno, wanted, path) from None
+    return path
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
@@ -4417,8 +4402,6 @@ class Setup(NamedTuple):
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
         used = profile.truncation.limits
-        limits = [getattr(profile, name) for name in used if name.startswith("max_")]
-        saves_what_is_cut = profile.saving is Saving.WHEN_CUT
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4438,9 +4421,8 @@ class Setup(NamedTuple):
             background=request.mode == "background",
             ephemeral=self.ephemeral,
             watched=watched,
-            saves=profile.saving is not Saving.NEVER,
-            saves_what_is_cut=saves_what_is_cut,
-            limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,
+            saves=profile.saves,
+            limit_bytes=profile.max_output_bytes,
             counts_lines="max_output_lines" in used,
             kept=profile.truncation.kept(profile),
             folder=os.fsencode(self.folder),
@@ -4502,7 +4484,7 @@ class BashTool:
     umask and the resource limits that this process had when its first command began. Raises
     ValueError for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError
     for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-014.5, 019.2, 026.1,
-    026.2, 026.8 and 029.1."""
+    026.2, 026.8, 026.10 and 029.1."""
 
     def __init__(
         self,
@@ -4529,17 +4511,18 @@ class BashTool:
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
         # _untold: the names that no answer has told yet, each with why it is withheld.
-        passed, self._untold = tool_env(base_env, env or {}, keep, drop, len(words) > 1)
+        passed, self._untold = tool_env(
+            dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
+        )
         self.withheld = tuple(self._untold)
         self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
-        require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
-        self._setup = Setup(row, first, words, folder, carry, ephemeral)
+        self._setup = Setup(row, first, words, folder, carry, bool(ephemeral))
         # A list of one Start. A call changes the list that it began with, and a restart makes a new
         # list: so a call from before the restart has no effect on the calls behind it.
         self._starts = [first]
@@ -4755,9 +4738,13 @@ class BashTool:
             job = self._jobs.add(answer)
             outcome = fitted(answer, self.profile)
             outcome = outcome._replace(command=request.command, mode=request.mode)
-            if cancel._withdrawn and outcome.status == "running":
-                exchange.leave()  # nobody knows of the job
-                job, outcome = None, Outcome("cancelled")
+            if cancel._withdrawn:  # nobody knows of the file, nor of the job
+                exchange.leave()
+                if job is not None:
+                    self._jobs.drop(job)
+                job, outcome = None, outcome._replace(path=None)
+                if outcome.status == "running":
+                    outcome = Outcome("cancelled")
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
                 self._jobs.watch(job, exchange)
@@ -5301,25 +5288,20 @@ def _write(fd: int, text: str) -> None:
 
 
 _FLAGS = {
-    "--follow": "show live output on stderr, and on a terminal each 10s of silence",
+    "--follow": "show live output on stderr",
     "--json": "print the whole result as one line of JSON",
     "--mcp": "serve the Model Context Protocol on stdin and stdout",
     "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
-    "--carry": "with --mcp: directory and exported variables go on to the next command",
+    "--carry": "with --mcp: keep the directory and exported variables",
     "--ephemeral": "end at exit what commands leave running, jobs too",
     "--jobs": "list the background jobs, with size and elapsed time",
     "--version": "print the version and this file's sha256",
 }
-# What a person at a terminal is told.
-_SILENT = "still running after %ds; the limit ends after %gs"
-_STOPPING = (
-    "the command is asked to end (TERM); Ctrl-C once more kills it (KILL)",
-    "the command is killed (KILL); Ctrl-C twice more ends bash_tool.py",
-)
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
-    "taken out": ", ".join(sorted(DROPPED_NAMES)),
-    "withheld": "what looks like a secret by its name or its value: see --keep-env, --drop-env",
+    "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
+        sorted(DROPPED_NAMES)
+    ),
     "exit code": "the command's own; 124 timed out, 125 the tool failed, 130 interrupted",
 }
 
@@ -5339,7 +5321,7 @@ def _parser() -> Any:
     add(
         "--profile",
         metavar="NAME",
-        help="how to speak: modes (or what BASH_TOOL_PROFILE says), jobs, streams, guarded",
+        help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)",
         type=str.lower,
         default=os.environ.get("BASH_TOOL_PROFILE", "modes"),
     )
@@ -5363,8 +5345,8 @@ def _parser() -> Any:
         nargs="?",
         const="anthropic",
         metavar="STYLE",
-        help="print the tool definition: anthropic (default), openai, openai-chat, mcp, "
-        "openai-native, or with --carry anthropic-native",
+        help="print the definition: anthropic (default), openai, mcp, "
+        "openai-chat, openai-native, anthropic-native (--carry)",
     )
     add("--log", metavar="FILE", help="append a line of JSON for each call to FILE")
     add("--kill", type=int, metavar="PID", help="end a background job, and say how it ended")
@@ -5437,34 +5419,18 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     return row
 
 
-def _tell(text: str) -> None:
-    """Says this on a line of its own to a person, where standard error is a terminal."""
-    if os.isatty(2):
-        _write(2, "\n[%s]\n" % text)
-
-
-def _follower(limit_s: float) -> Callable[[str], None]:
-    """What shows live output, and says after each HEARTBEAT_S of silence that the command runs.
-    A timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
-    thread that waits for the answer. Upholds REQ-BASH-017.11."""
-    begun = time.monotonic()
-
-    def follow(text: str) -> None:
-        """Shows live output, after which the silence begins again."""
-        _write(2, text)
-        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)
-
-    signal.signal(
-        signal.SIGALRM, lambda *_: _tell(_SILENT % (time.monotonic() - begun, limit_s))
-    )
-    follow("")
-    return follow
-
-
 def _typed(word: str) -> str:
     """A word of the command line as the bytes that were typed, whatever the locale makes of them:
     UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
-    return os.fsencode(word).decode("utf-8", "surrogateescape")
+    if sys.getfilesystemencoding() == "utf-8":
+        data = os.fsencode(word)
+    else:  # Python has decoded it with the C library, which its own codec may contradict
+        import ctypes
+
+        encode = ctypes.pythonapi.PyUnicode_EncodeLocale
+        encode.restype = ctypes.py_object
+        data = encode(ctypes.py_object(word), b"surrogateescape")
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _run_and_print(tool: BashTool, options: Any) -> int:
@@ -5484,21 +5450,17 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         """Cancels. From the third signal on the next one has its default action, which ends this
         process also where it hangs in a write; the supervisor then ends the command."""
         cancel.cancel()
-        _tell(_STOPPING[cancel.count > 1])
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
 
-    limit_s = options.timeout or tool.profile.timeouts_s.get(options.mode, 0.0)
-    follow = _follower(limit_s) if options.follow else None
     with _handled(interrupted):
         result = tool.run(
             command,
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=follow,
+            on_output=partial(_write, 2) if options.follow else None,
         )
-        signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)
@@ -5563,7 +5525,7 @@ def _open_standard() -> bool:
 
 def _use(tool: BashTool, options: Any) -> int:
     """Does what the options ask for. Returns the exit code of the process. Upholds
-    REQ-BASH-017.5, 017.7, 017.8 and 017.10."""
+    REQ-BASH-017.5, 017.7, 017.8, 017.10 and 017.14."""
     # `ps` must not show the command, nor `pkill -f` of a word in it end the tool. REQ-BASH-012.4
     take_own_name()
     _prctl(_PR_SET_DUMPABLE, 0)  # commands of this user cannot read the secrets of this process

@@ -36,18 +36,31 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once
-from tests.known_commands import endless, endless_in_each_way, failures, filler, folders, known_commands, leaving
-from tests.known_commands import names, sizes_about, words
+from tests.known_commands import ESCAPE_SEQUENCES, Known, NAP, SNIPPETS, WAYS_OF_LEAVING, WAYS_OF_TERM, at_once, endless
+from tests.known_commands import endless_in_each_way, failures, filler, folders, known_commands, leaving, names
+from tests.known_commands import sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
-from tests.processes import of_proc, parent_of
+from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import STREAMS, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, cancelled_after
-from tests.support import cancelled_when, children, clause, cli, compiled_script, default_signals, descriptors, draws
-from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_host, in_profile
-from tests.support import keeping, lasting, needs_proc, no_leak, notes_in, nothing_is_left, record_beside, request  # noqa: F401
-from tests.support import sections, stop_named, supervisor_of, tasks, tiny, told_in, variant_module
+from tests.support import (
+    SLACK_S,
+    STREAMS,
+    Struck,
+    THOROUGH,
+    TOOL,
+    WITHOUT,
+    background,
+    bash_tool,
+    birth,
+    cancelled_after,
+)
+from tests.support import cancelled_when, children, clause, cli, compiled_script, descriptors, draws, dying_host, few
+from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host, in_profile, keeping
+from tests.support import lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran, record_beside, request
+from tests.support import sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in, unique, unshared
+from tests.support import variant_module, warm_up
+from tests.support import nothing_is_left  # noqa: F401
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------------
@@ -63,19 +76,6 @@ def small_disk(folder):
         yield
     finally:
         assert eventually(lambda: subprocess.call(["umount", folder], stderr=subprocess.DEVNULL) == 0)
-
-
-def plain_bash(command, **options):
-    return subprocess.run(
-        ["bash", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        timeout=60,
-        preexec_fn=default_signals,
-        **options,
-    )
 
 
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
@@ -306,9 +306,7 @@ def test_req_bash_002_3_ends_the_group(starts):
         result = tool.run("\n".join(starts) + "\necho $$; wait")
     group = int(result.stdout)
     assert result.status == "timed_out"
-    assert not [
-        pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid) and in_group(pid, group)
-    ]
+    assert not [pid for pid in processes() if alive(pid) and in_group(pid, group)]
 
 
 def in_group(pid, group):
@@ -324,11 +322,9 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
         result = tool.run(lasting("%sprintf %s; printf '\\n' >&2; sleep 600 & wait") % (trap, text))
-    assert (
-        result.text
-        == "[command timed out after 1s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n%s\n%s"
-        % (text, "cleaned\n" if cleans_up else "")
-    )
+    hint = '[for longer commands use mode="slow", for servers mode="background"]'
+    cleaned = "cleaned\n" if cleans_up else ""
+    assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (hint, text, cleaned)
 
 
 @clause("002.5", saboteur=('TIMED_OUT = "timed out after {limit}"', 'TIMED_OUT = "timed out"'))
@@ -405,30 +401,21 @@ def test_req_bash_003_1_answers_at_once():
     # 0.5 s: see the benchmark; here the machine may be busy
     assert min(times) >= 0.3 and sorted(times)[len(times) // 2] < 2, times
     with BashTool() as tool:
-        assert tool.run("for i in 1 2 3; do echo $i; done", mode="background").text.endswith(
-            "1\n2\n3\n\n\n[background process completed]\n"
-        )
+        text = tool.run("for i in 1 2 3; do echo $i; done", mode="background").text
+        assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause("003.2", saboteur=("background:\n            self.attached = False", "background:\n            pass"))
+@clause(
+    "003.2", saboteur=("background:\n            self.attached = self.plan.ephemeral", "background:\n            pass")
+)
 def test_req_bash_003_2_outlives_the_host():
-    for end in ("os.kill(os.getpid(), 9)", "tool.close(); os.kill(os.getpid(), 9)", "raise SystemExit"):
-        Path("me").unlink(missing_ok=True) if sys.version_info >= (3, 8) else None
-        subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                lasting(
-                    "import os; from bash_tool import BashTool; tool = BashTool(state_dir='state')\n"
-                    "tool.run('echo $$ > me; sleep 1.5; echo later; sleep 600', mode='background'); %s"
-                )
-                % end,
-            ],
-            env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
-            timeout=60,
-        )
-        pid = number_in("me")
-        with BashTool(state_dir="state") as tool:
+    def outlives(case):
+        folder, end = case
+        program = "import os; from bash_tool import BashTool; tool = BashTool(state_dir=%r)\n" % folder
+        program += "tool.run('echo $$ > %s.pid; sleep 1.5; echo later; sleep 600', mode='background')\n%s" % case
+        ran(sys.executable, "-c", lasting(program), env=dict(os.environ, PYTHONPATH=str(TOOL.parent)))
+        pid = number_in(folder + ".pid")
+        with BashTool(state_dir=folder) as tool:
             job = tool.job(pid)
             assert job.status == "running" and alive(pid)
             assert eventually(lambda: job.read()[0] == "later\n")
@@ -436,6 +423,9 @@ def test_req_bash_003_2_outlives_the_host():
             assert job.wait(10)
             assert notes_in(job.output_file) == ["\n\n[background process failed: signal: 15 (SIGTERM)]\n"]
             assert (job.status, job.exit_code) == ("exited", 143)
+
+    ends = {"killed": "os.kill(os.getpid(), 9)", "closed": "tool.close(); os.kill(os.getpid(), 9)"}
+    side_by_side(outlives, [*ends.items(), ("ended", "raise SystemExit")])
 
 
 @clause("003.3", saboteur=("    return [started]\n", "    return [started, JOB_REMINDER.format(pid=outcome.pid)]\n"))
@@ -523,24 +513,20 @@ def test_req_bash_003_6_failed(commands):
     ],
 )
 def test_req_bash_003_7_the_limit_needs_no_host(command):
-    assert MODES.timeouts_s["background"] == 86400 and "failed: timed out after 86400s" == bash_tool.how_it_ended(
-        bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict(), ":"
-    )
-    dying_host(
-        """
+    ended = bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict()
+    assert MODES.timeouts_s["background"] == 86400
+    assert bash_tool.how_it_ended(ended, ":") == "failed: timed out after 86400s"
+    program = """
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
         os.kill(os.getpid(), 9)
-    """,
-        lasting(command),
-    )
+    """
+    dying_host(program, lasting(command))
     pid = number_in("me")
     (job,) = BashTool(state_dir="state").jobs()
     assert job.pid == pid and job.wait(20)
     assert eventually(lambda: not alive(pid))
-    if "escaped" in command:
-        escaped = number_in("escaped")
-        assert eventually(lambda: not alive(escaped))
+    assert "escaped" not in command or eventually(lambda: not alive(number_in("escaped")))
     note = "timed out after 1.2s"
     if job.status != "timed_out":
         note = lasting('completed; still running: %d "sleep 600"') % number_in("escaped")
@@ -661,7 +647,7 @@ def test_req_bash_003_11_lists_what_anybody_started():
             job = tool.job(pid)
             assert job.command.startswith("echo %d;" % n) and job.read()[0].startswith("%d\n" % n)
             assert (job.status, job.exit_code) == (("running", None) if n < 3 else ("exited", n))
-        with pytest.raises(LookupError, match=r"no job has the number 1; running: \d+, \d+, \d+$"):
+        with pytest.raises(LookupError, match=r"^no background process has the pid 1; running: (\d+ \".*\"(, |$)){3}$"):
             tool.job(1)
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
         assert [(line["pid"], line["status"]) for line in listed] == [(job.pid, job.status) for job in tool.jobs()]
@@ -676,17 +662,11 @@ def test_req_bash_003_11_lists_what_anybody_started():
 
 def write_record(file, **facts):
     """Writes the record of a job of this process (4.9), as its supervisor does."""
-    known = {
-        "command": "x",
-        "created": time.time(),
-        "pid": os.getpid(),
-        "supervisor": [os.getpid(), birth(os.getpid())],
-    }
-    known.update(
-        {"exit_code": None, "signal": None, "error": None, "reason": "", "limit_s": 1.0, "notes": [], "at": -1}
-    )
+    pid = os.getpid()
+    known = {"command": "x", "created": time.time(), "pid": pid, "supervisor": [pid, birth(pid)], "notes": [], "at": -1}
+    known.update(exit_code=None, signal=None, error=None, reason="", limit_s=1.0, total_bytes=0, duration_s=0.0)
     file.seek(0)
-    file.write(json.dumps({**known, "total_bytes": 0, "duration_s": 0.0, **facts}).ljust(2000))
+    file.write(json.dumps({**known, **facts}).ljust(2000))
     file.flush()
 
 
@@ -718,11 +698,8 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     write_record(record, status="exited", exit_code=0, at=len(whole))
     record.close()
     text, end = job.read(offset)
-    assert (
-        "".join(pieces) + text
-        == job.read()[0]
-        == (whole + b"\n\n[background process completed]\n").decode("utf-8", "replace")
-    )
+    note = "\n\n[background process completed]\n"
+    assert "".join(pieces) + text == job.read()[0] == whole.decode("utf-8", "replace") + note
     assert end == output.stat().st_size and job.read(end) == ("", end)
 
 
@@ -828,7 +805,7 @@ def test_req_bash_003_15_leftovers_are_read_on_and_are_no_job(known):
     assert BashTool(state_dir="state").jobs() == [] and not list(Path("state").glob("*.job"))
     Path("go").touch()
     assert eventually(lambda: path.read_text() == known.merged + "late\n", 20) and all(map(alive, pids))
-    stop_named(note)
+    os.system(stop_in(note))
     assert eventually(lambda: not any(map(alive, pids)))
     assert path.read_text() == known.merged + "late\n"  # no completion note
     with BashTool(max_jobs=1) as tool:  # leftovers do not count
@@ -919,7 +896,7 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
             for mode in ("default", "background"):
                 result = tool.run("echo hi > made", mode=mode)
                 assert (result.status, result.error, result.exit_code) == ("failed", "spawn_failed", None), result
-                assert result.text == "[system error: no supervisor could be started: %s]" % reason, result
+                assert result.text == "[system error: no supervisor could be started: %s]\\n" % reason, result
         resource.setrlimit(name, before)
         if sys.argv[1] == "descriptors":
             assert BashTool().run("echo hi").text == "hi\\n"
@@ -986,13 +963,8 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         if os.path.exists(name):  # of the example before
             os.unlink(name)
     with BashTool(profile=tiny(grace=0.5)) as tool:
-        job = background(
-            tool,
-            lasting(
-                "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
-                "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait"
-            ),
-        )
+        deaf = "sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > server; "
+        job = background(tool, lasting(deaf + "(setsid sleep 600 >/dev/null 2>&1 & echo $! > quiet); wait"))
         others = number_in("server"), number_in("quiet")
         os.kill(job.pid, number)
         assert job.wait(10) and (job.status, job.exit_code) == ("exited", 128 + number)
@@ -1003,6 +975,21 @@ def test_req_bash_003_21_a_killed_shell_takes_its_job_along(number):
         assert job.wait(10) and job.exit_code == 143 and alive(number_in("server")) and job.kill()
         result = tool.run(lasting("sleep 600 >/dev/null 2>&1 & echo $! > server; kill -KILL $$"))  # no job
         assert result.exit_code == 137 and "still running: pid %d " % number_in("server") in result.text
+
+
+@clause("003.22", saboteur=("error == \"lost\" or is_left", "error == \"lost\" or not outcome.exit_code"))
+@needs_proc
+@few
+@given(st.sampled_from(["", "done\n", "no newline"]), st.sampled_from(["", "sleep 600 & ", "(setsid sleep 600 &); "]))
+def test_req_bash_003_22_an_early_end_is_told_and_no_kill_offered(output, left):
+    with BashTool() as tool:
+        result = tool.run(lasting(left + "printf '%s'" % output.replace("\n", "\\n")), mode="background")
+        still = "".join(lasting("; still running: %d \"sleep 600\"") % pid for pid in result.leftovers)
+        note = "\n\n[background process completed%s]\n" % still
+        assert (result.ok, len(result.leftovers), result.stdout) == (True, bool(left), output + note)
+        stop = "<reminder>To stop: kill -9 -%d</reminder>\n" % result.pid if left else ""
+        assert result.text.endswith("</output_file>\n" + stop + output + note)
+        assert tool.job(result.pid).kill() and not any(map(alive, result.leftovers))
 
 
 # ---- 004 Isolation -------------------------------------------------------------------------------------------------
@@ -1195,11 +1182,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     how = "[command timed out after 1.5s]\n" + longer if by_timeout else "[command cancelled]\n"
     assert result.text == how + "started\n"
     assert not carriers(nothing_is_left)
-    assert not [
-        pid
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)
-    ]
+    assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
 @clause("004.5", saboteur=("and time.monotonic() < begun_s + self.grace_s:", "and False:"))
@@ -1278,10 +1261,8 @@ def test_req_bash_004_8_keeps_what_the_host_names():
     @given(st.dictionaries(secret, st.from_regex("[a-z]{3}[0-9A-Za-z]{8,20}", fullmatch=True)), st.data())
     def keeps(secrets, data):
         kept = data.draw(st.sets(st.sampled_from(sorted(secrets)))) if secrets else set()
-        pattern = data.draw(
-            st.sampled_from([str, lambda name: "?" + name[1:], lambda name: "[%s]%s" % (name[0], name[1:])])
-        )
-        keep = [pattern(name) for name in kept]
+        pattern = data.draw(st.sampled_from(["{0}{1}", "?{1}", "[{0}]{1}"]))
+        keep = [pattern.format(name[0], name[1:]) for name in kept]
         kept = {name for name in secrets if any(fnmatch.fnmatchcase(name, one) for one in keep)}
         env, withheld = bash_tool.scrub_env({"PATH": "/bin", **secrets}, keep)
         assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
@@ -1294,13 +1275,9 @@ def test_req_bash_004_8_keeps_what_the_host_names():
         env, withheld = bash_tool.scrub_env(secrets, keep)
         assert set(env) & set(secrets) == kept and set(withheld) == set(secrets) - kept
     pairs = {**GIT_PAIRS, "GIT_CONFIG_VALUE_0": "db://me:pw@h/", "GIT_CONFIG_VALUE_11": "db://me:pw@i/"}
-    for keep, whole in (
-        (("GIT_CONFIG_*",), True),
-        (("GIT_CONFIG_VALUE_*",), True),
-        (("GIT_CONFIG_VALUE_0", "*_11"), True),
-        (("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_0"), False),
-        (("GIT_CONFIG_KEY_*",), False),
-    ):
+    cases = {"GIT_CONFIG_*": True, "GIT_CONFIG_VALUE_*": True, "GIT_CONFIG_VALUE_0 *_11": True}
+    cases.update({"GIT_CONFIG_COUNT GIT_CONFIG_VALUE_0": False, "GIT_CONFIG_KEY_*": False})
+    for keep, whole in ((keep.split(), whole) for keep, whole in cases.items()):
         env, withheld = bash_tool.scrub_env(pairs, keep)  # of a group all that look secret are named, or it goes whole
         assert set(env) & set(pairs) == set(pairs if whole else ()), keep
         assert set(withheld) == set(() if whole else pairs), keep
@@ -1332,11 +1309,9 @@ def test_req_bash_004_10_withholds_what_the_host_drops():
         with BashTool(drop_env=("MY_PLAIN", "*_OTHER", "PAGER")) as tool:
             assert {"MY_PLAIN", "MY_OTHER", "MY_TOKEN"} <= set(tool.withheld)
             assert tool.run("env | grep -c hunter2; echo $PAGER").stdout == "0\ncat\n"
-            result = tool.run(": $MY_PLAIN $MY_TOKEN")
-            assert result.notes == (
-                "not passed to commands: MY_PLAIN",
-                "not passed to commands, because it looks secret: MY_TOKEN",
-            )
+            chosen, secret = tool.run(": $MY_PLAIN $MY_TOKEN").notes
+            assert chosen == "not passed to commands: MY_PLAIN"
+            assert secret == "not passed to commands, because it looks secret: MY_TOKEN"
             assert tool.run("echo $MY_PLAIN $MY_OTHER").notes == ("not passed to commands: MY_OTHER",)
             assert tool.run("echo $MY_PLAIN $MY_OTHER", env={"MY_PLAIN": "x"}).text == "x\n"
 
@@ -1513,20 +1488,15 @@ def test_req_bash_006_4_rejects_by_name():
             request.reason.encode("utf-8")
             if isinstance(arguments, dict):
                 odd = [key for key in arguments if key not in ("command", "mode")]
-                assert (
-                    (bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason)
-                    if odd
-                    else ('"command"' in request.reason or '"mode"' in request.reason)
-                )
+                assert '"command"' in request.reason or not odd and '"mode"' in request.reason
+                assert not odd or bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason
 
     answers()
     assert reached == {True, False}
     result = BashTool().call({"command": "touch made", "mode": 5})
-    assert (result.text, result.status, result.is_error) == (
-        '[system error: invalid arguments: "mode" must be one of "default", "slow"%s, got integer]' % ', "background"',
-        "rejected",
-        True,
-    )
+    reason = '"mode" must be one of "default", "slow", "background", got integer'
+    assert result.text == "[system error: invalid arguments: %s]\n" % reason
+    assert (result.status, result.is_error) == ("rejected", True)
     assert not Path("made").exists()
 
 
@@ -1613,28 +1583,16 @@ def test_req_bash_006_8_definition_for_mcp(name):
     tool = BashTool("/", profile=PROFILES[name])
     definition, plain = tool.definition("mcp"), tool.definition()
     assert set(definition) == {"name", "title", "description", "inputSchema", "annotations"}
-    assert (definition["name"], definition["description"], definition["inputSchema"]) == (
-        plain["name"],
-        plain["description"],
-        plain["input_schema"],
-    )
-    assert (
-        definition["annotations"]
-        == {
-            "title": definition["title"],
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        }
-        and definition["title"]
-    )
+    assert (definition["name"], definition["description"]) == (plain["name"], plain["description"])
+    assert definition["inputSchema"] == plain["input_schema"]
+    hints = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+    assert definition["annotations"] == {"title": definition["title"], **hints} and definition["title"]
 
 
 def fits(value, schema):
     """Whether a value conforms to a JSON Schema, as far as ours use the language: a word that is not known here is an error.
     `make interop` compares it with a full validator."""
-    kinds = {"string": str, "object": dict, "boolean": bool, "null": type(None)}
+    kinds = {"string": str, "object": dict, "array": list, "boolean": bool, "null": type(None)}
 
     def is_a(kind):
         if kind in kinds:
@@ -1651,6 +1609,8 @@ def fits(value, schema):
             holds = not is_a("number") or (value >= said if word == "minimum" else value <= said)
         elif word == "required":
             holds = not isinstance(value, dict) or set(said) <= set(value)
+        elif word == "items":
+            holds = not isinstance(value, list) or all(fits(each, said) for each in value)
         elif word == "properties":
             holds = not isinstance(value, dict) or all(
                 fits(value[key], inner) for key, inner in said.items() if key in value
@@ -1770,6 +1730,29 @@ def test_req_bash_006_10_arguments_of_other_tools(row, description, timeout, bac
     assert said.error == "invalid_arguments" and said.reason.startswith("invalid arguments: " + wrong), said
 
 
+@clause("006.11", saboteur=('"function": {**told, "parameters"', '"function": {**told, "input_schema"'))
+@pytest.mark.parametrize("name", PROFILES)
+def test_req_bash_006_11_nested_for_chat(name):
+    tool = BashTool("/", profile=name)
+    plain = tool.definition()
+    parameters = plain.pop("input_schema")
+    assert tool.definition("openai-chat") == {"type": "function", "function": {**plain, "parameters": parameters}}
+    shown = cli("--cwd", "/", "--profile", name, "--schema", "openai-chat").stdout
+    assert json.loads(shown) == tool.definition("openai-chat")
+
+
+@clause("006.12", saboteur=('if "mode" not in properties:', "if False:"))
+def test_req_bash_006_12_no_word_of_modes():
+    row = tiny(default=0.3, grace=0.2, parameters={"command": MODES.parameters["command"]})
+    with BashTool(profile=row, deny="no") as tool:
+        for style in ("anthropic", "openai", "openai-chat", "mcp"):
+            told = json.dumps(tool.definition(style))
+            assert "mode" not in told.lower() and "Bash state changes" in told and "Keep commands concise" in told
+        assert tool.run("echo on; sleep 9").text == "[command timed out after 0.3s]\non\n"
+        for arguments in ({"command": "no"}, {"cmd": "ls"}, {"command": 5}, {"command": "exit 3"}):
+            assert "mode" not in tool.call(arguments).text
+
+
 # ---- 007 Errors ----------------------------------------------------------------------------------------------------
 
 
@@ -1800,7 +1783,9 @@ def test_req_bash_007_2_names_the_signal(name):
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause("007.3", saboteur=("(lines) + text", '(lines) + ("" if outcome.exit_code else text)'))
+@clause(
+    "007.3", saboteur=("for line in lines) + text\n", "for line in lines) + (\"\" if outcome.exit_code else text)\n")
+)
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
@@ -1825,7 +1810,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
     cases = [
         (BashTool(shell="no-such-shell"), "shell_not_found", "no-such-shell was not found"),
         (BashTool(shell=str(tmp_path / "plain")), "shell_not_found", "was not found"),
-        (BashTool(env=dict(os.environ, X="x" * 200000)), "spawn_failed", "environment is too large"),
+        (BashTool(env={"X": "x" * 200000}), "spawn_failed", "environment is too large"),
     ]
 
     @few
@@ -1835,7 +1820,7 @@ def test_req_bash_007_4_system_errors(tmp_path):
         where = "/" + program if absolute else program
         fails(BashTool(shell=(where, "bash")), "shell_not_found", "%s was not found" % where, known.text)
         env = dict(os.environ, **{name: "x" * size})
-        fails(BashTool(env=env), "spawn_failed", "environment is too large", known.text)
+        fails(BashTool(base_env=env), "spawn_failed", "environment is too large", known.text)
         closed = BashTool()
         closed.close()
         assert closed.run(known.text).error == "closed"
@@ -1965,12 +1950,8 @@ OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D
 @example("overwritten\rup to here\nplain\nplain\n12\x1b[D3\x1b[C4")
 def test_req_bash_008_2_overwritten_is_gone(text):
     assert bash_tool.render(text) == terminal(text)
-    assert [bash_tool.render(t) for t in ("Initial text\rnext\r", "10%\r 50%\r100%", "a\r\nb", "long\r\x1b[Ks")] == [
-        "nextial text",
-        "100%",
-        "a\nb",
-        "s",
-    ]
+    assert bash_tool.render("Initial text\rnext\r") == "nextial text" and bash_tool.render("a\r\nb") == "a\nb"
+    assert bash_tool.render("10%\r 50%\r100%") == "100%" and bash_tool.render("long\r\x1b[Ks") == "s"
     assert bash_tool.render(text.replace("\x1b[", "\x9b")) == terminal(text)
 
 
@@ -2022,31 +2003,10 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
             assert tail - len(last.encode()) < 4
 
 
-WORST = [
-    "x\r",
-    "\r",
-    "\b",
-    "\x1b",
-    "\x1b[",
-    "\x1b]",
-    "\x1b[1",
-    "\x9d",
-    "\x1bP",
-    "x\b",
-    "\x1b[2K",
-    "\x1b[Kx",
-    "\x1b[9999Gx",
-    "\x1b[9999Cx\r",
-    "\x1b]0;",
-    "\x90x",
-    "\x1b[;",
-    "1\r\x1b[2Kx",
-    "x\x1b[D",
+WORST = "x\r|\r|\b|\x1b|\x1b[|\x1b]|\x1b[1|\x9d|\x1bP|x\b|\x1b[2K|\x1b[Kx|\x1b[9999Gx|\x1b[9999Cx\r|\x1b]0;|\x90x"
+WORST = WORST.split("|") + [
+    *"\x1b[;|1\r\x1b[2Kx|x\x1b[D|\x1b[A|\n\x1b[A|x\n\x1b[2Ay|\n\n\x1b[A\x1b[J".split("|"),
     "x" * 500 + "\r",
-    "\x1b[A",
-    "\n\x1b[A",
-    "x\n\x1b[2Ay",
-    "\n\n\x1b[A\x1b[J",
     "x" * 9999 + "\n\x1b[A\x1b[A\x1b[B\x1b[B",
 ]
 
@@ -2056,46 +2016,17 @@ def test_req_bash_008_5_linear_time():
     length = 40000 if THOROUGH or CHANGED else 2000
     for worst in WORST:
         small, large = (worst * (size // len(worst)) for size in (length, 8 * length))
-        most_s = (
-            40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2
-        )  # for eight times the text; quadratic is sixty-four
+        # For eight times the text; what is quadratic takes sixty-four times as long.
+        most_s = 40 * min(busy(lambda: bash_tool.render(small)) for _ in range(3)) + 0.2
         for text in ("y" * length + small, large, "y" * length + large):
             assert any(busy(lambda: bash_tool.render(text)) < most_s for _ in range(3)), repr(worst)
-    for shape in (
-        "a",
-        "://",
-        "://a:",
-        "://a:b/",
-        "https://",
-        "https://a1",
-        "eyJ",
-        "eyJa.",
-        "SG.",
-        "sk-",
-        "-----BEGIN ",
-        "Password=",
-        "Password=$",
-        "a:b@",
-        "xoxb-",
-        "-D",
-        "-D.",
-        "-Dpassword",
-        "-Dtoken=1",
-        "-Dtoken=",
-        "Authorization: ",
-        "_",
-        " ",
-        "?token=",
-        "&sig=",
-        "1",
-        "+1.",
-    ):
+    shapes = "a :// ://a: ://a:b/ https:// https://a1 eyJ eyJa. SG. sk- Password= Password=$ a:b@ xoxb- -D -D. "
+    shapes += "-Dpassword -Dtoken=1 -Dtoken= _ ?token= &sig= 1 +1."
+    for shape in ("-----BEGIN ", "Authorization: ", " ", *shapes.split()):
+        many = shape * (5 * length // len(shape))
         for begin in ("", "://a:", "https://", "-D", "eyJ", "sk-"):
-            assert busy(lambda: bash_tool.looks_secret("X", begin + shape * (5 * length // len(shape)))) < 2, (
-                begin,
-                shape,
-            )
-        assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + shape * (5 * length // len(shape)), "a:b")) < 2, shape
+            assert busy(lambda: bash_tool.looks_secret("X", begin + many)) < 2, (begin, shape)
+        assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + many, "a:b")) < 2, shape
 
 
 UPWARDS = "\x1b[A \x1b[2A \x1b[B \x1b[9B \x1b[E \x1b[2E \x1b[F \x1b[3F \x1b[J \x1b[0J \x1b[1J \x1b[2J \x1b[H \n \n \n\n".split(
@@ -2139,7 +2070,7 @@ def path_in(text):
     return Path(last[len("[full output: ") : -1])
 
 
-@clause("009.1", saboteur=("        text = with_newline(text) + saved\n", "        pass\n"))
+@clause("009.1", saboteur=("with_newline(text) + saved + \"\\n\" if cut", "text if cut"))
 @given(st.integers(131072, 400000), st.sampled_from(["", "\n"]))
 @few
 def test_req_bash_009_1_names_the_whole_output(size, end):
@@ -2215,30 +2146,34 @@ def test_req_bash_009_5_is_capped():
             )
 
 
+@pytest.mark.parametrize("is_the_users", [False, True])
 @clause("009.6", saboteur=("        if _remove_finished(path):\n", "        if True:\n"))
-def test_req_bash_009_6_the_folder_is_capped():
+def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     assert (bash_tool.FOLDER_CAP_BYTES, bash_tool.FOLDER_CAP_FILES) == (1024**3, 1000)
-    os.mkdir("s", 0o700)
-    with BashTool(state_dir="s") as tool:
+    folder = Path("bash-tool-of-%d" % os.getuid() if is_the_users else "s")
+    folder.mkdir(0o700)
+    with BashTool(state_dir=None if is_the_users else folder) as tool:
         for n, name in enumerate(
             ["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]
         ):
-            Path("s", name).touch()
-            os.truncate(Path("s", name), 400 * 1024**2)  # sparse
-            os.utime(Path("s", name), (n, n))
-        with open("s/output-00000000000a.log") as live:
+            (folder / name).touch()
+            os.truncate(folder / name, 400 * 1024**2)  # sparse
+            os.utime(folder / name, (n, n))
+        with open(folder / "output-00000000000a.log") as live:
             fcntl.flock(live, fcntl.LOCK_EX)
             new = tool.run("seq 50000").output_file
         kept = ["output-00000000000a.log", "output-00000000000c.log", "output-mine.log", Path(new).name]
-        assert sorted(path.name for path in Path("s").iterdir()) == sorted(kept)
+        assert sorted(path.name for path in folder.iterdir()) == sorted(kept)
+        if is_the_users:
+            return  # the number of files is counted as in any folder
         for n in range(1000, 2100):
-            os.mknod("s/output-%012x.log" % n)
-            os.utime("s/output-%012x.log" % n, (n, n))
+            os.mknod(folder / ("output-%012x.log" % n))
+            os.utime(folder / ("output-%012x.log" % n), (n, n))
         for n in range(1000, 1120):  # of those that are to go, and a few more
-            os.mknod("s/output-%012x.job" % n)
-            os.utime("s/output-%012x.job" % n, (n, n))
+            os.mknod(folder / ("output-%012x.job" % n))
+            os.utime(folder / ("output-%012x.job" % n), (n, n))
         tool.run("seq 50000")
-        names = {path.name for path in Path("s").iterdir()}
+        names = {path.name for path in folder.iterdir()}
         assert len([name for name in names if re.fullmatch("output-[0-9a-f]{12}.log", name)]) == 1000
         assert "output-mine.log" in names and "output-%012x.log" % 2099 in names
         assert not {"output-%012x.log" % 1000, "output-%012x.job" % 1000} & names
@@ -2278,15 +2213,9 @@ def test_req_bash_009_7_close_keeps_what_was_named():
 def test_req_bash_009_8_no_file_without_need(tmp_path, commands, stopped, size):
     with BashTool(profile=tiny(default=20, grace=0.2)) as tool, BashTool(tempfile.mkdtemp(), state_dir="s") as gone:
         os.rmdir(gone.cwd)
-        at_once(
-            lambda run: run(),
-            [
-                lambda: tool.run(stopped.text, timeout_s=0.2),
-                lambda: tool.run(filler(size)),
-                *(lambda known=known: tool.run(known.text) for known in commands),
-                *(lambda known=known: gone.run(known.text) for known in commands[:1]),
-            ],
-        )
+        runs = [lambda: tool.run(stopped.text, timeout_s=0.2), lambda: tool.run(filler(size))]
+        runs += [lambda known=known: tool.run(known.text) for known in commands]
+        at_once(lambda run: run(), [*runs, lambda: gone.run(commands[0].text)])
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -2298,7 +2227,7 @@ FLOODS = [  # examples, not drawn: each takes seconds, and differs in how fast a
 ]
 
 
-@clause("010.1", saboteur=("if len(self._tail) > 2 * self._tail_bytes:", "if False:"))
+@clause("010.1", saboteur=("while tail and self._held_bytes", "while False and self._held_bytes"))
 @pytest.mark.parametrize("flood", first_of(FLOODS, *FLOODS[:2]))
 def test_req_bash_010_1_a_flood_stays_small(flood):
     grown = in_host(
@@ -2319,7 +2248,13 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause("010.2", saboteur=("+= len(chunk)", "= min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)"))
+@clause(
+    "010.2",
+    saboteur=(
+        "total_bytes += len(chunk)",
+        "total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
+    ),
+)
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2377,7 +2312,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=named(left), targets", "named=\"processes\", targets"))
+@clause("011.2", saboteur=("named=named(left), stop", "named=\"processes\", stop"))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2443,6 +2378,42 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(30))
 
 
+@clause("011.5", saboteur=("any(map(has_inner_number, descendants()))", "any(())"))
+@needs_proc
+@fewer
+@given(st.integers(0, 3), st.sampled_from(["default", "background"]))
+def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
+    own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
+    starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
+    with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
+        result = tool.run(starts + "echo up", mode=mode)
+        assert "kill -9" not in result.text and "up\n" in result.text and result.ok
+        assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
+        running = tool.run(starts + lasting("sleep 602"), mode="background")
+        assert running.status == "running" and "kill -9" not in running.text
+    with BashTool(shell=["env", "bash"], ephemeral=True) as tool:  # a prefix that stays here
+        assert "; to stop: kill -9 -" in tool.run(lasting("sleep 600 >/dev/null &")).text
+        assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
+
+
+@clause("011.6", saboteur=("else sorted(self.left),", "else sorted(self.left)[:LEFTOVERS_NAMED],"))
+@needs_proc
+@fewer
+@given(st.integers(0, 8), st.sampled_from(["default", "background"]))
+@example(8, "default")
+@example(8, "background")
+def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
+    command = lasting("sleep 600 >/dev/null & echo $!; ") * count + "exit 3"
+    with BashTool(ephemeral=True) as tool, Client("--ephemeral", structured=True) as client:
+        result = tool.run(command, mode=mode)
+        pids = tuple(int(line) for line in result.stdout.split("\n") if line.isdigit())
+        assert result.leftovers == tuple(sorted(pids)) and len(pids) == count
+        assert json.loads(json.dumps(result.to_dict()))["leftovers"] == sorted(pids)
+        answer = client.call(command, mode=mode)
+        numbers = [int(line) for line in answer["content"][0]["text"].split("\n") if line.isdigit()]
+        assert answer["structuredContent"]["leftovers"] == sorted(numbers) and len(numbers) == count
+
+
 # ---- 012 The command's text ----------------------------------------------------------------------------------------
 
 
@@ -2482,7 +2453,7 @@ def test_req_bash_012_2_any_length(size, filler):
 @given(st.text(max_size=20), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(max_size=20))
 def test_req_bash_012_3_rejects_what_no_shell_can_take(before, bad, after):
     with BashTool() as tool:
-        result = tool.run("touch made; " + before + bad + after)
+        result = tool.call({"command": "touch made; " + before + bad + after})
     assert (result.status, result.error) == ("rejected", "invalid_arguments") and '"command"' in result.text
     assert ("NUL character" in result.text) or ("lone surrogate (U+" in result.text)
     assert not Path("made").exists()
@@ -2637,46 +2608,28 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
 
 @clause("014.2", saboteur=("    env.update(NON_INTERACTIVE)\n", ""))
 def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
-    for name in (
-        "PAGER",
-        "GIT_PAGER",
-        "EDITOR",
-        "VISUAL",
-        "GIT_EDITOR",
-        "GIT_SEQUENCE_EDITOR",
-        "TERM",
-        "GIT_TERMINAL_PROMPT",
-    ):
+    editors = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"]
+    for name in [*editors, "PAGER", "GIT_PAGER", "TERM", "GIT_TERMINAL_PROMPT"]:
         monkeypatch.setenv(name, "less")
     for name, value in SHOWN_ANYWAY.items():
         monkeypatch.setenv(name, value)
     with BashTool(profile=tiny(default=20)) as tool:
         shown = dict(line.split("=", 1) for line in tool.run("env").text.splitlines() if "=" in line)
-        assert (
-            shown.items()
-            >= {
-                "PAGER": "cat",
-                "GIT_PAGER": "cat",
-                "TERM": "dumb",
-                "GIT_TERMINAL_PROMPT": "0",
-                "DEBIAN_FRONTEND": "noninteractive",
-                **SHOWN_ANYWAY,
-            }.items()
-        )
-        refused = tool.run(
-            "git init -q r && cd r && git config core.pager 'less -+F' && git -c user.name=a -c user.email=b commit --allow-empty"
-        )
+        wanted = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", **SHOWN_ANYWAY}
+        assert shown.items() >= {**wanted, "DEBIAN_FRONTEND": "noninteractive"}.items()
+        git = "git -c user.name=a -c user.email=b"
+        tool.run("git init -q r && cd r && git config core.pager 'less -+F'")
+        refused = tool.run("cd r && %s commit --allow-empty" % git)
         assert refused.exit_code != 0 and "or-set-GIT_EDITOR=true" in refused.text
-        log = tool.run(
-            "cd r && git -c user.name=a -c user.email=b commit -q --allow-empty -m hello && git log -p && git -c color.ui=auto diff"
-        )
+        commit = "cd r && %s commit -q --allow-empty -m hello" % git
+        log = tool.run(commit + " && git log -p && git -c color.ui=auto diff")
         assert "hello" in log.text and log.exit_code == 0
-        refused = tool.run("cd r && git -c user.name=a -c user.email=b rebase -i --root")
+        refused = tool.run("cd r && %s rebase -i --root" % git)
         assert refused.exit_code != 0 and "GIT_SEQUENCE_EDITOR=true" in refused.text, refused
-        advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true git -c user.name=a -c user.email=b rebase -i --root")
+        advised = tool.run("cd r && GIT_SEQUENCE_EDITOR=true %s rebase -i --root" % git)
         assert advised.exit_code == 0, advised
         for words in ("$%s f", "${%s} f", '"$%s" f', 'eval "$%s" f', "sh -c '$%s f'", "eval '\"$%s\" f'"):
-            for name in ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"):
+            for name in editors:
                 refused = tool.run(words % name)
                 assert (refused.exit_code, refused.duration_s < 5) == (127, True), refused
                 assert bash_tool.NON_INTERACTIVE[name] in refused.text and "EDITOR=true" in refused.text, refused
@@ -2715,7 +2668,7 @@ def test_req_bash_014_4_all_else_passes(environ, set_to):
     assert not withheld and env.items() >= passed.items()
 
 
-@clause("014.5", saboteur=("{**NON_INTERACTIVE, **environ}", "{**environ, **NON_INTERACTIVE}"))
+@clause("014.5", saboteur=("{**NON_INTERACTIVE, **base}", "{**base, **NON_INTERACTIVE}"))
 def test_req_bash_014_5_a_given_environment_is_passed():
     @few
     @given(
@@ -2729,7 +2682,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
     def is_passed(chosen):
         given_env = {"PATH": os.environ["PATH"], **chosen}
         shown = Path(tempfile.mkdtemp(), "shown")
-        with BashTool(env=given_env) as tool:
+        with BashTool(base_env=given_env) as tool:
             tool.run("env -0 > %s" % shown)
             assert tool.withheld == ()
         env = dict(line.split(b"=", 1) for line in shown.read_bytes().split(b"\0") if line)
@@ -2742,11 +2695,11 @@ def test_req_bash_014_5_a_given_environment_is_passed():
     is_passed()
     given_env = {"PATH": os.environ["PATH"]}
     functions = {"BASH_FUNC_%s%%%%" % name: "() { echo wrong; builtin %s \"$@\"; }" % name for name in ("cd", "read")}
-    with BashTool(env={**given_env, **functions}) as tool:  # functions that a host exports are for the command
+    with BashTool(base_env={**given_env, **functions}) as tool:  # functions that a host exports are for the command
         assert tool.run("echo hi; cd /").text == "hi\nwrong\n"
 
 
-@clause("014.6", saboteur=("if name in words or name.upper().endswith(REMOTE_ENDINGS)]", "if name in words]"))
+@clause("014.6", saboteur=("(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words"))
 @few
 @given(
     st.sets(
@@ -2789,30 +2742,25 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("MAX_TOKENS", "4096")
     note = "not passed to commands, because it looks secret: "
-    secret, part = (
-        "DJANGO_SECRET_KEY",
-        "DJANGO_SECRET_'K'EY",
-    )  # what the shell writes, and what the command's text holds
+    secret = "DJANGO_SECRET_KEY"
+    part = "DJANGO_SECRET_'K'EY"  # the output has the name, the text of the command has not
+    commands = [  # each with the name that its answer tells of
+        ("echo %s" % part, None),  # in the output of a success
+        ("echo KeyError: %s; exit 1" % part, secret),  # in that of a failure
+        ("echo %s >&2; exit 1" % part, None),  # told before
+        ("exit 1", None),
+        ("echo X%s OTHER_TOKENS; exit 1" % part, None),  # other names
+        ("echo $MY_TOKEN $MAX_TOKENS", "MY_TOKEN"),  # in the text of a command, however it ends
+        (": $MY_TOKEN; exit 3", None),
+        (": MY_TOKEN LAST_TOKEN", "LAST_TOKEN"),
+        ("echo 'OTHER_''TOKEN is missing' >&2; exit 1", "OTHER_TOKEN"),
+    ]
     for profile in PROFILES.values():
         with BashTool(profile=profile) as tool:
-            said = [
-                tool.run(command).notes
-                for command in (
-                    "echo %s" % part,
-                    "echo KeyError: %s; exit 1" % part,
-                    "echo %s >&2; exit 1" % part,
-                    "exit 1",
-                    "echo X%s OTHER_TOKENS; exit 1" % part,
-                    "echo $MY_TOKEN $MAX_TOKENS",
-                    ": $MY_TOKEN; exit 3",
-                    ": MY_TOKEN LAST_TOKEN",
-                )
-            ]
-            told = [secret], ["MY_TOKEN"], ["LAST_TOKEN"]
-            expected = [(), *((note + ", ".join(one),) for one in told)]
-            assert said == [expected[n] for n in (0, 1, 0, 0, 0, 2, 0, 3)], said
-            failed = tool.run("echo 'OTHER_''TOKEN is missing' >&2; exit 1")
-            assert failed.notes == (note + "OTHER_TOKEN",) and note + "OTHER_TOKEN" in failed.text
+            for command, name in commands:
+                result = tool.run(command)
+                assert result.notes == ((note + name,) if name else ()), command
+                assert not name or note + name in result.text
 
     @few
     @given(
@@ -2836,7 +2784,7 @@ def test_req_bash_014_8_a_withheld_name_is_told(monkeypatch):
             monkeypatch.delenv(name)
 
     are_told_once()
-    with BashTool(env=dict(os.environ)) as tool:
+    with BashTool(base_env=os.environ) as tool:
         assert tool.run("echo $%s; exit 1" % secret).notes == () and tool.run("exit 1").notes == ()
     keeping = dataclasses.replace(JOBS, timeouts_s={"default": 0.5})
     with BashTool(profile=keeping) as tool:
@@ -2876,112 +2824,64 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
     assert not alive(number_in("child"))
 
 
-@clause("015.2", saboteur=("line.wait_for(select.POLLIN, until) and line.socket.recv(READ_BYTES)", "False"))
-def test_req_bash_015_2_an_exception_in_the_caller(nothing_is_left):
-    assert (
-        in_host(
-            """
+@clause("015.2", saboteur=("line.wait_for(True, until) and line.socket.recv(READ_BYTES)", "False"))
+def test_req_bash_015_2_an_exception_in_the_caller():
+    raised = {signal.SIGINT: KeyboardInterrupt, signal.SIGUSR1: Struck}
+
+    def strike(number, file, *pauses_s):
+        """Signals to this process: the first as soon as the process in the file lives, the others after these pauses."""
+
+        def go():
+            eventually(lambda: lives_in(file))
+            for pause_s in (0, *pauses_s):
+                time.sleep(pause_s)
+                os.kill(os.getpid(), number)
+
+        threading.Thread(target=go, daemon=True).start()
+
+    def while_a_command_runs():
         tool = BashTool()
+        for number, exception in raised.items():
+            child = "child-%d" % number
+            with pytest.raises(exception):
+                strike(number, child)
+                tool.run(lasting("sleep 600 & echo $! > %s; sleep 600" % child))
+            assert os.path.exists(child) and not lives_in(child)
 
-        def begun():
-            return os.path.exists("child") and open("child").read().endswith("\\n")
+    def while_a_deaf_command_runs():
+        tool = BashTool()
+        for pauses_s in ((), (0.2, 0.2)):
+            deaf, begun = "deaf-%d" % len(pauses_s), time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                strike(signal.SIGINT, deaf, *pauses_s)
+                tool.run("trap '' TERM; echo $$ > %s; while :; do sleep 1; done" % deaf)
+            assert time.monotonic() - begun < 10  # KILL after 0.5 s, not after the grace of 15 s
+            with contextlib.suppress(KeyboardInterrupt):
+                time.sleep(1)  # the second signal leaves, and the supervisor ends the command; the third may come later
+            assert os.path.exists(deaf) and eventually(lambda: not lives_in(deaf), 5)
 
-        def strike(number, *pauses_s):
-            "Signals to this process: the first as soon as the command has begun, the others after these pauses."
-            if os.path.exists("child"):
-                os.unlink("child")
-
-            def go():
-                end = time.monotonic() + 60
-                while not begun() and time.monotonic() < end:
-                    time.sleep(0.01)
-                for pause_s in (0, *pauses_s):
-                    time.sleep(pause_s)
-                    os.kill(os.getpid(), number)
-            threading.Thread(target=go, daemon=True).start()
-
-        class Custom(Exception):
-            pass
-
-        def handler(*_):
-            raise Custom
-
-        signal.signal(signal.SIGUSR1, handler)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for number, expected in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, Custom)):
-            strike(number)
-            try:
-                tool.run("sleep 600 & echo $! > child; sleep 600")
-                print("no exception")
-            except expected:
-                pid = open("child").read().strip()
-                print(os.path.exists("/proc/" + pid) and open("/proc/%s/stat" % pid).read().split()[2] not in "ZX")
-        for pauses_s in ((), (0.2, 0.2)):   # one, and three, against a command that is deaf to TERM
-            strike(signal.SIGINT, *pauses_s)
-            start = time.monotonic()
-            try:
-                tool.run("trap '' TERM; echo $$ > child; while :; do sleep 1; done")
-            except KeyboardInterrupt:
-                took = time.monotonic() - start
-            try:
-                time.sleep(1)       # the second leaves, and the supervisor ends the command; the third may come later
-            except KeyboardInterrupt:
-                pass
-            pid, end = open("child").read().strip(), time.monotonic() + 5
-            while os.path.exists("/proc/" + pid) and time.monotonic() < end:
-                time.sleep(0.01)
-            print(os.path.exists("/proc/" + pid), took < 10)    # KILL after 0.5 s, not after the grace of 15 s
-    """
-        )
-        == "False\nFalse\nFalse True\nFalse True\n"
-    )
+    in_fork(while_a_command_runs)
+    in_fork(while_a_deaf_command_runs)
 
     @fewest
     @given(
-        st.lists(
-            st.tuples(st.floats(0, 0.15), st.sampled_from([signal.SIGINT, signal.SIGUSR1]).map(int), endless()),
-            min_size=4,
-            max_size=8,
-        ),
+        st.lists(st.tuples(st.floats(0, 0.15), st.sampled_from(list(raised)), endless()), min_size=4, max_size=8),
         st.booleans(),
     )
-    def at_whatever_moment(strikes, cold):
-        mark = str(10**6 + int.from_bytes(os.urandom(4), "big"))
-        cases = [(delay_s, number, "sleep %s &\n%s" % (mark, known.text)) for delay_s, number, known in strikes]
-        program = """
+    def at_whatever_moment(strikes, warm):
+        mark = unique()
+
+        def host():
             tool = BashTool(profile=dataclasses.replace(MODES, grace_s=0.3))
-
-            class Custom(Exception):
-                pass
-
-            def handler(*_):
-                raise Custom
-
-            def left():
-                found = []
-                for pid in filter(str.isdigit, os.listdir("/proc")):
-                    try:
-                        words = open("/proc/%s/cmdline" % pid, "rb").read().split(b"\\0")
-                        if sys.argv[2].encode() in words and pid != str(os.getpid()):
-                            if open("/proc/%s/stat" % pid).read().rpartition(") ")[2][0] not in "ZX":
-                                found.append(pid)
-                    except OSError:
-                        pass
-                return found
-
-            signal.signal(signal.SIGUSR1, handler)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            if sys.argv[3] == "warm":
+            if warm:
                 tool.run(":")
-            for delay_s, number, command in json.loads(sys.argv[1]):
-                try:
+            for delay_s, number, known in strikes:
+                with pytest.raises(raised[number]):
                     threading.Timer(delay_s, os.kill, (os.getpid(), number)).start()
-                    print(tool.run(command))
-                except KeyboardInterrupt if number == signal.SIGINT else Custom:
-                    print(left())
-        """
-        printed = in_host(program, json.dumps(cases), mark, "cold" if cold else "warm")
-        assert printed == "[]\n" * len(cases)
+                    tool.run("sleep %s &\n%s" % (mark, known.text))
+                assert not running(mark)
+
+        in_fork(host)
 
     at_whatever_moment()
 
@@ -3002,17 +2902,15 @@ def test_req_bash_015_3_the_second_cancel_kills():
 
 @clause("015.4", saboteur=("            if self._stops_wanted():\n                return Outcome(\"cancelled\")\n", ""))
 def test_req_bash_015_4_a_cancelled_call_does_not_begin():
-    assert (
-        in_host("""
-        before, cancel = os.listdir("/proc/self/fd"), Cancel()
+    def with_a_token_that_is_cancelled():
+        before, cancel = descriptors(), Cancel()
         cancel.cancel()
         with BashTool() as tool:
             result = tool.run("touch made", cancel=cancel)
-        print(result.status, result.text, end="")
-        assert len(os.listdir("/proc/self/fd")) == len(before)      # not even a fork server was asked for anything
-    """)
-        == "cancelled [command cancelled]\n"
-    )
+        assert (result.status, result.text) == ("cancelled", "[command cancelled]\n")
+        assert len(descriptors()) == len(before)  # not even a fork server was asked for anything
+
+    in_fork(with_a_token_that_is_cancelled)
     assert not Path("made").exists()
 
     @few
@@ -3102,31 +3000,18 @@ def test_req_bash_017_1_prints_and_exits_as_the_command(code, word):
 @clause("017.2", saboteur=('"timed_out": 124', '"timed_out": 1'))
 def test_req_bash_017_2_exit_codes_of_its_own():
     assert cli("--timeout", "0.2", lasting("sleep 600")).returncode == 124
-    for wrong in (
-        ["--mode", "fast", "x"],
-        ["--nonsense"],
-        [],
-        ["--timeout", "-1", "x"],
-        ["--schema", "nonsense"],
-        [b"a\xffb"],
-    ):
-        done = cli(*wrong, started=not wrong or isinstance(wrong[0], bytes))
+    for wrong in (["--mode", "fast", "x"], ["--nonsense"], [], ["--timeout", "-1", "x"], ["--schema", "nonsense"]):
+        done = cli(*wrong, started=not wrong)
         assert done.returncode == 125 and b"Traceback" not in done.stderr, (wrong, done)
     assert cli("echo hi", env=dict(os.environ, PATH="/nowhere")).returncode == 125
 
 
-@clause("017.3", saboteur=("signal.signal(number, interrupted)", "signal.signal(number, signal.SIG_DFL)"))
+@clause("017.3", saboteur=("with _handled(interrupted):", "with _handled(signal.SIG_DFL):"))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_req_bash_017_3_an_interrupt_is_a_cancel(number):
-    tool = subprocess.Popen(
-        [
-            sys.executable,
-            compiled_script(),
-            lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait"),
-        ],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-    )
+    command = lasting("trap 'echo cleaned; exit' TERM; echo begun; echo $$ > shell; sleep 600 & wait")
+    words = [sys.executable, compiled_script(), command]
+    tool = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     shell = number_in("shell")
     tool.send_signal(number)
     text, _ = tool.communicate(timeout=30)
@@ -3183,7 +3068,7 @@ def test_req_bash_017_6_environment():
             assert b"BASH_TOOL_" + name.encode() in done.stderr, done
 
 
-@clause("017.7", saboteur=("deny=options.deny,", ""))
+@clause("017.7", saboteur=("deny=list(map(_typed, options.deny)),", ""))
 def test_req_bash_017_7_deny():
     @few
     @given(st.lists(words, min_size=1, max_size=3), st.integers(0, 2), known_commands())
@@ -3202,7 +3087,7 @@ def test_req_bash_017_7_deny():
     for extra in (("--timeout", "5"), ("--mode", "slow"), ("--follow",), ("--json",), ("--jobs",), ("echo hi",)):
         assert cli("--mcp", *extra).returncode == 125  # nothing that was said is ignored
     with Client("--deny", "touch") as client:
-        assert "contains 'touch'" in client.call("touch three")["content"][0]["text"] and not Path("three").exists()
+        assert "contains 'touch'" in client.said("touch three") and not Path("three").exists()
 
 
 @clause("017.8", saboteur=("keep_env=options.keep_env,", ""))
@@ -3223,7 +3108,7 @@ def test_req_bash_017_8_keep_env():
 
     passes()
     with Client("--keep-env", "A_TOKEN", env=env) as client:
-        assert client.call("echo $A_TOKEN$B_TOKEN")["content"][0]["text"].endswith("]\none\n")
+        assert client.said("echo $A_TOKEN$B_TOKEN").endswith("]\none\n")
 
 
 @clause("017.10", saboteur=("drop_env=options.drop_env,", ""))
@@ -3244,97 +3129,129 @@ def test_req_bash_017_10_drop_env():
 
     withholds()
     with Client("--drop-env", "LOCAL_*", "--keep-env", "LOCAL_*", env=env) as client:
-        said = client.call("echo ${LOCAL_A-none} $HARMLESS")["content"][0]["text"]
+        said = client.said("echo ${LOCAL_A-none} $HARMLESS")
         assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
 @clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
-        pids = [
-            tool.run(command, mode="background").pid
-            for command in ("exit 5", "echo three", lasting("echo é; sleep 600"))
-        ]
+        commands = ["exit 5", "echo three", lasting("echo é; sleep 600")]
+        pids = [tool.run(command, mode="background").pid for command in commands]
         assert tool.job(pids[2]).status == "running"
         killed = tool.run("kill -9 $$", mode="background").pid
-        header, *rows = [
-            line.split("\t") for line in cli("--state-dir", "state", "--jobs").stdout.decode().splitlines()
-        ]
+        printed = cli("--state-dir", "state", "--jobs").stdout.decode()
+        header, *rows = [line.split("\t") for line in printed.splitlines()]
         assert header == ["PID", "STATUS", "ELAPSED", "SIZE", "OUTPUT", "COMMAND"]
         jobs = {job.pid: job for job in tool.jobs()}
-        for (pid, how, elapsed, size, path, command), (number, told, bytes_) in zip(
-            rows,
-            (
-                (pids[0], "failed: exit code 5", 0),
-                (pids[1], "completed", 6),
-                (pids[2], "running", 3),
-                (killed, "failed: exit code 137 (SIGKILL)", 0),
-            ),
-        ):
-            assert (int(pid), how, size) == (number, told, "%dB" % bytes_)
-            assert re.fullmatch(r"[0-9]+s", elapsed) and path == jobs[number].output_file
-            assert command == jobs[number].command
+        ends = {pids[0]: "failed: exit status 5", pids[1]: "completed", pids[2]: "running"}
+        ends[killed] = "failed: signal 9 (SIGKILL)"
+        assert [(int(pid), how) for pid, how, *_ in rows] == list(ends.items())
+        assert [size for _, _, _, size, *_ in rows] == ["0B", "6B", "3B", "0B"]
+        for pid, _, elapsed, _, path, command in rows:
+            job = jobs[int(pid)]
+            assert re.fullmatch(r"[0-9]+s", elapsed) and (path, command) == (job.output_file, job.command)
         listed = [json.loads(line) for line in cli("--state-dir", "state", "--jobs", "--json").stdout.splitlines()]
-        assert [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed] == [
-            (pids[0], 5, 0),
-            (pids[1], 0, 6),
-            (pids[2], None, 3),
-            (killed, 137, 0),
-        ]
+        shown = [(one["pid"], one["exit_code"], one["total_bytes"]) for one in listed]
+        assert shown == [(pids[0], 5, 0), (pids[1], 0, 6), (pids[2], None, 3), (killed, 137, 0)]
         assert all(one["duration_s"] >= 0 and one["created"] <= time.time() for one in listed)
         assert jobs[pids[2]].kill()
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
 
 
-@clause("017.11", saboteur=("signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)", "pass"))
-@pytest.mark.parametrize("terminal", [True, False])
-def test_req_bash_017_11_a_person_at_a_terminal(terminal):
-    assert bash_tool.HEARTBEAT_S == 10.0
-    script = variant_module(HEARTBEAT_S="0.4").__file__
-    ours, theirs = pty.openpty() if terminal else os.pipe()
-    text = b""
+@clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
+def test_req_bash_017_12_limits_that_are_set():
+    numbers = st.integers(100, 3000)
 
-    def seen(word, within_s=20.0):
-        """Whether this has come on standard error by then."""
-        nonlocal text
-        end = time.monotonic() + within_s
-        while word not in text and select.select([ours], [], [], max(0.0, end - time.monotonic()))[0]:
-            text += os.read(ours, 4096).replace(b"\r\n", b"\n")
-        return word in text
+    @few
+    @given(st.none() | numbers, st.none() | numbers, st.none() | st.integers(1, 40))
+    @example(200, 300, 7)
+    def holds(by_variable, by_option, snip):
+        env = dict(os.environ, BASH_TOOL_SET="" if by_variable is None else "max_output_bytes=%d" % by_variable)
+        given = [("max_output_bytes", by_option), ("snip_size", snip)]
+        words = [word for name, value in given if value for word in ("--set", "%s=%d" % (name, value))]
+        changes = {name: value for name, value in [("max_output_bytes", by_variable), *given] if value}
+        told = cli(*words, "seq 1000", env=env).stdout.decode()
+        with BashTool(profile=dataclasses.replace(MODES, **changes)) as tool:
+            assert told.partition("[full")[0] == tool.run("seq 1000").text.partition("[full")[0]
 
-    command = lasting(
-        "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; echo on; echo $$ > shell; while :; do sleep 0.05; done"
-    )
-    words = [sys.executable, str(script), "--follow", "--mode", "slow", "--timeout", "70", command]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as tool:
-        try:
-            assert seen(b"begun\n")
-            assert (
-                seen(b"begun\n\n[still running after 0s; the limit ends after 70s]\n", 8 if terminal else 1.5)
-                == terminal
-            )
-            assert not terminal or seen(b"[still running after 1s; the limit ends after 70s]\n")
-            Path("go").write_text("")
-            shell = number_in("shell")
-            assert seen(b"on\n")
-            tool.send_signal(signal.SIGINT)
-            assert seen(b"asked\n")
-            assert (
-                seen(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n", 8 if terminal else 1)
-                == terminal
-            )
-            tool.send_signal(signal.SIGINT)
-            assert (
-                seen(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n", 8 if terminal else 1)
-                == terminal
-            )
-            answer = tool.communicate(timeout=20)[0].decode()
-        finally:
-            tool.kill()
-    assert tool.returncode == 130 and not alive(shell) and answer.startswith("[command cancelled]\nbegun\n")
-    assert terminal or b"[" not in text
-    os.close(ours)
-    os.close(theirs)
+    holds()
+    for word in (
+        "nonsense=3",
+        "timeouts_s=3",
+        "=",
+        "grace_s",
+        "grace_s=soon",
+        "grace_s=-1",
+        "snip_size=0",
+        "snip_size=1.5",
+    ):
+        for way, env in ((["--set", word], {}), ([], {"BASH_TOOL_SET": word})):
+            for argument in ("touch made", "--mcp"):
+                done = cli(*way, argument, env={**os.environ, **env})
+                assert (done.returncode, done.stdout) == (125, b"") and done.stderr.startswith(b"bash_tool.py: ")
+                assert word.partition("=")[0].encode() in done.stderr
+    assert not os.path.exists("made") and cli("--set", "max_output_lines=3", ":").returncode == 125
+    with Client(
+        "--set", "max_output_bytes=100", env=dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
+    ) as client:
+        assert client.call("seq 1000")["content"][0]["text"].startswith(
+            "[output truncated in middle: got 3.8KB, max is 100B]\n1\n2"
+        )
+
+
+@clause("017.13", saboteur=('time.time(), "arguments": arguments, **told}', "time.time(), **told}"))
+@fewest
+@given(st.lists(known_commands(), min_size=1, max_size=3))
+def test_req_bash_017_13_a_log(commands):
+    log, short = Path(tempfile.mkdtemp(), "log"), {"timeouts": {"grace_s": 0.3}}
+    expected = [[{"command": known.text}, "exited", known.code, known.signal, None] for known in commands] * 2
+    with Client("--log", log, **short) as one, Client("--log", log, **short) as other:
+        calls = [(client, client.begin(known.text)) for known in commands for client in (one, other)]
+        withdrawn = {"command": lasting("echo $$ > %s/shell; sleep 600" % log.parent)}
+        number = one.request("tools/call", name="bash", arguments=withdrawn)
+        number_in(log.parent / "shell")
+        one.cancel(number)
+        calls.append((other, other.request("tools/call", name="bash", arguments={"cmd": "ls"})))
+        assert all(client.answer(number) for client, number in calls)
+        expected += [[withdrawn, "cancelled", None, None, None]]
+        expected += [[{"cmd": "ls"}, "rejected", None, None, "invalid_arguments"]]
+        assert eventually(lambda: log.read_text().count("\n") == len(expected))
+    done = cli("--log", log, "exit 3")
+    expected += [[dict(command="exit 3", mode="default", timeout_s=None, stdin=None), "exited", 3, None, None]]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    keys = "time arguments status exit_code signal error duration_s total_bytes pid".split()
+    assert all(list(line) == keys and abs(line["time"] - time.time()) < 60 for line in lines)
+    shown = [[line[key] for key in ("arguments", "status", "exit_code", "signal", "error")] for line in lines]
+    assert sorted(shown, key=repr) == sorted(expected, key=repr)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600 and done.returncode == 3
+    for argument in ("touch made", "--mcp"):
+        done = cli("--log", "no/such", argument)
+        assert (done.returncode, done.stdout) == (125, b"") and b"no/such" in done.stderr and not os.path.exists("made")
+    with Client("--log", "/dev/full") as client:
+        assert [client.call("echo %d" % n)["content"][0]["text"] for n in range(2)] == ["0\n", "1\n"]
+        assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
+
+
+@clause("017.14", saboteur=("is_gone = job.kill()", "is_gone = True"))
+@needs_proc
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["row", "json"])
+def test_req_bash_017_14_kill(form):
+    with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
+        deaf = lasting("trap '' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done")
+        job, lost = background(tool, deaf), background(tool, lasting("sleep 601"))
+        other, number = number_in("other"), "%d" % job.pid
+        done = cli("--state-dir", "state", "--kill", number, *form)
+        assert done.returncode == 0 and not alive(job.pid) and not alive(other), done
+        listed = cli("--state-dir", "state", "--jobs", *form).stdout.decode().splitlines()
+        rows = done.stdout.decode().splitlines()
+        assert set(rows) <= set(listed) and number in rows[-1] and len(rows) == (1 if form else 2)
+        os.kill(supervisor_of(lost), signal.SIGKILL)
+        assert eventually(lambda: lost.status == "lost")
+        done = cli("--state-dir", "state", "--kill", lost.pid, *form)
+        assert done.returncode == 125 and b"lost" in done.stdout
+    done = cli("--state-dir", "state", "--kill", "5", *form)
+    assert (done.returncode, done.stdout) == (125, b"") and b" 5;" in done.stderr
 
 
 # ---- 018 Gates, 019 The host ---------------------------------------------------------------------------------------
@@ -3353,11 +3270,11 @@ def test_req_bash_018_1_denied_substrings(deny, command):
     if result.error != "invalid_arguments":
         assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
         assert (
-            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']" % denied[0]
+            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']\n" % denied[0]
         )
 
 
-@clause("018.2", saboteur=("confirmed = False", "confirmed = True"))
+@clause("018.2", saboteur=("not confirm(request.command):", "confirm(request.command) is False:"))
 @few
 @given(
     st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)])
@@ -3375,12 +3292,18 @@ def test_req_bash_018_2_unconfirmed(answer, known):
             raise answer("no answer")
         return answer
 
-    result = BashTool(confirm=confirm).run(known.text)
+    tool = BashTool(confirm=confirm)
+    if isinstance(answer, type):
+        with pytest.raises(answer, match="^no answer$"):
+            tool.run("touch made\n" + known.text)
+        assert len(asked) == 1 and not os.path.exists("made")
+        return
+    result = tool.run(known.text)
     assert asked == [known.text]
-    if answer and not isinstance(answer, type):
+    if answer:
         assert (result.status, result.stdout, result.exit_code) == ("exited", known.merged, known.code)
     else:
-        assert result.text == "[system error: Command was not confirmed by the user.]"
+        assert result.text == "[system error: Command was not confirmed by the user.]\n"
         assert (result.status, result.error, result.exit_code) == ("rejected", "not_confirmed", None)
     for wrong in (dict(deny=""), dict(deny=["a", ""]), dict(shell=()), dict(keep_env=[1]), dict(max_jobs=-1)):
         with pytest.raises(ValueError):
@@ -3444,6 +3367,22 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
+@clause("019.3", saboteur=("            ids = user, self.confinement\n", "            ids = user, ()\n"))
+def test_req_bash_019_3_a_newer_tool_is_as_confined_as_its_host():
+    said = in_host("""
+        import ctypes
+        from bash_tool import BashTool
+        look = "grep NoNewPrivs: /proc/self/status"
+        tool = BashTool("/")
+        tool.run(look)
+        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+        print(tool.run(look).stdout + BashTool("/").run(look).stdout + tool.run(look).stdout)
+    """)
+    if said.split()[1] == "1":
+        pytest.skip("takes a process without no_new_privs")
+    assert said.split()[1::2] == ["0", "1", "1"]
+
+
 # ---- 020 The host dies ---------------------------------------------------------------------------------------------
 DYING_HOST = lasting("""
     import ctypes, os, signal, sys, threading, time
@@ -3499,18 +3438,16 @@ def test_req_bash_020_1_the_commands_of_a_dead_host_end(commands, deaths):
     at_once(dies, list(zip(commands, deaths)))
 
 
-@clause("020.2", saboteur=("():\n            self.attached = False", "():\n            pass"))
+@clause("020.2", saboteur=("():\n            self.attached = self.plan.ephemeral", "():\n            pass"))
 @needs_proc
 def test_req_bash_020_2_what_ended_commands_left_lives_on():
-    in_host(
-        """
+    in_host("""
         tool = BashTool()
         tool.run("sleep 600", timeout_s=0.2)
         tool.run("nohup sleep 600 >/dev/null 2>&1 & echo $! > p0")
         tool.run("setsid sleep 600 >/dev/null 2>&1 & echo $! > p1; exit 3")
         os._exit(0)
-    """
-    )
+    """)
     time.sleep(1.0)  # nothing is to be ended; there is nothing to poll for
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
@@ -3523,8 +3460,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     ),
 )
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
-    answer = in_host(
-        """
+    answer = in_host("""
         tool = BashTool()
         tool.run("echo hi")
         tool.run("sleep 600", timeout_s=0.2)
@@ -3532,8 +3468,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
             print(os.waitpid(-1, os.WNOHANG))
         except ChildProcessError:
             print("no child")
-    """
-    )
+    """)
     assert answer == "no child\n"
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
@@ -3548,7 +3483,7 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         import os, sys
         from bash_tool import BashTool
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
-        tool = BashTool(env=env)
+        tool = BashTool(base_env=env)
         tool.run("(setsid sh -c 'echo $$ > stray; exec sleep 600' >/dev/null 2>&1 &)")
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
         tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
@@ -3662,9 +3597,8 @@ def tail_naively(data, lines, most, rolling):
 def test_req_bash_021_3_the_last_whole_lines():
     assert (JOBS.max_output_lines, JOBS.max_output_bytes, JOBS.rolling_bytes) == (2000, 51200, 102400)
     narrow = dataclasses.replace(JOBS, max_output_bytes=64, rolling_bytes=64)
-    assert (
-        bash_tool.keep_tail(bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65), narrow).text == "y" * 61
-    )  # no part of what was split
+    split = bash_tool.Captured(b"", "😀".encode()[1:] + b"y" * 61, 65)
+    assert bash_tool.keep_tail(split, narrow).text == "y" * 61
     reached = set()
 
     @given(
@@ -3690,53 +3624,34 @@ def test_req_bash_021_3_the_last_whole_lines():
         assert record.truncated == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
-        assert abs(record.total_lines - exact) <= (
-            len(data) > rolling
-        )  # of a sequence that lost its beginning, nobody knows
+        # Of a sequence that lost its beginning nobody knows.
+        assert abs(record.total_lines - exact) <= (len(data) > rolling)
         assert type(record.output_lines) is int
         assert record.output_lines == fitted.text.count("\n") + 1 or (not fitted.text and record.output_lines == 0)
         reached.add((record.limit, record.last_line_partial, len(data) > rolling))
 
     agrees_with_the_naive_twin()
-    assert {
-        (None, False, False),
-        ("lines", False, False),
-        ("bytes", False, False),
-        ("bytes", True, False),
-        ("bytes", True, True),
-        ("bytes", False, True),
-        ("lines", False, True),
-    } <= reached
+    assert reached >= {(None, False, False), *(("bytes", *both) for both in itertools.product((False, True), repeat=2))}
+    assert reached >= {("lines", False, False), ("lines", False, True)}
 
 
-@clause("021.4", saboteur=("partly if saved.reason else whole", "partly if saved.reason else ''"))
+@clause("021.4", saboteur=("partly if outcome.problem else whole", "partly if outcome.problem else ''"))
 def test_req_bash_021_4_a_notice_and_a_file():
     with BashTool(profile=JOBS) as tool:
         result = tool.run("seq -w 9000 >&2; echo on; seq -w 9000 >&2")
-        (path,) = re.findall(
-            r"^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$",
-            result.text,
-            re.MULTILINE,
-        )
+        notice = r"(?m)^\[stderr: Showing last 2000 of 18000 lines\. Full output: (.*/pipe-bash-[0-9a-f]+\.log)\]$"
+        (path,) = re.findall(notice, result.text)
         assert result.output_file == path and os.path.dirname(path) == os.environ["TMPDIR"]
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         numbers = "".join("%04d\n" % n for n in range(1, 9001))
-        assert (
-            Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
-        )  # wherever it came in between, in the middle of a line too
+        # Wherever it came in between, in the middle of a line too.
+        assert Path(path).read_text().replace("on\n", "", 1) == 2 * numbers
         result = tool.run("seq 3000")
         assert "[stdout: Showing last 2000 of 3000 lines.]\n" in result.text and result.output_file is None
         result = tool.run("head -c 60000 /dev/zero | tr '\\0' x; echo; echo y; head -c 60000 /dev/zero | tr '\\0' x")
         assert re.search(r"\[stdout: Showing last 51200 bytes of line 3\. Full output: /[^\]]+\]", result.text)
-        assert result.details["stdout"] == {
-            "total_lines": 3,
-            "total_bytes": 120003,
-            "output_lines": 1,
-            "output_bytes": 51200,
-            "truncated": True,
-            "limit": "bytes",
-            "last_line_partial": True,
-        }
+        sizes = {"total_lines": 3, "total_bytes": 120003, "output_lines": 1, "output_bytes": 51200}
+        assert result.details["stdout"] == {**sizes, "truncated": True, "limit": "bytes", "last_line_partial": True}
         result = tool.run("head -c 200000 /dev/zero | tr '\\0' x; echo; echo ok")
         assert re.search(r"\nok\n\[stdout: Showing last 1 of 2 lines\. Full output: /", result.text)
         assert not result.details["stdout"]["last_line_partial"]
@@ -3768,10 +3683,9 @@ def test_req_bash_021_4_a_notice_and_a_file():
     if WITHOUT != "files" and os.geteuid() == 0:
         with small_disk("small"):
             with BashTool(profile=JOBS, state_dir="small") as tool:
-                assert re.search(
-                    r"\[stdout: Showing last 2000 of 20000 lines\. Full output file may be incomplete: /.*/pipe-bash-\w+\.log \(No space left on device\)\]",
-                    tool.run("seq -w 20000").text,
-                )
+                notice = r"\[stdout: Showing last 2000 of 20000 lines\. Full output file may be incomplete: "
+                notice += r"/.*/pipe-bash-\w+\.log \(No space left on device\)\]"
+                assert re.search(notice, tool.run("seq -w 20000").text)
 
 
 @clause("021.5", saboteur=('return "%d (%s)" % (code, name) if name else str(code)', "return str(code)"))
@@ -3807,14 +3721,9 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
             pid = number_in(folder / "me")
             assert alive(pid)
             assert (result.status, result.is_error, result.pid, result.exit_code) == ("running", False, pid, None)
-            assert result.text == "\n\n".join(
-                [
-                    "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid,
-                    part("stdout", out, 500),
-                    part("stderr", err, 100),
-                    "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file,
-                ]
-            )
+            begin = "[Command backgrounded after 1s timeout (pid %d). Partial output:" % pid
+            end = "Full output: %s\nUse check_pid or kill_pid to manage.]" % result.output_file
+            assert result.text == "\n\n".join([begin, part("stdout", out, 500), part("stderr", err, 100), end])
             assert re.search(r"/pipe-bash-[0-9a-f]+\.log$", result.output_file)
         assert eventually(lambda: not alive(pid))  # it belongs to the conversation
 
@@ -3892,12 +3801,11 @@ def test_req_bash_021_8_the_last_answer():
         assert last.text.startswith("[Process %d exited with code 0.\n\nstdout:\nbye\n\nstderr:\n" % result.pid)
         assert not alive(result.pid)
         result = tool.run(NAP, timeout_s=0.3)
-        assert tool.call({"kill_pid": result.pid}).text.startswith(
-            "[Process %d exited with code 143 (SIGTERM).\n" % result.pid
-        )
+        killed = tool.call({"kill_pid": result.pid}).text
+        assert killed.startswith("[Process %d exited with code 143 (SIGTERM).\n" % result.pid)
 
 
-@clause("021.9", saboteur=("named = _job_names(self.running()[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
+@clause("021.9", saboteur=("named = _job_names(running[-MAX_JOBS:]) or \"none\"", "named = \"none\""))
 @needs_proc
 def test_req_bash_021_9_a_number_that_is_no_jobs():
     with BashTool(profile=keeping(0.5)) as tool:
@@ -3989,28 +3897,17 @@ def test_req_bash_022_3_errors_are_not_the_commands():
     profile = dataclasses.replace(STREAMS, timeouts_s={"default": 1.0}, grace_s=0.3)
     long = lasting("touch begun; sleep 600 # ") + "x" * 100
     with BashTool(profile=profile, deny="forbidden") as tool:
+        begun = {"stdout": "so far\n", "stderr": "warn\n"}, {"stdout": "", "stderr": ""}
+        timed_out = tool.run(lasting("echo so far; echo warn >&2; sleep 600"))
+        cancelled = tool.run(long, cancel=cancelled_when("begun"))
+        no_shell = BashTool(profile=profile, shell="no-such-shell").run("ls")
+        refused = BashTool(profile=profile, confirm=lambda command: False).run("ls")
         cases = [
-            (
-                tool.run(lasting("echo so far; echo warn >&2; sleep 600")),
-                {"stdout": "so far\n", "stderr": "warn\n"},
-                "timed out after 1s",
-            ),
-            (
-                tool.run(long, cancel=cancelled_when("begun")),
-                {"stdout": "", "stderr": ""},
-                "bash '%s': cancelled" % long[:80],
-            ),
-            (
-                BashTool(profile=profile, shell="no-such-shell").run("ls"),
-                {},
-                "bash 'ls': the shell no-such-shell was not found",
-            ),
+            (timed_out, begun[0], "timed out after 1s"),
+            (cancelled, begun[1], "bash '%s': cancelled" % long[:80]),
+            (no_shell, {}, "bash 'ls': the shell no-such-shell was not found"),
             (tool.call({"command": "forbidden"}), {}, "Command blocked by safety policy: contains 'forbidden'"),
-            (
-                BashTool(profile=profile, confirm=lambda command: False).run("ls"),
-                {},
-                "Command was not confirmed by the user.",
-            ),
+            (refused, {}, "Command was not confirmed by the user."),
         ]
     for result, streams, error in cases:
         fields = json.loads(result.text)
@@ -4020,13 +3917,9 @@ def test_req_bash_022_3_errors_are_not_the_commands():
     @given(endless_in_each_way())
     def whatever_it_was_doing(commands):
         for known, result in zip(commands, all_cancelled(commands, profile)):
-            error = "bash '%s': cancelled" % known.text[:80]
+            said = {"stdout": known.stdout + known.last, "stderr": known.stderr}
             assert result.is_error and result.exit_code is None
-            assert json.loads(result.text) == {
-                "stdout": known.stdout + known.last,
-                "stderr": known.stderr,
-                "error": error,
-            }
+            assert json.loads(result.text) == {**said, "error": "bash '%s': cancelled" % known.text[:80]}
 
     whatever_it_was_doing()
 
@@ -4083,23 +3976,20 @@ def test_req_bash_023_3_first_lines():
 
     def confirm(command):
         asked.append(command)
-        return {"yes": True, "raise": 1}[command.split()[-1]] and (command.split()[-1] != "raise" or 1 / 0)
+        return command.endswith("yes")
 
     with BashTool(profile=profile, deny=["rm -rf", "mkfs"], confirm=confirm) as tool:
+        no_shell = BashTool(profile=profile, shell="no-such-shell").run("ls")
         cases = [
             (tool.run(lasting("echo so far; sleep 600; : yes")), "Command timed out after 1s\nso far\n"),
             (tool.call({"command": "rm -rf / no"}), "Command blocked by safety policy: contains 'rm -rf'"),
             (tool.call({"command": "echo no"}), "Command was not confirmed by the user."),
-            (tool.call({"command": "echo raise"}), "Command was not confirmed by the user."),
-            (
-                BashTool(profile=profile, shell="no-such-shell").run("ls"),
-                "Failed to execute: the shell no-such-shell was not found",
-            ),
+            (no_shell, "Failed to execute: the shell no-such-shell was not found"),
         ]
         for result, text in cases:
             assert (result.text, result.is_error) == (text, True)
         assert "rm -rf / no" not in asked and tool.call({"cmd": "rm -rf"}).error == "invalid_arguments"
-        assert len(asked) == 3
+        assert len(asked) == 2
 
     @fewest
     @given(endless_in_each_way())
@@ -4168,12 +4058,8 @@ def test_req_bash_024_2_bounded_and_encodable(name):
 @clause("024.3", saboteur=(r'[^\x07\x1b\n]*(?:\x07|\x1b\\)"  # CSI', r'[^\n]*?(?:\x07|\x1b\\)"  # CSI'))
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_024_3_linear_time(name):
-    wide = {
-        "max_output_bytes": 8 << 20,
-        "rolling_bytes": 8 << 20,
-        "max_output_chars": 8 << 20,
-        "max_output_lines": 10**7,
-    }
+    wide = dict.fromkeys(["max_output_bytes", "rolling_bytes", "max_output_chars"], 8 << 20)
+    wide["max_output_lines"] = 10**7
     used = PROFILES[name].truncation.limits
     profile = dataclasses.replace(PROFILES[name], **{limit: most for limit, most in wide.items() if limit in used})
 
@@ -4184,22 +4070,8 @@ def test_req_bash_024_3_linear_time(name):
 
     size = 1 << 20 if THOROUGH else 1 << 18  # what is quadratic takes a minute for 256 KiB, the limit is some seconds
     plain = max(min(seconds(b"a" * size) for _ in range(3)), 0.005)
-    for worst in (
-        b"\x1b]",
-        b"\x1b[",
-        b"\x1b[0",
-        b"\x1b",
-        b"\r",
-        b"\xff",
-        b"\n",
-        b"\x1b]0;\x1b",
-        b"a\r",
-        b"\x9b0",
-        b"\x1b[1;",
-        b" \r\n",
-        b"\0",
-        b"\xe2\x82",
-    ):
+    worst_ones = b"\x1b] \x1b[ \x1b[0 \x1b \r \xff \n \x1b]0;\x1b a\r \x9b0 \x1b[1; \0 \xe2\x82".split(b" ")
+    for worst in [*worst_ones, b" \r\n"]:
         assert any(seconds((worst * (size // len(worst) + 1))[:size]) < 250 * plain + 0.5 for _ in range(2)), worst
 
 
@@ -4221,7 +4093,7 @@ def test_req_bash_024_4_no_answer_is_blank(name):
         assert result.stdout == output or name == "jobs"
         if name == "modes":
             ended = not output or output.endswith("\n")
-            expected = output if output.strip() else output + ("" if ended else "\n") + "[no output]"
+            expected = output if output.strip() else output + ("" if ended else "\n") + "[no output]\n"
             assert (result.text, result.stdout) == (expected, output), data
         assert tool.run("cat data >&2; exit 3").text.strip()
 
@@ -4234,6 +4106,24 @@ def test_req_bash_024_4_no_answer_is_blank(name):
             Path("data").write_bytes(data)
             answer = client.ask("tools/call", name="bash", arguments={"command": "cat data"})["result"]
             assert all(part["text"].strip() for part in answer["content"]) and not answer["isError"]
+
+
+@clause("024.5", saboteur=('NO_OUTPUT + "\\n"', "NO_OUTPUT"))
+@fewest
+@given(known_commands())
+def test_req_bash_024_5_texts_end_alike(known):
+    row = tiny(default=0.5, grace=0.2, max_output_bytes=2000, snip_size=50)
+    with BashTool(profile=row, deny="not this", ephemeral=True) as tool:
+        end = "\n" if not known.merged.strip() else known.merged[-1:]
+        assert tool.run(known.text).text[-1:] == end or known.merged not in tool.run(known.text).text
+        shell, used = BashTool(shell="no-such-shell"), Cancel()
+        used.cancel()
+        answers = [tool.run(command) for command in ("not this", "true", "exit 3", "seq 1000", lasting("sleep 600"))]
+        answers += [tool.call({"cmd": "ls"}), shell.run("ls"), tool.run("ls", cancel=used), tool.run("ls", cwd="/none")]
+        answers += [tool.run(command, mode="background") for command in ("true", "false", lasting("sleep 600"))]
+        assert len({result.status for result in answers}) == 6
+        assert [result.text[-2:] for result in answers[:-1]] == ["]\n"] * 10 + ["/output_file>\n"[-2:]]
+        assert answers[-1].text.endswith("</reminder>\n")
 
 
 # ---- 025 The Model Context Protocol --------------------------------------------------------------------------------
@@ -4277,12 +4167,9 @@ def test_req_bash_025_1_both_eras(method):
 )
 def test_req_bash_025_2_unknown_versions(version, method):
     error = bash_tool.handle(request(method, _meta={VERSION: version}), DEFINITION)["error"]
-    assert (
-        error["code"] == -32022
-        and error["message"]
-        and error["data"]
-        == {"requested": version, "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]}
-    )
+    supported = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    assert error["code"] == -32022 and error["message"]
+    assert error["data"] == {"requested": version, "supported": supported}
 
 
 @clause("025.3", saboteur=("asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]", "HANDSHAKE_VERSIONS[0]"))
@@ -4294,9 +4181,8 @@ def test_req_bash_025_2_unknown_versions(version, method):
 def test_req_bash_025_3_handshake(version, enveloped):
     meta = {"_meta": {VERSION: "2026-07-28"}} if enveloped else {}
     known = version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-    assert bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)[
-        "result"
-    ] == {
+    answer = bash_tool.handle(request("initialize", protocolVersion=version, capabilities={}, **meta), DEFINITION)
+    assert answer["result"] == {
         "protocolVersion": version if known else "2025-11-25",
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "bash_tool", "version": bash_tool.__version__},
@@ -4339,13 +4225,8 @@ def test_req_bash_025_4_the_same_text(name):
             say_the_same(arguments)
         assert marks == {True, False}
         few(given(known_commands().map(lambda known: {"command": known.text}))(say_the_same))()
-        few(
-            given(
-                st.dictionaries(
-                    st.text(max_size=9), st.none() | st.booleans() | st.integers() | st.text(max_size=9), max_size=2
-                )
-            )(say_the_same)
-        )()
+        values = st.none() | st.booleans() | st.integers() | st.text(max_size=9)
+        few(given(st.dictionaries(st.text(max_size=9), values, max_size=2))(say_the_same))()
 
 
 @clause("025.5", saboteur=('if params.get("name") != tool["name"]:', 'if not params.get("name"):'))
@@ -4381,14 +4262,8 @@ def test_req_bash_025_6_structured_content(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}, structured=True) as client:
         schema, seen = client.ask("tools/list")["result"]["tools"][0]["outputSchema"], set()
         pids = []
-        for arguments in (
-            {"command": "echo hi"},
-            {"command": "kill -9 $$"},
-            {"command": "seq 100000"},
-            {"command": lasting("sleep 600")},
-            {"command": 1},
-            *background,
-        ):
+        commands = ["echo hi", "kill -9 $$", "seq 100000", lasting("sleep 600"), 1]
+        for arguments in [*({"command": command} for command in commands), *background]:
             result = client.ask("tools/call", name="bash", arguments=arguments)["result"]
             content = result["structuredContent"]
             assert fits(content, schema) and content["text"] == result["content"][0]["text"]
@@ -4406,16 +4281,11 @@ def test_req_bash_025_6_structured_content(name):
         whatever_is_run()
         if name == "jobs":
             for verb in ("check_pid", "kill_pid"):
-                content = client.ask("tools/call", name="bash", arguments={verb: pids[0]})["result"][
-                    "structuredContent"
-                ]
+                answer = client.ask("tools/call", name="bash", arguments={verb: pids[0]})
+                content = answer["result"]["structuredContent"]
                 assert fits(content, schema) and content["pid"] == pids[0]
-        assert seen == {
-            "exited",
-            "rejected",
-            *(["running"] if name == "jobs" else ["timed_out"]),
-            *(["running"] if background else []),
-        }
+        limited = "running" if name == "jobs" else "timed_out"
+        assert seen == {"exited", "rejected", limited, *(["running"] if background else [])}
     for pid in pids if background else ():
         os.killpg(pid, signal.SIGKILL)
 
@@ -4464,17 +4334,17 @@ def test_req_bash_025_8_a_withdrawn_call():
         }
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
-            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+            client.cancel(id_)
             assert eventually(lambda: not alive(pids[n])) and alive(number_in(Path("kept")))
             assert all(alive(pids[m]) for m in pids if m > n)
             until(client.request("ping"))  # what was on its way
             told = until(client.request("tools/call", name="bash", arguments={"command": "sleep 0.5"}))
             assert {note["params"]["progressToken"] for note in told} == {m for m in calls if m > n}
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}})
+        client.cancel(12345)
         Path("go").touch()
         answer = client.receive()
         assert answer["id"] == kept and answer["result"]["content"][0]["text"] == "kept\n"
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": kept}})  # too late
+        client.cancel(kept)  # too late
         client.ask("ping")
 
 
@@ -4520,7 +4390,7 @@ def test_req_bash_025_22_an_interrupt_cancels():
                 assert answer["result"]["content"][0]["text"].startswith("[command cancelled]\nbegun\n")
             if not calls:
                 time.sleep(0.2)  # the kernel may hand a signal to a thread that gets to run after the next message
-            assert not any(map(alive, pids)) and client.call("echo on")["content"][0]["text"] == "on\n"
+            assert not any(map(alive, pids)) and client.said("echo on") == "on\n"
             for n in range(count):
                 os.unlink("c%d" % n)
         number = client.begin("echo $$ > deaf; trap 'echo > heard' TERM; while :; do sleep 0.1; done")
@@ -4531,12 +4401,45 @@ def test_req_bash_025_22_an_interrupt_cancels():
         assert client.receive()["id"] == number and not alive(deaf)
         withdrawn = client.begin("echo $$ > gone; trap '' TERM; while :; do sleep 0.1; done")
         gone = number_in(Path("gone"))
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.cancel(withdrawn)
         client.ask("ping")
         client.process.send_signal(signal.SIGINT)
         assert eventually(lambda: not alive(gone)) and client.ask("ping") is not None  # and no word of it
         assert alive(job) and client.end() == 0 and alive(job)
         os.killpg(job, signal.SIGKILL)
+
+
+@clause("025.23", saboteur=("        signal.set_wakeup_fd(before)\n", "        pass\n"))
+def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
+    program = """
+        import os, signal, sys
+        from bash_tool import BashTool, MODES, serve
+        ours, number = os.pipe()[1], getattr(signal, sys.argv[1])
+        os.set_blocking(ours, False)
+        signal.set_wakeup_fd(ours)
+        signal.signal(number, lambda *_: None)
+        before = signal.getsignal(number)
+        answers = {"yes": True, "no": False}
+        tool = BashTool(deny="never", carry=True, confirm=lambda command: answers[command.split()[-1]])
+        serve(tool, structured=True)
+        closed = tool.run("ls").error
+        print(closed, signal.getsignal(number) is before, signal.set_wakeup_fd(-1) == ours, file=sys.stderr, flush=True)
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        words = [sys.executable, "-c", textwrap.dedent(program), name]
+        with Client(command=words, env=dict(os.environ, PYTHONPATH=str(TOOL.parent))) as client:
+            assert "carried" not in json.dumps(client.ask("tools/list")) and client.call("cd /; export A=1; : yes")
+            assert client.call("echo $PWD $A yes")["structuredContent"]["text"] == "/ 1 yes\n"
+            assert client.call("touch made; : no")["structuredContent"]["error"] == "not_confirmed"
+            assert client.call("never yes")["structuredContent"]["error"] == "denied"
+            problem = client.ask("tools/call", name="bash", arguments={"command": "touch made; : neither"})["error"]
+            assert problem["code"] == -32603 and problem["message"].startswith("internal error: ")
+            client.process.send_signal(getattr(signal, name)) if name == "SIGTERM" else client.process.stdin.close()
+            assert client.ended() == 0 and client.complaints() == "closed True True\n"
+    with Client("--carry") as client:
+        client.call("cd /; export A=1")
+        assert client.call("echo $PWD $A")["content"][0]["text"] == "/ 1\n"
+    assert not os.path.exists("made") and cli("--carry", ":").returncode == 125
 
 
 @clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
@@ -4582,122 +4485,87 @@ def test_req_bash_025_11_heartbeat():
             assert set(message["params"]["message"]) == {"x", "\n"}
         withdrawn = client.begin("trap '' TERM; echo $$ > deaf; while :; do sleep 0.1; done", token="t")
         number_in(Path("deaf"))
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": withdrawn}})
+        client.cancel(withdrawn)
         client.request("ping")
         while "id" not in client.receive():
             pass  # what was on its way
-        assert client.call("sleep 1.5")["isError"] is False and alive(
-            number_in(Path("deaf"))
-        )  # ... and not a word of it any more
+        assert client.said("sleep 1.5") == "[no output]\n" and alive(
+            number_in("deaf")
+        )  # ... and no word of it any more
         assert client.call("sleep 1")["isError"] is False  # nobody asked: the answer is the next message
 
 
-def hostile_messages():
-    """Requests, and what is nearly one."""
+def messages():
+    """By its kind: what is a request, and what is nearly one."""
     junk = json_values().filter(lambda value: not re.search("NaN|Infinity", json.dumps(value)))
-    keys = {
-        "jsonrpc": st.sampled_from(["2.0"] * 6 + ["1.0", 2, None]),
-        "id": st.integers() | st.text(max_size=4) | junk,
-        "method": st.sampled_from(
-            ["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]
-        )
-        | junk,
-        "params": st.fixed_dictionaries(
-            {}, optional={"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}
-        )
-        | junk,
-        "result": junk,
+    ids = st.integers() | st.text(max_size=4) | st.integers(-99, 99).map(float)
+    no_ids = st.sampled_from([None, True, 1.5, [1], {"id": 1}])
+    names = ["ping", "tools/list", "tools/call", "server/discover", "notifications/cancelled", "x", ""]
+    methods, no_methods = st.sampled_from(names), junk.filter(lambda value: not isinstance(value, str))
+    members = {"name": st.just("zsh") | junk, "arguments": junk, "_meta": junk, "requestId": junk}
+    params = {"params": st.fixed_dictionaries({}, optional=members) | junk}
+
+    def with_members(version="2.0", **needed):
+        return st.fixed_dictionaries({"jsonrpc": st.just(version), **needed}, optional=params)
+
+    return {
+        "request": with_members(id=ids, method=methods),
+        "notification": with_members(method=methods),
+        "answer": with_members(result=junk) | st.fixed_dictionaries({"result": junk, "id": ids}),
+        "none, with an id": st.one_of(
+            *(with_members(version, id=ids, method=methods) for version in ("1.0", 2, None)),
+            with_members(id=ids, method=no_methods),
+            with_members(id=ids),
+        ),
+        "none": st.one_of(
+            junk.filter(lambda value: not isinstance(value, dict)),
+            with_members(id=no_ids, method=methods),
+            with_members("1.0", method=methods),
+            with_members(),
+            st.just({}),
+        ),
     }
-    return (
-        st.fixed_dictionaries({}, optional=keys)
-        | st.fixed_dictionaries(
-            {key: keys[key] for key in ("jsonrpc", "id", "method")}, optional={"params": keys["params"]}
-        )
-        | (
-            st.fixed_dictionaries(
-                {"jsonrpc": keys["jsonrpc"], "method": keys["method"]}, optional={"params": keys["params"]}
-            )
-        )
-        | junk
-    )
 
 
 @clause("025.12", saboteur=('message.get("jsonrpc") != "2.0"\n', "False\n"))
 def test_req_bash_025_12_no_request():
-    reached = set()
+    for kind, drawn in messages().items():
 
-    def is_id(value):
-        return (
-            isinstance(value, (str, int))
-            and not isinstance(value, bool)
-            or isinstance(value, float)
-            and value.is_integer()
-        )
+        @given(drawn)
+        @draws(30)
+        def is_answered(message):
+            answer = bash_tool.handle(message, DEFINITION)
+            json.loads(json.dumps(answer))
+            if kind == "answer":
+                assert answer is None
+            elif kind == "notification":
+                assert answer is None or isinstance(answer, bash_tool.Withdrawal)
+            elif kind == "request":
+                assert answer["id"] == message["id"] and ("result" in answer) != ("error" in answer)
+                assert answer.get("error", {}).get("code") != -32600
+            else:
+                id_ = message["id"] if kind == "none, with an id" else None
+                assert (answer["error"]["code"], answer["id"]) == (-32600, id_)
 
-    @given(hostile_messages())
-    @example(7)
-    @example({"jsonrpc": "2.0", "id": 1, "result": {}})
-    @example({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-    @example({"jsonrpc": "2.0", "method": "ping"})
-    @draws(120)
-    def answers(message):
-        answer = bash_tool.handle(message, DEFINITION)
-        id_ = message["id"] if isinstance(message, dict) and is_id(message.get("id")) else None
-        if isinstance(message, dict) and "method" not in message and "result" in message:
-            kind, holds = "answer", answer is None
-        elif (
-            not isinstance(message, dict)
-            or message.get("jsonrpc") != "2.0"
-            or not isinstance(message.get("method"), str)
-            or "id" in message
-            and id_ is None
-        ):
-            kind, holds = "none", isinstance(answer, dict) and answer["error"]["code"] == -32600 and answer["id"] == id_
-        elif "id" in message:
-            kind, holds = (
-                "request",
-                answer["id"] == id_
-                and ("result" in answer) != ("error" in answer)
-                and answer.get("error", {}).get("code") != -32600,
-            )
-        else:
-            kind, holds = "notification", answer is None or isinstance(answer, bash_tool.Withdrawal)
-        assert holds, (kind, message, answer)
-        json.loads(json.dumps(answer))
-        reached.add(kind)
-
-    answers()
-    assert reached == {"answer", "none", "request", "notification"}
-    garbage = [
-        b"{nope",
-        b"\xff\xfe",
-        b"[" * 100000,
-        b'{"id": ' + b"9" * 5000 + b"}",
-        b"NaN",
-        b'{"jsonrpc": "2.0", "id": 1, "method": "ping"',
-        b"\xef\xbb\xbf{}",
-        "{}".encode("utf-16"),
-        b'{"a": Infinity}',
-        b"'ping'",
-        b"\0",
-    ]
+        is_answered()
+    garbage = [b"{nope", b"\xff\xfe", b"[" * 100000, b'{"id": ' + b"9" * 5000 + b"}", b"NaN", b"'ping'", b"\0"]
+    garbage += [b'{"jsonrpc": "2.0", "id": 1, "method": "ping"', b"\xef\xbb\xbf{}", "{}".encode("utf-16")]
     with Client(stderr=subprocess.PIPE) as client:
-        for line in garbage:
+        for line in [*garbage, b'{"a": Infinity}']:
             client.send(line)
-            answer = client.receive()
-            assert (answer["error"]["code"], answer["id"]) == (-32700, None) and answer["error"][
-                "message"
-            ].isprintable(), (line, answer)
+            error = client.receive()
+            assert (error["error"]["code"], error["id"]) == (-32700, None), (line, error)
+            assert error["error"]["message"].isprintable(), (line, error)
         client.send(b"", b"  \r")  # are nothing
         client.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r')
         assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
-        assert client.call("printf '\\303\\251\\342\\200\\250'")["content"][0]["text"] == "é\u2028"
+        assert client.shown("printf '\\303\\251\\342\\200\\250'") == "é\u2028"
         assert client.end() == 0 and client.process.stderr.read() == b""
         client.process.stderr.close()
 
 
 @clause("025.13", saboteur=("if isinstance(message, list) and message:", "if False:"))
-@given(st.lists(hostile_messages().filter(lambda message: message != []), min_size=1, max_size=6))
+@given(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
     alone = [
@@ -4708,9 +4576,8 @@ def test_req_bash_025_13_batches(messages):
         tools = [answer for answer in alone if "tools" in answer.get("result", ())]
         for expected in alone:
             got = client.receive()
-            assert got == json.loads(json.dumps(expected)) or (
-                got["id"] == expected["id"] and expected in tools
-            )  # another directory
+            is_alike = got["id"] == expected["id"] and expected in tools  # it names another directory
+            assert is_alike or got == json.loads(json.dumps(expected))
         client.send([])
         assert client.receive()["error"]["code"] == -32600
 
@@ -4765,13 +4632,8 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
         client.call(lasting("sleep 600 & disown; echo left"))
         client.begin(lasting("echo $$ > shell; sleep 600"))
         number_in(Path("shell"))
-        started = [
-            pid
-            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-            if pid not in (os.getpid(), client.process.pid)
-        ]
         holders = []
-        for pid in started:
+        for pid in set(processes()) - {client.process.pid}:
             with contextlib.suppress(OSError):
                 holders += [
                     pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire
@@ -4823,13 +4685,10 @@ def test_req_bash_025_18_too_many_calls():
     with Client(module=variant_module(("MAX_CALLS = 64 ", "MAX_CALLS = 3 ")), timeouts={"grace_s": 0.3}) as client:
         calls = [client.begin(lasting("sleep 600")) for _ in range(3)]
         refused = client.call("echo fourth")
-        assert refused["isError"]
-        assert (
-            refused["content"][0]["text"]
-            == "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]"
-        )
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calls[0]}})
-        assert eventually(lambda: client.call("echo fourth")["content"][0]["text"] == "fourth\n")
+        said = "[system error: too many calls are under way (3); wait for the answer of one, or cancel one]\n"
+        assert refused == {"content": [{"type": "text", "text": said}], "isError": True}
+        client.cancel(calls[0])
+        assert eventually(lambda: client.said("echo fourth") == "fourth\n")
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -4837,29 +4696,17 @@ def test_req_bash_025_18_too_many_calls():
 def test_req_bash_025_19_text_alone(name):
     with Client(profile=name, timeouts={"default": 0.5, "grace_s": 0.3}) as client:
         assert "outputSchema" not in client.ask("tools/list")["result"]["tools"][0]
-        for arguments in (
-            {"command": "echo hi"},
-            {"command": "exit 3"},
-            {"command": lasting("echo on; exec sleep 600")},
-            {"command": 1},
-        ):
-            assert set(client.ask("tools/call", name="bash", arguments=arguments)["result"]) == {"content", "isError"}
+        for command in ("echo hi", "exit 3", lasting("echo on; exec sleep 600"), 1):
+            assert set(client.call(command)) == {"content", "isError"}
     if name != "modes":  # the switch is no part of a profile
         return
-    for options, value, on in (
-        (["--structured"], None, True),
-        (["--structured"], "0", True),
-        ([], "1", True),
-        ([], "", False),
-    ):
+    asked = ["--structured"]
+    for options, value, on in ((asked, None, True), (asked, "0", True), ([], "1", True), ([], "", False)):
         env = {**os.environ, **({"BASH_TOOL_STRUCTURED": value} if value is not None else {})}
         with Client(*options, env=env) as client:
             assert ("structuredContent" in client.call(":")) == on
-    assert (
-        cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode
-        == cli("--structured", ":").returncode
-        == 125
-    )
+    assert cli("--mcp", env=dict(os.environ, BASH_TOOL_STRUCTURED="yes")).returncode == 125
+    assert cli("--structured", ":").returncode == 125
 
 
 @given(st.integers(1, 40000), st.sampled_from(["x", "é", "€"]))
@@ -4920,7 +4767,7 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     tool, job = BashTool(), bash_tool.Job.__new__(bash_tool.Job)
     wrong = {
         "cwd": (5, "", "a\0", b"/"),
-        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}),
+        "env": ({"A=B": "1"}, {"": "1"}, {"A\0": "1"}, {1: "1"}, 5, "A=1", ["A=1"]),
         "env['A']": ({"A": "secret\0"},),
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
@@ -4930,10 +4777,13 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         for name in ("keep_env", "drop_env", "deny", "shell")
         for value in (5, "", ["a", 5])
     ]
-    calls += [(name, BashTool, {name: value}) for name in ("confirm", "on_job_end") for value in ("yes", True)]
+    calls += [
+        (name, BashTool, {name: value}) for name in ("confirm", "on_job_end", "on_call") for value in ("yes", True)
+    ]
     calls += [
         ("shell", BashTool, {"shell": ()}),
         ("carry", BashTool, {"carry": "yes"}),
+        ("ephemeral", BashTool, {"ephemeral": 1}),
         ("state_dir", BashTool, {"state_dir": ""}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
@@ -4948,10 +4798,6 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
         with pytest.raises(ValueError, match="^%s (takes|must)" % re.escape(name)) as refused:
             call(arguments.pop("obj"), **arguments) if "obj" in arguments else call(**arguments)
         assert "secret" not in str(refused.value)
-    for env in (5, "A=1", ["A=1"], {1: "1"}):  # Python's own exception
-        for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
-            with pytest.raises((TypeError, AttributeError)):
-                call()
     for env in ({"A": 5}, {"A": None}):
         for call in (lambda: BashTool(env=env), lambda: tool.run("touch ran", env=env)):
             with pytest.raises(ValueError, match=r"^env\['A'\] takes a string without NUL, got <class '\w+'>$"):
@@ -4959,8 +4805,8 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     with pytest.raises(TypeError):
         dataclasses.replace(MODES, timeouts_s=60)
     for name in "keep_env", "drop_env":
-        with pytest.raises(ValueError, match=r"^env takes neither keep_env nor drop_env beside it, got \('GH_\*',\)$"):
-            BashTool(env={}, **{name: "GH_*"})
+        with pytest.raises(ValueError, match=r"^base_env takes neither keep_env nor drop_env, got"):
+            BashTool(base_env={}, **{name: "GH_*"})
     for row in PROFILES.values():
         with pytest.raises(ValueError, match=r"^parameters takes .*, got \['cwd', 'stdin'\]$"):
             dataclasses.replace(row, parameters={**row.parameters, "stdin": {}, "cwd": {}})
@@ -4992,7 +4838,7 @@ def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
     Path("sub").mkdir(exist_ok=True)
     names = " ".join(["MY_TOKEN", "PAGER", "LANG", "EMPTY"])
     probe = 'pwd -P; for name in %s; do printf "%%s\\0" "${!name-unset}"; done >told' % names
-    with BashTool(env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
+    with BashTool(env={"LANG": "C.UTF-8", "MY_TOKEN": "the tool's"}) as tool:
         for own, folder in ((env, "sub"), (env, str(Path("sub").resolve())), ({}, None)):
             result = tool.run(probe, mode=mode, cwd=folder, env=own)
             here = Path("sub" if folder else ".").resolve()
@@ -5036,7 +4882,7 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
         told = "the working directory %s cannot be entered (%s)" % (bash_tool.printable(os.path.abspath(path)), why)
-        assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]" % told)
+        assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))
 
@@ -5063,6 +4909,113 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
         if shell == "bash":  # what opens its input anew, or reads it from its end, finds nothing else
             assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
             assert Path("copy").read_bytes() == sent
+
+
+@clause("026.6", saboteur=('return self.status == "exited" and self.exit_code == 0', "return not self.is_error"))
+@few
+@given(st.sampled_from(sorted(PROFILES)), known_commands())
+@example("guarded", Known("exit 3", code=3))
+@example("jobs", Known("sleep 5", code=None))
+def test_req_bash_026_6_ok(name, known):
+    with BashTool(
+        profile=tiny(default=0.5 if known.code is None else 30, profile=PROFILES[name]), deny="not this"
+    ) as tool:
+        assert tool.run(known.text).ok is (known.code == 0)
+        assert tool.run("echo not this").ok is False
+
+
+@clause("026.7", saboteur=("._answer(arguments, request, cwd, env,", "._answer(arguments, request, None, env,"))
+@few
+@given(
+    st.dictionaries(
+        st.sampled_from(["MY_TOKEN", "PAGER", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
+    )
+)
+def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
+    Path("sub").mkdir(exist_ok=True)
+    probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
+    with BashTool() as tool:
+        for place in ("sub", Path("sub"), os.path.abspath("sub"), None):
+            tool.run(probe, cwd=place, env=env)
+            here = Path(place or ".")
+            expected = (here / "told").read_bytes()
+            (here / "told").unlink()
+            assert tool.call({"command": probe}, cwd=place, env=env).stdout.startswith(str(here.resolve()) + "\n")
+            assert (here / "told").read_bytes() == expected
+        assert tool.call({"command": "pwd; echo $PAGER"}).text == "%s\ncat\n" % os.getcwd()
+        assert tool.call({"command": "touch ran"}, cwd="/no/such").error == "cwd_missing"
+        for wrong in (dict(env={"A": 1}), dict(env=[1]), dict(cwd="a\0b"), dict(cwd=5)):
+            with pytest.raises(ValueError):
+                tool.call({"command": "touch ran"}, **wrong)
+    assert not os.path.exists("ran")
+
+
+@clause(
+    "026.8", saboteur=("            self._on_call(arguments, result)\n", "            self._on_call(request, result)\n")
+)
+@few
+@given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
+def test_req_bash_026_8_told_of_each_call(known, error):
+    told = []
+
+    def on_call(sent, result):
+        told.append((sent, result, threading.get_ident()))
+        if failing:
+            raise error("full")
+
+    failing, whole = False, json.dumps({"command": known.text})
+    with BashTool(on_call=on_call, deny="not this") as tool:
+        answers = [
+            tool.call(whole),
+            tool.run(known.text, timeout_s=9),
+            tool.call({"cmd": 5}),
+            tool.run("not this", stdin="x"),
+        ]
+        runs = [dict(command=known.text, mode="default", timeout_s=9, stdin=None)]
+        runs += [dict(command="not this", mode="default", timeout_s=None, stdin="x")]
+        sent = [whole, runs[0], {"cmd": 5}, runs[1]]
+        assert told == [(one, answer, threading.get_ident()) for one, answer in zip(sent, answers)]
+        failing = True
+        with pytest.raises(error, match="^full$"):
+            tool.run("touch ran")
+    assert len(told) == 5 and told[-1][1].ok and os.path.exists("ran")
+
+
+@clause("026.9", saboteur=("            raise ValueError(request.reason)\n", "            pass\n"))
+@few
+@given(
+    st.sampled_from([dict(command=value) for value in (5, None, b"x", ["ls"], "a\0b")])
+    | st.sampled_from([dict(command="touch ran", mode=value) for value in ("fast", "", 5, b"slow", "Default")])
+)
+def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
+    with BashTool() as tool:
+        with pytest.raises(ValueError, match="^invalid arguments: "):
+            tool.run(**arguments)
+        answer = tool.call(arguments)
+        assert (answer.status, answer.error) == ("rejected", "invalid_arguments")
+        assert tool.run("printf 'a\udcffb' | od -An -tx1").stdout.split() == ["61", "ff", "62"]
+    assert not os.path.exists("ran")
+
+
+@clause("026.10", saboteur=("withheld.items() if name not in added}", "withheld.items()}"))
+@few
+@given(
+    st.dictionaries(
+        names.map(lambda name: name + "_TOKEN"), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4
+    )
+)
+@example({"A_TOKEN": "mine"})
+def test_req_bash_026_10_variables_that_a_tool_adds(added):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("A_TOKEN", "B_TOKEN"):
+            patch.setenv(name, "the host's secret")
+        with BashTool(env={**added, "PAGER": "less"}) as tool:
+            rest = {"A_TOKEN", "B_TOKEN"} - set(added)
+            assert not set(tool.withheld) & set(added) and set(tool.withheld) >= rest
+            result = tool.run("env -0 >shown; : A_TOKEN")
+        assert all("A_TOKEN" in note for note in result.notes) and len(result.notes) == ("A_TOKEN" in rest)
+    env = dict(line.split("=", 1) for line in Path("shown").read_bytes().decode().split("\0") if line)
+    assert {**env, **added} == env and env["PAGER"] == "less" and not rest & set(env)
 
 
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
@@ -5129,24 +5082,15 @@ def test_req_bash_027_3_the_host_is_told_in_the_monitor_thread():
     seen = []
 
     def ends(job):
-        seen.append(
-            (
-                job.pid,
-                job.status,
-                job.exit_code,
-                job.read()[0],
-                threading.current_thread() is not threading.main_thread(),
-            )
-        )
+        elsewhere = threading.current_thread() is not threading.main_thread()
+        seen.append((job.pid, job.status, job.exit_code, job.read()[0], elsewhere))
         raise RuntimeError("of the host")
 
     with BashTool(on_job_end=ends) as tool:
         started = [tool.run("sleep 0.4; echo %d; exit %d" % (n, n), mode="background") for n in range(3)]
         pids = [result.pid for result in started]
-        results = [
-            tool.run("exit 1", mode="background"),  # it was over before the answer
-            tool.run("sleep 0.4 >/dev/null 2>&1 &"),
-        ]  # what that leaves is no job
+        # The first was over before the answer; what the second leaves is no job.
+        results = [tool.run("exit 1", mode="background"), tool.run("sleep 0.4 >/dev/null 2>&1 &")]
         assert eventually(lambda: len(seen) == 3)
         note = lambda n: "failed: exit status: %d" % n if n else "completed"
         assert sorted(seen, key=lambda one: one[2]) == [
@@ -5190,9 +5134,8 @@ def test_req_bash_027_4_waiting_for_jobs():
             assert first and {job.pid for job in first} <= {job.pid for job in ending}
             assert all(job.status == "exited" for job in first)
             ended = waiting.wait([same[job.pid] for job in ending], timeout_s=20)
-            assert [(job.pid, job.exit_code) for job in ended] == [
-                (job.pid, known.code) for job, known in zip(ending, commands)
-            ]
+            assert [job.pid for job in ended] == [job.pid for job in ending]
+            assert [job.exit_code for job in ended] == [known.code for known in commands]
             ended = waiting.wait([same[job.pid] for job in jobs], timeout_s=0 if going else 20)
             assert [job.pid for job in ended] == [job.pid for job in ending] and all(alive(job.pid) for job in going)
             for job in going:
@@ -5213,9 +5156,8 @@ def test_req_bash_027_5_waiting_for_a_line():
             assert job.wait(20, until="first") == "first"
             assert job.wait(20, until=re.compile(r"ready on (\d+)$")) == "ready on 80"
             assert job.wait(20, until=re.compile("^end$")) == "end" and job.status == "exited"
-            assert (
-                job.wait(20, until="completed") is None and job.wait(20, until="half line") == "half line"
-            )  # the note is no output
+            assert job.wait(20, until="completed") is None  # the note is no output
+            assert job.wait(20, until="half line") == "half line"
             assert job.wait(0, until="first") == "first" and job.wait(0, until="nothing") is None
         running = background(tool, "seq 30000; echo x; " + NAP)
         assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
@@ -5230,10 +5172,8 @@ def test_req_bash_027_5_waiting_for_a_line():
         wanted = [next((line for line in lines if text in line), None) for text in sought]
         with BashTool() as tool:
             job = background(tool, known.text)
-            found = at_once(
-                lambda n: job.wait(20, until=re.compile(re.escape(sought[n])) if n % 2 else sought[n]),
-                range(len(sought)),
-            )
+            patterns = [re.compile(re.escape(text)) if n % 2 else text for n, text in enumerate(sought)]
+            found = at_once(lambda pattern: job.wait(20, until=pattern), patterns)
             assert found == wanted == [job.wait(0, until=text) for text in sought]
 
     whatever_is_written()
@@ -5243,34 +5183,33 @@ def test_req_bash_027_5_waiting_for_a_line():
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
-    with Client(
-        timeouts={"default": 60, "grace_s": 0.5}
-    ) as client:  # a job ends while a call runs that is then withdrawn
-        started = client.call("until [ -e go ]; do sleep 0.05; done", mode="background")["content"][0]["text"]
+    # A job ends while a call runs that is then withdrawn.
+    with Client(timeouts={"default": 60, "grace_s": 0.5}) as client:
+        started = client.said("until [ -e go ]; do sleep 0.05; done", mode="background")
         pid, file = int(re.search(r"<pid>(\d+)</pid>", started)[1]), re.search(r"<output_file>(.*)</", started)[1]
         number = client.begin("echo $$ > withdrawn; touch go; sleep 50")
         assert eventually(lambda: "[background process completed]" in Path(file).read_text())
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        client.cancel(number)
         assert eventually(lambda: not alive(number_in("withdrawn")))
-        assert [one[0] for one in told_in(client.call("sleep 0.5")["content"][0]["text"])] == [pid]
+        assert [one[0] for one in told_in(client.said("sleep 0.5"))] == [pid]
     os.unlink("go")
     slow = {"default": 20} if name == "modes" else {"default": 0.3}
     with Client(profile=name, timeouts={**slow, "grace_s": 0.5}) as client:
         mode = {"mode": "background"} if name == "modes" else {}
         pids, told = [], []
         for n in range(8):
-            text = client.call("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)["content"][0]["text"]
+            text = client.said("sleep %.2f; exit %d" % (0.5 + n % 4 / 4, n % 2), **mode)
             pids.append(int(re.search(r"<pid>(\d+)</pid>" if mode else r"\(pid (\d+)\)", text).group(1)))
             told += told_in(text)
         for _ in range(60):
             if name == "modes":  # withdrawn: its answer is never sent
                 number = client.begin("sleep 0.2")
-                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-            told += told_in(client.call("true")["content"][0]["text"])
+                client.cancel(number)
+            told += told_in(client.said("true"))
             if len(told) >= 8:
                 break
             time.sleep(0.05)
-        told += told_in(client.call("true")["content"][0]["text"])
+        told += told_in(client.said("true"))
         assert sorted(one[0] for one in told) == sorted(pids), (told, pids)
 
 
@@ -5343,14 +5282,14 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
         os.symlink("real/deep", os.path.join(base, "link"))
         ours, theirs = ([os.path.join(base, "%s-%d" % (side, n)) for n in range(len(commands))] for side in ("o", "t"))
         env = {"PATH": os.environ["PATH"], "HOME": "/usr", "LC_ALL": "C.UTF-8", **env}
-        with BashTool(base, env=env, carry=True) as tool:
+        with BashTool(base, base_env=env, carry=True) as tool:
             for (before, act, after), path in zip(commands, ours):
                 assert tool.run("\n".join([before, act, after])).status == "exited"
                 tool.run(SHOW % shlex.quote(path))
         lines = ["cd -- %s; unset OLDPWD; declare -x OLDPWD" % shlex.quote(base)]
         for (_, act, _), path in zip(commands, theirs):
             lines += [act, SHOW % shlex.quote(path)]
-        plain_bash("\n".join(lines), env=bash_tool.complete_env(env))
+        plain_bash("\n".join(lines), env={**bash_tool.NON_INTERACTIVE, **env})
         for n, (one, other) in enumerate(zip(map(shown_state, ours), map(shown_state, theirs))):
             assert one == other, commands[: n + 1]
 
@@ -5396,7 +5335,7 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
         )
         assert result.stdout == "1 rc usr\n" and result.exit_code == 1, result
     given = {"PATH": os.environ["PATH"], "BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_ls%%": "() { echo ours; }"}
-    with BashTool(env=given, carry=True) as tool:  # the host's own choice stays
+    with BashTool(base_env=given, carry=True) as tool:  # the host's own choice stays
         for _ in range(2):
             assert tool.run("ls; export BASH_ENV=/no/file T_A_=1; unset -f ls").text == "noise\nours\n"
 
@@ -5544,3 +5483,76 @@ def test_req_bash_028_11_the_directory_is_gone():
         assert "is gone" in tool.run("true").text
         os.mkdir("b")
         assert tool.run("pwd").text == os.path.abspath("b") + "\n"
+
+
+# ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
+
+
+@clause("029.1", saboteur=("            self._is_held = self._plan.ephemeral\n", ""))
+@needs_proc
+@fewest
+@given(st.lists(leaving(), min_size=1, max_size=3))
+def test_req_bash_029_1_closing_leaves_nothing(commands):
+    tool, pids = BashTool(profile=tiny(default=20), ephemeral=True, max_jobs=99), []
+    for known in commands:
+        folder = Path(tempfile.mkdtemp())
+        result = tool.run(known.text, cwd=folder)
+        pids += [number_in(folder / file) for file in known.leaves]
+        assert result.exit_code == known.code and set(pids[-len(known.leaves) :]) <= set(result.leftovers)
+    deaf = lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.05; done")
+    jobs = [tool.job(tool.run(command, mode="background").pid) for command in [deaf, lasting("sleep 600")] * 5]
+    assert jobs[0].wait(10, until="up")
+    with ThreadPoolExecutor(16) as pool:  # an evaluation of many tasks
+        many = list(
+            pool.map(tool.run, [lasting("sleep 600 >/dev/null & (setsid sleep 600 >/dev/null &) ; echo left")] * 100)
+        )
+    pids += [job.pid for job in jobs] + [pid for result in many for pid in result.leftovers]
+    assert len(set(pids)) == len(pids) >= 211 and all(map(alive, pids))
+    begun = time.monotonic()
+    tool.close()
+    assert not any(map(alive, pids)) and time.monotonic() - begun < 10
+    assert all(job.status == "cancelled" for job in jobs)
+    assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
+    with Client("--ephemeral") as client:
+        pids = [int(client.call(lasting("sleep 600 >/dev/null & echo $!"))["content"][0]["text"].split("\n")[1])]
+        pids.append(client.start(lasting("sleep 600")))
+        assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
+
+
+@clause(
+    "029.2",
+    saboteur=(
+        "background:\n            self.attached = self.plan.ephemeral",
+        "background:\n            self.attached = False",
+    ),
+)
+@needs_proc
+@fewest
+@given(leaving())
+def test_req_bash_029_2_a_killed_host_leaves_nothing(known):
+    program = """
+        import os, sys
+        from bash_tool import BashTool
+        tool = BashTool(ephemeral=True)
+        left = tool.run(sys.argv[1]).leftovers
+        print(tool.run("trap '' TERM; while :; do sleep 0.1; done", mode="background").pid, *left, flush=True)
+        os.kill(os.getpid(), 9)
+    """
+    os.chdir(tempfile.mkdtemp())
+    pids = [int(word) for word in dying_host(program, known.text).split()]
+    assert len(pids) > len(known.leaves) and eventually(lambda: not any(map(alive, pids)), 1 + SLACK_S)
+
+
+@clause("029.3", saboteur=("            exchange.release()\n", "            pass\n"))
+@needs_proc
+def test_req_bash_029_3_a_long_conversation():
+    with BashTool(ephemeral=True) as tool:
+        stays = [tool.run(lasting("sleep 600 >/dev/null &")).leftovers[0]]
+        stays.append(background(tool, lasting("sleep 600")).pid)
+        warm_up()
+        before = len(descriptors())
+        for _ in range(30):
+            assert tool.run("sleep 0.3 >/dev/null 2>&1 &").leftovers
+            assert tool.run("sleep 0.4", mode="background").status == "running"
+        assert eventually(lambda: tool.run(":").ok and len(descriptors()) <= before), (before, descriptors())
+        assert all(map(alive, stays))

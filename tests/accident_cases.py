@@ -378,6 +378,41 @@ result = tool.run("sleep 9", mode="background")
 say(tool.run("echo next").text)
 """
 
+# test_row_21_processes_that_are_hidden
+CANNOT_SEE = """
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+tool = BashTool("/", profile=row(10, 0.3))
+job = tool.job(tool.run("exec sleep " + sys.argv[1][1:], mode="background").pid)
+say(job.status, job.kill(), job.wait(5), job.status, tool.run("echo next").stdout)
+"""
+
+# test_row_21_a_host_that_confines_itself_later: what it does, and where a command looks
+CONFINES = {
+    "no_new_privs": ("libc.prctl(38, 1, 0, 0, 0)", "grep NoNewPrivs: /proc/self/status"),
+    "capabilities": ("libc.prctl(24, 18, 0, 0, 0)", "grep CapBnd: /proc/self/status"),
+    "a network": ("libc.unshare(0x40000000)", "readlink /proc/self/ns/net"),
+    "a root": ("libc.chroot(os.environ['NEW_ROOT'].encode())", "ls -d /*"),
+}
+
+CONFINES_ITSELF = """
+import ctypes
+libc, (act, look) = ctypes.CDLL(None, use_errno=True), sys.argv[1:]
+tool = BashTool("/", profile=row(10))
+free, refused = tool.run(look).stdout, eval(act)
+say(refused and os.strerror(ctypes.get_errno()))
+later, newer = tool.run(look).stdout, BashTool("/", profile=row(10))
+expected = subprocess.run(["bash", "-c", look], stdout=subprocess.PIPE).stdout.decode()
+say(expected != free, later == free, newer.run(look).stdout == expected, tool.run(look).stdout == expected)
+"""
+
+NEW_ROOT = """
+mount -t tmpfs none $NEW_ROOT; touch $NEW_ROOT/of-the-new-root
+for path in bin dev lib lib64 proc tmp usr; do
+    if [ -L /$path ]; then cp -P /$path $NEW_ROOT
+    elif [ -e /$path ]; then mkdir $NEW_ROOT/$path; mount --rbind /$path $NEW_ROOT/$path; fi
+done; exec "$@"
+"""
+
 # test_row_22_a_disk_that_takes_nothing
 HAS_A_FULL_DISK = """
 tool = BashTool("/", profile=row(10), state_dir=os.path.join(os.environ["TMPDIR"], "state"))
@@ -414,6 +449,30 @@ results = [tool.run("echo %d; exit 3" % n) for n in range(3)]
 say([[result.status, result.exit_code, result.is_error, result.stdout] for result in results])
 for fd in taken: os.close(fd)
 say(tool.run("echo next").text)
+"""
+
+# test_row_22_few_descriptors, with state that is carried
+CARRIES = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+tool = BashTool(profile=row(20), carry=True)
+say(tool.run("echo hi; export CARRIED=yes").text, tool.run("echo ${CARRIED-no}").text)
+"""
+
+# test_row_22_small_files
+HAS_SMALL_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+tool = BashTool(profile=row(20))
+say(tool.run("cat", stdin="x" * 5000).text, tool.run("# " + "x" * 5000).text, tool.run("echo next").text)
+"""
+
+# test_row_22_without_dev_null
+HAS_NO_DEV_NULL = """
+tool = BashTool("/", profile=row(20))
+results = [tool.run("echo hi") for _ in range(2)]
+os.mknod("/dev/null", 0o020666, os.makedev(1, 3))
+say([[result.status, result.text] for result in results], tool.run("echo next").text)
 """
 
 # test_row_22_no_processes
@@ -526,6 +585,11 @@ LOOPS = {
         calls = [gevent.spawn(tool.run, "sleep 0.2; echo %d" % n) for n in range(5)]
         gevent.joinall(calls)
         say([call.value.text for call in calls])
+    """,
+    "eventlet": """
+        tool = BashTool(profile=row(20))
+        pool = eventlet.GreenPool()
+        say([result.text for result in pool.imap(tool.run, ["sleep 0.2; echo %d" % n for n in range(5)])])
     """,
     "uvloop": """
         async def main():

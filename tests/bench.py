@@ -6,12 +6,15 @@
     python3 tests/bench.py call import      # those whose name holds one of the words
     python3 tests/bench.py --json           # for a program: one object
     python3 tests/bench.py engine [[OLD.py] NEW.py] [--rows NAME,...] [--quick] [--json]
+    python3 tests/bench.py drain [[OLD.py] NEW.py] [--rows NAME,...] [--quick] [--json]
     python3 tests/bench.py compare OLD.py NEW.py [--rows NAME,...] [--quick] [--json]
 
 `engine` measures what the engine is judged by, within 90 s: one version, by default the bash_tool.py beside this file, or
 two, in turns with subprocess, the floor. It prints medians and quartiles of rounds; a ratio is that of two figures of one
 round. The last version is judged: a goal is met by the median, and missed if both quartiles are beyond it; then the exit
 status is 1. `engine FILE.py FILE.py`, the same file twice, shows what differences are noise.
+
+`drain` does the same for floods: writers of several kinds, each read to its end, beside `| cat >/dev/null`.
 
 `compare` measures these rows and more for two versions, some five minutes, and prints medians and the noise. A row that
 fails is named, and the exit status is then 1. Memory needs root, because supervisors are not dumpable: to another user
@@ -856,6 +859,24 @@ def _(bench: Comparison) -> Iterator[Line]:
     yield Line("1 GiB drained, no file (STREAMS)", "s", drained_s(bench, lambda one: one.drain))
 
 
+PYTHON = os.path.realpath(sys.executable)  # a shim of a version manager would take half a second to start
+BLOCKS = PYTHON + " -c 'import os; block = b\"x\" * %d; [os.write(1, block) for _ in range(%d)]'"
+WRITERS = {
+    "blocks of 1 MiB": BLOCKS % (2**20, 2000),
+    "blocks of 64 KiB": BLOCKS % (2**16, 32000),
+    "yes": "yes | head -c 1G",
+    "seq": "seq 60000000",
+    "head -c": GIB_OF_ZEROS,
+}
+
+
+@row("writers")
+def _(bench: Comparison) -> Iterator[Line]:
+    for name, command in WRITERS.items():
+        rounds = bench.in_turns(lambda one: took(lambda: one.drain(command)), 1, bench.times(12, 3))
+        yield Line("a flood of %s, no file" % name, "s", rounds, goal=Goal(1.25, of_ratio=True))
+
+
 @row("flood")
 def _(bench: Comparison) -> Iterator[Line]:
     told = bench.hosts("flood", 1, bench.times(3), bench.tools)
@@ -980,12 +1001,15 @@ def shown_line(told: dict[str, Any]) -> str:
     return TABLE % (told["what"] + ", " + told["unit"], *values, *to_floor)
 
 
-ENGINE = ("call", "call-apart", "threads", "first", "cli", "jobs", "drain", "timeout")
+JUDGED = {
+    "engine": ("call", "call-apart", "threads", "first", "cli", "jobs", "drain", "timeout"),
+    "drain": ("writers", "drain"),
+}
 
 
 def compare(view: str, arguments: Sequence[str]) -> int:
     """Measures versions, prints, and returns 1 if a row failed or a goal was missed."""
-    engine = view == "engine"
+    engine = view in JUDGED
     parser = argparse.ArgumentParser(prog="tests/bench.py " + view, description="Versions and subprocess, in turns.")
     if engine:
         parser.add_argument("old", metavar="OLD.py", nargs="?", help="a version to compare with")
@@ -993,7 +1017,7 @@ def compare(view: str, arguments: Sequence[str]) -> int:
     else:
         parser.add_argument("old", metavar="OLD.py")
         parser.add_argument("new", metavar="NEW.py")
-    rows = ",".join(ENGINE if engine else ROWS)
+    rows = ",".join(JUDGED.get(view, ROWS))
     parser.add_argument("--rows", metavar="NAME,...", default=rows, help="only these of: %(default)s")
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions: a glance, no measurement")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
@@ -1039,7 +1063,7 @@ def compare(view: str, arguments: Sequence[str]) -> int:
             "x: times the floor, subprocess.run(start_new_session=True) of `bash -c`; of the command line `python3 -c pass`"
         )
         say(
-            "and `bash -c :`. The rest is in the unit of the line. Took %.0f s, load now %.1f"
+            "and `bash -c :`; of a flood `| cat >/dev/null`. The rest is in the unit of the line. Took %.0f s, load now %.1f"
             % (time.monotonic() - begun, os.getloadavg()[0])
         )
     if options.json:
@@ -1060,7 +1084,7 @@ def compare(view: str, arguments: Sequence[str]) -> int:
 
 
 # The rest imports the bash_tool.py beside this file, which may be neither of the two.
-if __name__ == "__main__" and sys.argv[1:2] in (["compare"], ["engine"]):
+if __name__ == "__main__" and sys.argv[1:2] in (["compare"], ["engine"], ["drain"]):
     sys.exit(compare(sys.argv[1], sys.argv[2:]))
 if __name__ == "__main__" and sys.argv[1:2] == ["compare-host"]:
     sys.exit(host_main(*sys.argv[2:]))
@@ -1068,7 +1092,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["compare-host"]:
 
 # ---- one version against its targets -------------------------------------------------------------------
 
-# A copy with its bytecode beside it, as a user has it after the first import, whatever the environment says about bytecode.
+# A copy with its bytecode beside it, as after the first import, whatever the environment says about bytecode.
 SCRATCH = tempfile.TemporaryDirectory(prefix="bench-bash-tool-")
 FOLDER = Path(SCRATCH.name)
 shutil.copy(HERE / "bash_tool.py", FOLDER)
@@ -1084,13 +1108,11 @@ for module in ("bash_tool.py", "its_modules.py"):
 sys.path.insert(0, str(FOLDER))
 
 import bash_tool  # the copy, not the file beside this one
-from bash_tool import MODES, OnTimeout, Saving
+from bash_tool import MODES, OnTimeout
 
 tool = bash_tool.BashTool(state_dir=FOLDER / "state")
-counting = bash_tool.BashTool(
-    profile=dataclasses.replace(bash_tool.JOBS, saving=Saving.NEVER, on_timeout=OnTimeout.KILL)
-)
-quiet = bash_tool.BashTool(profile=dataclasses.replace(MODES, saving=Saving.NEVER))
+counting = bash_tool.BashTool(profile=dataclasses.replace(bash_tool.JOBS, saves=False, on_timeout=OnTimeout.KILL))
+quiet = bash_tool.BashTool(profile=dataclasses.replace(MODES, saves=False))
 QUICK = False
 
 

@@ -22,18 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import strategies as st
 
 
-#
-# A property over "every command" draws its commands here. Each comes with what it writes, how it ends, how long it
-# takes and what it leaves behind; `test_known_commands` asks bash itself whether that is so.
-#
-#     known_commands()       ends by itself: writes to both streams in many ways, then ends in one of many ways
-#     endless()              does not end by itself: has written before, and takes TERM in one of many ways;
-#     endless_in_each_way()  one for each of these ways
-#     leaving(names)         ends by itself and leaves processes behind; the number of each stands in a file
-#     filler(size)           the text of a command that writes so many bytes
-#     sizes_about(limit)     sizes of an output at a limit, near it and far from it
-#     names, folders         names of variables that look like no secret; names of directories
-#     at_once(run, things)   runs things side by side, so that a property waits once for many
 @dataclasses.dataclass(frozen=True)
 class Known:
     """A command and its outcome."""
@@ -134,7 +122,8 @@ WAYS_OF_EXITING = [
     "g() {{ return {}; }}; g",
     ": & wait $!; exit {}",
 ]
-WAYS_OF_TERM = [  # the end of a command that does not end by itself, what it writes at TERM, whether TERM does not end it
+# The end of a command that does not end by itself; what it writes at TERM; whether it is deaf to TERM.
+WAYS_OF_TERM = [
     ("{ready}; %s" % NAP, "", False),
     ("trap 'exit {code}' TERM; {ready}; %s & wait" % NAP, "", False),
     ("trap 'printf bye; exit {code}' TERM; {ready}; %s & wait" % NAP, "bye", False),

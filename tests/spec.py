@@ -37,7 +37,7 @@ def rows_of(heading):
     ]
 
 
-# A level is built upon others: to ask for it is to ask for them too. "oracle" is what explains this implementation alone.
+# A level is built upon others: to ask for it is to ask for them too. "oracle" explains this implementation alone.
 UPON = {row[0]: re.findall(r"`(\w+)`", row[1]) for row in rows_of("1.3 Conformance")[1:] if row[0] in LEVELS}
 TAG = re.compile(
     r"((?:- |\d+\. |Detail: )?)\((not )?((?:%s)(?:, (?:%s))*)\)(?: |\Z)" % (("|".join([*UPON, "oracle"]),) * 2)
@@ -62,9 +62,8 @@ def table_for(table, held):
     other = {"because", *UPON} - held
     shown = [n for n, name in enumerate(head) if (n != column or n == 0) and name not in other]
     kept = [row for row in rows if column is None or set(row[column].split(", ")) & held]
-    kept = [
-        row for row in kept if len(shown) < 2 or {row[n] for n in shown[1:]} != {"–"}
-    ]  # a field that they do not use
+    # A row of nothing but dashes is a field that they do not use.
+    kept = [row for row in kept if len(shown) < 2 or {row[n] for n in shown[1:]} != {"–"}]
     if len(shown) == 1:
         return ", ".join(row[shown[0]] for row in kept)
     lines = ["| %s |" % " | ".join(row[n] for n in shown) for row in [head, *kept]]
@@ -130,11 +129,8 @@ def spec_for(*levels):
     held = set(levels)
     while not held >= {below for level in held for below in UPON[level]}:
         held |= {below for level in held for below in UPON[level]}
-    scopes, last, blocks = (
-        [],
-        True,
-        [],
-    )  # of each heading above: its depth, whether its text is shown; the last block was
+    scopes = []  # of each heading above: its depth, and whether its text is shown
+    last, blocks = True, []  # whether the last block is shown
     for block in BLOCK.findall(SPEC):
         depth, tag = len(re.match("#*", block).group()), TAG.match(block)
         if depth:

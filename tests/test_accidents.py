@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,15 +24,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.accident_cases import CANNOT_WRITE, CLOCK, DEAF, ELSEWHERE, ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM
+from tests.accident_cases import CANNOT_SEE, CANNOT_WRITE, CARRIES, CLOCK, CONFINES, CONFINES_ITSELF, DEAF, ELSEWHERE
+from tests.accident_cases import ENDS, FORKS, FULL, GROWING, GROWS, HAS_AN_ALARM, HAS_NO_DEV_NULL, HAS_SMALL_FILES
 from tests.accident_cases import HAS_A_DIRECTORY_THAT_HANGS, HAS_A_FULL_DISK, HAS_FEW_DESCRIPTORS, HAS_NO_PROCESSES
 from tests.accident_cases import HAS_WORKERS, HOLDS, IS_AN_ORDINARY_USER, IS_FROZEN, LAST_WORDS, LEFT, LIBRARY_ENDS
-from tests.accident_cases import LOOPS, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS, TOKENS
-from tests.accident_cases import TREES
+from tests.accident_cases import LOOPS, NEW_ROOT, NOTEBOOK, PACKED, PLAIN, PROMPTS, PYTHON, SCREENS, STUBBORN, TEXTS
+from tests.accident_cases import TOKENS, TREES
 from tests.processes import PATIENCE_S, alive, eventually, parent_of, running
-from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, Process, SLACK_S, TOOL, bash_tool, cgroup
-from tests.support import checks, cli, content, hanging, made, needs, needs_root, refusing, resident, side_by_side
-from tests.support import started, stop_in, unique, unshared, with_each_face
+from tests.support import Client, Host, IMPORTABLE, MOUNTS, PID_NAMESPACE, PLAIN_PYTHON, Process, SLACK_S, TOOL
+from tests.support import bash_tool, cgroup, checks, cli, content, hanging, made, needs, needs_root, refusing, resident
+from tests.support import side_by_side, started, stop_in, unique, unshared, with_each_face
 
 
 # ---- 1 Over the limit ---------------------------------------------------------------------------
@@ -598,7 +600,7 @@ def test_row_10_a_directory_that_is_removed_is_told(tmp_path):
     """The command runs in an empty folder, and a note says so; it is back when the directory is."""
     (tmp_path / "there").mkdir()
     with made(tmp_path / "there") as tool, Client("--cwd", tmp_path / "there", started=True) as client:
-        assert client.shown("true") == "[no output]"
+        assert client.shown("true") == "[no output]\n"
         assert tool.run("rm -rf $PWD; echo removed").stdout == "removed\n"
         result = tool.run("ls -A; echo $PWD")
         assert result.error == "cwd_missing" and "there" in result.text and "is gone" in result.text
@@ -841,39 +843,17 @@ def removal(ask, folder):
 
 
 def test_row_16_files_are_made_anew(tmp_path):
-    """A log or the state folder is removed: no error, and the next file is there."""
+    """A log or all of a folder is removed, also that of the user: no error, and the next file is there."""
     place = tmp_path / "place"
     place.mkdir()
-
-    def act(face):
-        folder = place / face
-        if face == "library":
-            with made(tmp_path, state_dir=folder, default=10) as tool:
-                removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
-                assert isinstance(tool.jobs(), list)
-        else:
-            with Client("--state-dir", folder, "--cwd", tmp_path, started=True) as client:
-                removal(client.shown, folder)
-
-    for face in "library", "server":
-        with contextlib.suppress(FileNotFoundError):
-            Path("go").unlink()
-        act(face)
-
-
-def test_row_16_one_folder_made_anew(tmp_path):
-    """`rm -rf $TMPDIR/*`, with the folder of the user in it."""
-    with made("/", default=10) as tool:
-        for _ in range(2):
-            first = tool.run("seq 30000")
-            job = tool.job(tool.run("echo up; sleep 20", mode="background").pid)
-            assert job.wait(PATIENCE_S, until="up")
-            assert tool.run("rm -rf %s/*; echo removed" % tmp_path).text == "removed\n"
-            assert not Path(first.output_file).exists() and not list(tmp_path.iterdir())
-            result = tool.run("seq 30000")
-            assert Path(result.output_file).read_text().endswith("30000\n"), result.text
-            assert Path(result.output_file).parent == tmp_path / ("bash-tool-of-%d" % os.getuid())
-            assert isinstance(tool.jobs(), list) and isinstance(job.kill(), bool)
+    users = tmp_path / ("bash-tool-of-%d" % os.getuid())
+    for state_dir, folder in (place / "library", place / "library"), (None, users):
+        with made(tmp_path, state_dir=state_dir, default=10) as tool:
+            removal(lambda command, **mode: tool.call(dict(mode, command=command)).text, folder)
+            assert isinstance(tool.jobs(), list)
+        Path("go").unlink()
+    with Client("--state-dir", place / "server", "--cwd", tmp_path, started=True) as client:
+        removal(client.shown, place / "server")
 
 
 # ---- 17 Programs that fork, and loops of events -------------------------------------------------
@@ -931,9 +911,10 @@ def test_row_17_a_task_that_is_cancelled():
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_row_17_other_loops(loop):
-    """gevent's patched modules; uvloop's own waiting for children."""
+    """gevent's and eventlet's patched modules; uvloop's own waiting for children."""
     pytest.importorskip(loop, reason="not installed: " + loop)
     patched = {"gevent": "import gevent.monkey; gevent.monkey.patch_all()\n", "uvloop": "import asyncio, uvloop\n"}
+    patched["eventlet"] = "import eventlet; eventlet.monkey_patch()\n"
     with Host(LOOPS[loop], prelude=patched[loop]) as host:
         assert host.hear() == ["%d\n" % n for n in range(5)]
 
@@ -1085,6 +1066,19 @@ def test_row_20_no_home_no_path_no_locale():
     side_by_side(lambda case: acts[case](), acts)
 
 
+def test_row_20_a_locale_that_is_not_utf8(tmp_path):
+    """A command that is typed as bytes reaches bash as these bytes."""
+    locale = tmp_path / "ja_JP.eucJP"
+    if shutil.which("localedef"):
+        subprocess.run(["localedef", "-i", "ja_JP", "-f", "EUC-JP", locale], capture_output=True)
+    if not locale.exists():
+        pytest.skip("takes localedef and its sources, ja_JP and EUC-JP")
+    for name, typed in (locale.name, "日本 é".encode()), (locale.name, b"\xc6\xfc"), ("C.UTF-8", b"\xff\xfe \xc3\xa9"):
+        env = dict(os.environ, LC_ALL=name, LOCPATH=str(tmp_path))
+        done = cli(b"printf %s '" + typed + b"' | od -An -tx1", env=env, started=True)
+        assert bytes.fromhex(done.stdout.decode()) == typed, done
+
+
 def test_row_20_modules_of_a_cluster(tmp_path):
     """`module load`: an exported function, BASH_ENV: what `bash -c` would have."""
     (tmp_path / "init.sh").write_text('ml() { module "$@"; }\n')
@@ -1130,6 +1124,42 @@ def test_row_21_a_kernel_that_lacks_something():
     """No pidfd, no subreaper, no memfd: the same answers, but that leftovers are not named without a subreaper."""
     wraps = {lacking: refusing(*lacking.split()) for lacking in LACKING}
     side_by_side(lambda lacking: checks(wrap=wraps[lacking], left="sub" not in lacking), LACKING, workers=4)
+
+
+def test_row_21_a_kernel_that_refuses_a_subreaper():
+    """After a stop the answer says that what left the process group was not looked for."""
+    with Host("say(BashTool(profile=row(0.5, 0.2)).run('sleep 9').notes)", wrap=refusing("subreaper")) as host:
+        blind = "what the command started outside its process group may still run: it could not be looked for"
+        assert host.hear() == [blind]
+
+
+@needs_root
+def test_row_21_processes_that_are_hidden():
+    """`hidepid`, as an ordinary user: the tool's own processes too; a job runs, and `kill()` ends it all the same."""
+    number, folder = unique(), tempfile.mkdtemp(dir="/tmp")
+    os.chmod(folder, 0o777)
+    wrap = (*unshared(*PID_NAMESPACE), "sh", "-c", 'mount -o remount,hidepid=2 /proc && exec "$@"', "sh")
+    try:
+        if subprocess.run([*wrap, "true"], capture_output=True).returncode:
+            pytest.skip("takes a /proc that can hide processes")
+        env = dict(os.environ, TMPDIR=folder)
+        with Host(CANNOT_SEE, "=" + number, wrap=wrap, python=(PLAIN_PYTHON,), env=env, cwd="/") as host:
+            assert host.hear() == ["running", True, True, "exited", "next\n"] and not running(number)
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("way", CONFINES)
+def test_row_21_a_host_that_confines_itself_later(way, tmp_path):
+    """A tool that is made after that runs confined; one made before, as it did until then, and then confined too."""
+    wrap, env = (), dict(os.environ, NEW_ROOT=str(tmp_path))
+    if way == "a root":
+        wrap = (*unshared(*MOUNTS), "sh", "-c", NEW_ROOT, "sh")
+    with Host(CONFINES_ITSELF, *CONFINES[way], wrap=wrap, env=env) as host:
+        refused = host.hear()
+        if refused:
+            pytest.skip("takes a kernel that lets this user confine itself: " + refused)
+        assert host.hear() == [True, True, True, True]
 
 
 # ---- 22 Nothing left to use ---------------------------------------------------------------------
@@ -1188,6 +1218,28 @@ def test_row_22_few_descriptors():
         for number, (status, code, is_error, stdout) in enumerate(host.hear()):
             assert is_error and (status, code, stdout) in [("exited", 3, "%d\n" % number), ("failed", None, "")]
         assert host.hear() == "next\n"
+    with Host(CARRIES) as host:  # 20 of them: nothing of the tool's own stands in the output
+        assert host.hear() == ["hi\n", "yes\n"]
+
+
+def test_row_22_small_files():
+    """A limit on the size of files below that of the input, or of the command: the answer names which; the next works."""
+    with Host(HAS_SMALL_FILES) as host:
+        *refused, text = host.hear()
+        words = "[system error: the %s of the command could not be stored: File too large]\n"
+        assert refused == [words % "input", words % "text"] and text == "next\n"
+
+
+@needs_root
+def test_row_22_without_dev_null():
+    """The answer names the file that is missing; the next call works when it is there."""
+    bare = "mount -t tmpfs none /dev && mknod /dev/urandom c 1 9 && ln -s /proc/self/fd /dev/fd && exec "
+    wrap = (*unshared(*MOUNTS), "sh", "-c", bare + '"$@"', "sh")
+    with Host(HAS_NO_DEV_NULL, wrap=wrap, python=(os.path.realpath(sys.executable),)) as host:
+        results, text = host.hear()
+        for status, reason in results:
+            assert status == "failed" and "/dev/null: No such file or directory" in reason, reason
+        assert text == "next\n"
 
 
 @needs_root
@@ -1262,7 +1314,7 @@ def test_row_24_a_slow_client():
         assert resident(client.pid) < before + 60 * 2**20
         for number in ids:
             assert "the end\n" in client.text(number)
-        assert all(client.text(number) == "[no output]" for number in other)
+        assert all(client.text(number) == "[no output]\n" for number in other)
         assert client.shown("echo next") == "next\n"
 
 

@@ -5,15 +5,14 @@ import json
 import os
 import re
 import resource
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.processes import alive, eventually, number_in
-from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after
-from tests.support import cancelled_when, cli, dying_host, fault, keeping, lasting, needs_proc, stop_named, tiny
+from tests.support import BashTool, GUARDED, JOBS, MODES, PROFILES, STREAMS, bash_tool, cancelled_after, cancelled_when
+from tests.support import cli, fault, keeping, lasting, needs_proc, stop_in
 
 
 @fault("separate_streams", saboteur=("        text = with_newline(text) + outcome.stderr.text\n", "        pass\n"))
@@ -24,35 +23,6 @@ def test_separate_streams_are_both_in_an_answer_with_brackets():
         long = tool.run("echo out; seq 100000 >&2")
         assert long.text.startswith("[output truncated:") or "truncated" in long.text.split("\n")[0], long.text[:200]
         assert os.stat(long.output_file).st_size == long.total_bytes
-
-
-@needs_proc
-def test_a_cancelled_start_shows_the_commands_own_output(monkeypatch):
-    """What a background command wrote before the cancel is in the answer; our own signal is not called its failure."""
-    monkeypatch.setattr(bash_tool, "LOOK_S", 20.0)  # so that the cancel comes within the look on a busy machine
-    with BashTool(profile=tiny(grace=0.3)) as tool:
-        for _ in range(3):
-            result = tool.run(
-                lasting("echo hi; echo $$ > me; sleep 600"),
-                mode="background",
-                cancel=cancelled_when("me", written=True),
-            )
-            assert (result.text, result.error, result.exit_code) == ("[command cancelled]\nhi\n", None, None)
-            os.unlink("me")
-
-
-@needs_proc
-def test_a_host_that_dies_as_its_command_ends():
-    """A leftover of a command that ended normally lives on, also if the host dies as soon as it has the answer."""
-    dying_host(
-        """
-        BashTool(state_dir="state").run("sleep 600 & echo $! > server; echo now")
-        os.kill(os.getpid(), 9)
-    """
-    )
-    assert not eventually(lambda: not alive(number_in("server")), 1.0)
-    assert BashTool(state_dir="state").jobs() == []
-    os.kill(number_in("server"), signal.SIGKILL)
 
 
 @needs_proc
@@ -92,13 +62,11 @@ def test_what_a_check_must_not_do():
             for key in ("check_pid", "kill_pid", "timeout"):
                 answer = tool.call({key: number, **({"command": "x"} if key == "timeout" else {})})
                 assert answer.status == "rejected" and len(answer.text) < 300
-        result = tool.run(lasting("sleep 1.2; setsid sleep 600 & echo done"))
-        assert eventually(lambda: tool.job(result.pid).status == "exited") if result.pid else True
         result = tool.run(lasting("sleep 600 & echo $!"))
         for verb in ("check_pid", "kill_pid"):  # what a foreground command left is no job
             answer = tool.call({verb: int(result.stdout)})
             assert (answer.status, answer.error) == ("rejected", "no_such_job") and alive(int(result.stdout))
-        stop_named(result.text)
+        os.system(stop_in(result.text))
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
     with BashTool(profile=dataclasses.replace(keeping(), grace_s=30.0)) as tool:
         result = tool.run("trap '' TERM; while :; do sleep 0.1; done")
@@ -139,12 +107,8 @@ def test_what_every_profile_promises(name, monkeypatch):
         result = tool.run(
             lasting("echo partial; echo $$ > me; setsid sleep 600 & trap '' TERM; while :; do sleep 0.1; done")
         )
-        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
-            "timed_out",
-            None,
-            True,
-            "partial",
-        )
+        assert (result.status, result.exit_code, result.is_error) == ("timed_out", None, True)
+        assert result.stdout.strip() == "partial"
         assert not alive(number_in("me")) and "1s" in result.text
         os.unlink("me")
         result = tool.run(lasting("echo partial; echo $$ > me; sleep 600"), cancel=cancelled_when("me", written=True))
@@ -152,19 +116,15 @@ def test_what_every_profile_promises(name, monkeypatch):
         assert "cancelled" in result.text.lower()
         assert tool.run("echo forbidden").error == "denied" and tool.call({"nonsense": 1}).error == "invalid_arguments"
         result = tool.run(lasting("sleep 600 >&2 & echo started"))
-        assert (result.status, result.exit_code, result.is_error, result.stdout.strip()) == (
-            "exited",
-            0,
-            False,
-            "started",
-        )
+        assert (result.status, result.exit_code, result.is_error) == ("exited", 0, False)
+        assert result.stdout.strip() == "started"
         (note,) = result.notes
         assert re.match(
             lasting(r'still running: pid \d+ "sleep 600"; to stop: kill -9 -\d+; output goes on to /'), note
         )
         assert note in result.text or note in json.loads(result.text)["notes"]
         assert not [job for job in tool.jobs() if job.status == "running"]
-        stop_named(note)
+        os.system(stop_in(note))
         assert eventually(lambda: not alive(int(re.search(r"pid (\d+)", note)[1])))
         pieces = []
         result = tool.run(

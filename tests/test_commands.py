@@ -1,7 +1,6 @@
 """Commands, their environment, directory and state: what no single clause says."""
 
-import dataclasses
-import fcntl
+import contextlib
 import json
 import os
 import re
@@ -21,26 +20,29 @@ from hypothesis import given, strategies as st
 from tests.known_commands import known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
-from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
-from tests.support import cancelled_when, cli, default_signals, descriptors, fault, few, first_of, in_bytes, in_host
-from tests.support import lasting, needs_proc, side_by_side, stop_named, tiny
+from tests.support import BashTool, Client, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
+from tests.support import cancelled_when, descriptors, fault, few, first_of, in_bytes, in_host, lasting, needs_proc
+from tests.support import plain_bash, ran, side_by_side, stop_in, tiny
 
 
 @few
 @given(known_commands())
 def test_known_commands(known):
     """The vocabulary of the properties says of a command what bash itself says."""
-    apart = subprocess.run(
-        ["bash", "-c", known.text],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        start_new_session=True,
-        timeout=60,
-        preexec_fn=default_signals,
-    )
+    apart = plain_bash(known.text)
     code = apart.returncode if apart.returncode >= 0 else 128 - apart.returncode
     assert (apart.stdout.decode(), apart.stderr.decode(), code) == (known.stdout, known.stderr, known.code)
     assert (apart.returncode < 0) == (known.signal is not None)
+
+
+@contextlib.contextmanager
+def for_an_ordinary_user(token):
+    """The words and options that start bash_tool.py for a user without root's capabilities, with this in a variable."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
+    env = dict(os.environ, TMPDIR="/tmp", HOST_TOKEN=token)
+    with open(TOOL) as tool:  # its folder may be closed to the other user
+        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno()]
+        yield words, dict(user, env=env, cwd="/", pass_fds=[tool.fileno()])
 
 
 @needs_proc
@@ -48,35 +50,24 @@ def test_known_commands(known):
 def test_a_server_is_not_dumpable_by_its_commands():
     """A command cannot read the environment of the server. A user with root's capabilities can: a suite that root has
     started asks as another user."""
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
     token = "tok-" + os.urandom(6).hex()
-    with open(TOOL) as tool:  # its folder may be closed to the other user
-        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno(), "--mcp"]
-        env = dict(os.environ, TMPDIR="/tmp", SERVER_TOKEN=token)
-        with Client(command=words, env=env, cwd="/", pass_fds=[tool.fileno()], **user) as client:
-            server = "/proc/%d/environ" % client.process.pid
-            answer = client.call("cat %s" % server)["content"][0]["text"]
-            # The second where /proc hides other users' processes, by hidepid, proc(5).
-            assert re.search("Permission denied|No such file", answer) and token not in answer
-            assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
+    with for_an_ordinary_user(token) as (words, options), Client(command=[*words, "--mcp"], **options) as client:
+        server = "/proc/%d/environ" % client.process.pid
+        answer = client.said("cat %s" % server)
+        # The second where /proc hides other users' processes, by hidepid, proc(5).
+        assert re.search("Permission denied|No such file", answer) and token not in answer
+        assert os.stat(server).st_uid == 0  # the kernel's sign of a process that is not dumpable, proc(5)
 
 
 @needs_proc
 @fault("the_command_line_is_not_dumpable", saboteur=("    _prctl(_PR_SET_DUMPABLE, 0)  # commands", "    # commands"))
 def test_the_command_line_is_not_dumpable_by_its_command():
     """A command cannot read the environment of the command line, unless it has root's capabilities."""
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
     token = "tok-" + os.urandom(6).hex()
-    seek = """for stat in /proc/[0-9]*/environ; do grep -qa '%s''%s' $stat && echo found; done; echo sought""" % (
-        token[:8],
-        token[8:],
-    )
-    with open(TOOL) as tool:  # its folder may be closed to the other user
-        words = [PLAIN_PYTHON if ROOT else sys.executable, "/dev/fd/%d" % tool.fileno(), seek]
-        env = dict(os.environ, TMPDIR="/tmp", SHELL_TOKEN=token)
-        answer = subprocess.run(
-            words, env=env, cwd="/", pass_fds=[tool.fileno()], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **user
-        )
+    apart = "%s''%s" % (token[:8], token[8:])
+    seek = "for environ in /proc/[0-9]*/environ; do grep -qa '%s' $environ && echo found; done; echo sought" % apart
+    with for_an_ordinary_user(token) as (words, options):
+        answer = ran(*words, seek, **options)
     assert answer.stdout.endswith(b"sought\n") and b"found" not in answer.stdout, answer
 
 
@@ -111,51 +102,6 @@ def test_programs_that_want_a_screen():
         side_by_side(says_little, [each for each in ("vim x", "watch date", "top") if shutil.which(each.split()[0])])
 
 
-def test_six_tools_use_one_folder_with_one_cap(tmp_path):
-    """Library tools without a folder of their own, the command line and a server write into the folder of the user, and
-    its caps hold for all of them."""
-    folder = tmp_path / ("bash-tool-of-%d" % os.getuid())
-    for _ in range(5):
-        with BashTool() as tool:
-            assert Path(tool.run("seq 100000").output_file).parent == folder
-    assert cli("seq 100000").returncode == 0
-    with Client() as client:
-        assert str(folder) + "/output-" in client.call("seq 100000")["content"][0]["text"]
-    assert [path.name for path in tmp_path.glob("bash-tool-*")] == [folder.name] and len(list(folder.iterdir())) == 7
-    assert folder.stat().st_mode & 0o777 == 0o700
-    for n in range(3):
-        path = folder / ("output-00000000000%d.log" % n)
-        path.touch(0o600)
-        os.truncate(path, 400 * 1024**2)  # sparse
-        os.utime(path, (n, n))
-    with open(folder / "output-000000000000.log") as live, BashTool() as tool:  # another process still writes it
-        fcntl.flock(live, fcntl.LOCK_EX)
-        tool.run("seq 100000")
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= bash_tool.FOLDER_CAP_BYTES
-    assert (folder / "output-000000000000.log").exists() and not (folder / "output-000000000001.log").exists()
-
-
-@fault("what_the_answer_cuts", saboteur=("min(limits) if saves_what_is_cut else ", ""))
-@pytest.mark.parametrize(
-    "base, command",
-    [
-        (MODES, "seq 30000"),
-        (bash_tool.JOBS, "seq 2001"),
-        (bash_tool.JOBS, "seq 30000 >&2"),
-        (bash_tool.STREAMS, "yes éé | head -n 10001"),
-        (bash_tool.STREAMS, "seq 30000"),
-        (bash_tool.GUARDED, "seq 60000"),
-    ],
-    ids=str,
-)
-def test_what_the_answer_cuts_is_in_a_file_where_saving_is_when_cut(base, command):
-    """Where `saving` is "when cut", the file holds what the answer cuts, by bytes, lines or characters."""
-    with BashTool(profile=dataclasses.replace(base, saving=bash_tool.Saving.WHEN_CUT)) as tool:
-        result = tool.run(command)
-        assert result.output_file is not None and result.total_bytes == os.stat(result.output_file).st_size
-        assert tool.run("echo short").output_file is None
-
-
 @needs_proc
 def test_a_loop_is_named_by_its_shell():
     """Of a loop the note names the shell that runs it."""
@@ -163,7 +109,7 @@ def test_a_loop_is_named_by_its_shell():
         result = tool.run("(while :; do sleep 0.03; done) >/dev/null 2>&1 & echo $!")
         (note,) = result.notes
         assert re.findall(r"pid (\d+) \"([^\"]*)\"", note)[0] == (result.stdout.strip(), "a subshell of the command")
-        stop_named(result.text)
+        os.system(stop_in(result.text))
 
 
 @fault("a_directory_that_is_shut", saboteur=("(CWD_GONE if is_gone else NO_CWD)", "CWD_GONE"))
@@ -260,7 +206,7 @@ def test_the_text_of_a_command_is_in_no_environment(monkeypatch):
 @given(st.dictionaries(st.sampled_from(sorted(SHOWN_ANYWAY)), st.sampled_from(["", "0", "1", "x"])))
 def test_what_a_program_prints_is_its_own(environ):
     """A variable for colours, progress bars or widths is neither set nor changed nor taken out, whatever it is."""
-    for env in (bash_tool.scrub_env(environ)[0], bash_tool.complete_env(environ)):
+    for env in (bash_tool.scrub_env(environ)[0], {**bash_tool.NON_INTERACTIVE, **environ}):
         assert {name: env[name] for name in SHOWN_ANYWAY if name in env} == environ
         assert all(
             re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name)
@@ -339,9 +285,8 @@ def test_state_behind_a_prefix_that_drops_descriptors():
     with BashTool("/", shell=(sys.executable, "-c", closing, "bash"), carry=True) as tool:
         assert tool.run("cd /usr; export T_A_=1; echo hi").text == "hi\n"
         assert tool.run("echo $PWD $T_A_; cat; cd /etc", stdin="data").text == "/usr 1\ndata"
-        assert (
-            tool.run("echo $PWD $T_A_").text == "/usr 1\n"
-        )  # of a command with an input nothing is carried over (028.2)
+        # Of a command with an input nothing is carried over (028.2).
+        assert tool.run("echo $PWD $T_A_").text == "/usr 1\n"
 
 
 def test_programs_get_no_descriptor_of_the_state():
@@ -457,6 +402,7 @@ def test_only_the_monotonic_clock_decides():
         "self.created, self.started_s = time.time(), time.monotonic()",
         "passed_s = time.time() - self.created",
         "return max(0.0, time.time() - self.created)",
+        'line = {"time": time.time(), "arguments": arguments, **told}',
     ]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import alive, carriers, eventually, number_in, of_proc, parent_of
 from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, WITHOUT, background, bash_tool, cli
-from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, supervisor_of
+from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, ran, supervisor_of
 from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
 
@@ -97,7 +97,7 @@ def test_an_exception_behind_the_answer(monkeypatch, profile, nothing_is_left):
 @fault(
     "a_kept_job_without_a_thread",
     saboteur=(
-        "        if self.waiter is None:  # no monitor thread could be started\n            self.wait_for_end()\n",
+        "        if self.waiter is None:  # leftovers, or no monitor thread could be started\n            self.wait_for_end()\n",
         "",
     ),
 )
@@ -259,15 +259,11 @@ def test_a_cancel_after_the_answer_ends_no_leftover():
 @pytest.mark.skipif(not shutil.which("localedef"), reason="no localedef here")
 def test_a_command_that_ends_in_half_a_character_of_its_locale_is_run(tmp_path):
     """In GBK the last byte of UTF-8 and what follows it are one character: not the NUL that ends the command."""
-    made = subprocess.run(
-        ["localedef", "-i", "zh_CN", "-f", "GBK", str(tmp_path / "zh_CN.GBK")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    made = ran("localedef", "-i", "zh_CN", "-f", "GBK", str(tmp_path / "zh_CN.GBK"))
     if made.returncode > 1 or not (tmp_path / "zh_CN.GBK").exists():
         pytest.skip("localedef has no source of GBK")
     env = {"PATH": os.environ["PATH"], "LOCPATH": str(tmp_path), "LC_ALL": "zh_CN.GBK"}
-    with BashTool(env=env) as tool:
+    with BashTool(base_env=env) as tool:
         assert tool.run("echo price 5€").text == "price 5€\n"
         assert tool.run("echo ok # 你").text == "ok\n"
         assert tool.run("printf %s \"$BASH_EXECUTION_STRING\"").text == "printf %s \"$BASH_EXECUTION_STRING\""
@@ -313,13 +309,8 @@ def test_t01_nothing_is_signalled_after_the_reap():
         cancel = module.Cancel()
         thread = threading.Thread(target=lambda: eventually(lambda: Path("begun").exists()) and cancel.cancel())
         thread.start()
-        result = tool.run(
-            lasting(
-                "setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
-                "(sleep 0.5; touch begun; exec sleep 600) &"
-            ),
-            cancel=cancel,
-        )
+        command = "setsid sleep 600 & sleep 600 & echo $! > child; echo $$ > shell; "
+        result = tool.run(lasting(command + "(sleep 0.5; touch begun; exec sleep 600) &"), cancel=cancel)
         thread.join()
     assert result.status == "cancelled" and not alive(number_in("child"))
     calls, reaped = signals(), set()
@@ -443,12 +434,8 @@ def test_t13_strangers_are_spared():
     thread.start()
     try:
         with BashTool(profile=tiny(default=60, grace=0.3)) as tool:
-            assert (
-                tool.run(
-                    lasting("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600"), cancel=cancel
-                ).status
-                == "cancelled"
-            )
+            command = lasting("touch begun; setsid sleep 600 & trap '' TERM; sleep 600; sleep 600")
+            assert tool.run(command, cancel=cancel).status == "cancelled"
         assert len(strangers) == 3 and all(stranger.poll() is None for stranger in strangers)
     finally:
         thread.join()
@@ -517,30 +504,6 @@ def test_a_host_without_a_directory():
         print(BashTool("/").run("pwd").text, end="")
     """)
     assert printed == "cwd_missing True\nno sub\n/\n"
-
-
-def test_a_cleaner_of_temporary_files():
-    """The folder of the user that somebody removed is made anew."""
-    with BashTool() as tool:
-        shutil.rmtree(Path(tool.run("seq 50000").output_file).parent)
-        assert Path(tool.run("seq 50000").output_file).exists()
-
-
-def test_threads_that_never_stop_calling(nothing_is_left):
-    """A thread that calls and calls while the interpreter ends does not leave a command behind."""
-    in_host(
-        """
-        tool = BashTool()
-        def forever():
-            while True:
-                tool.run("sleep 600")
-        for _ in range(3):
-            threading.Thread(target=forever, daemon=True).start()
-        time.sleep(0.3)
-    """,
-        started=True,
-    )
-    assert eventually(lambda: not carriers(nothing_is_left))
 
 
 def test_a_finalizer_that_calls():
@@ -614,7 +577,7 @@ def test_a_host_without_a_path(path):
     """What ends the commands of a dead host does not depend on the host's PATH."""
     program = """
         real, os.environ["PATH"] = os.environ["PATH"], %r
-        tool = BashTool(env=dict(os.environ, PATH=real))
+        tool = BashTool(env={"PATH": real})
         threading.Thread(target=tool.run, daemon=True, args=(
             "setsid sh -c 'echo $$ > p0; exec sleep 600' & echo $$ > p1; sleep 600",)).start()
         while not all(os.path.exists(name) and open(name).read().endswith("\\n") for name in ("p0", "p1")):
@@ -635,12 +598,8 @@ def test_a_command_line_without_streams():
         ("<&- 2>&-", 3),
         ("--follow 2>/dev/full", 3),
     ):
-        done = subprocess.run(
-            ["bash", "-c", '"$0" "$1" "echo hi; exit 3" ' + redirection, sys.executable, compiled_script()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=60,
-        )
+        words = '"$0" "$1" "echo hi; exit 3" ' + redirection
+        done = ran("bash", "-c", words, sys.executable, compiled_script(), stdin=None)
         assert done.returncode == code and b"Traceback" not in done.stderr, (redirection, done)
         assert done.stdout == (b"[command failed: exit code 3]\nhi\n" if code == 3 else b"")
 
@@ -667,13 +626,16 @@ def test_the_command_line_hides_its_environment():
 
 @needs_proc  # what has left its process group is found
 def test_the_interpreter_ends_in_the_middle(nothing_is_left):
-    """A host whose main thread ends while other threads wait for commands ends, and the commands with it."""
+    """A host whose main thread ends while other threads call and call ends, and the commands with it."""
     begun = time.monotonic()
     in_host(
         """
         tool = BashTool()
+        def forever(n):
+            while True:
+                tool.run("echo $$ > p%d; setsid sleep 600 & sleep 600" % n)
         for n in range(3):
-            threading.Thread(target=tool.run, args=("echo $$ > p%d; setsid sleep 600 & sleep 600" % n,), daemon=True).start()
+            threading.Thread(target=forever, args=(n,), daemon=True).start()
         while not all(os.path.exists("p%d" % n) and os.path.getsize("p%d" % n) for n in range(3)):
             time.sleep(0.01)
     """,

@@ -17,19 +17,8 @@ from hypothesis import example, given, strategies as st
 
 from tests.processes import CHANGED, alive, eventually, number_in
 from tests.support import BashTool, Client, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth, compiled_script
-from tests.support import (
-    fault,
-    forked_program,
-    in_host,
-    keeping,
-    lasting,
-    lives_in,
-    needs_proc,
-    record_beside,
-    request,
-    stop_named,
-)
-from tests.support import supervisor_of, tiny, variant_module, with_supervisors_that
+from tests.support import fault, forked_program, in_host, keeping, lasting, lives_in, needs_proc, record_beside, request
+from tests.support import stop_in, supervisor_of, tiny, variant_module, with_supervisors_that
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -128,7 +117,7 @@ def test_what_is_said_of_a_job():
             lasting("setsid sh -c 'echo > begun; sleep 600; :' toX & while [ ! -e begun ]; do sleep 0.05; done")
         ).notes
         assert lasting(' "sh -c echo > begun; sleep 600; : toX"') in note
-        stop_named(note)
+        os.system(stop_in(note))
         other = background(tool, lasting("env -i setsid sleep 600.25 & echo $! > left; sleep 0.8"))
         assert other.wait(10) and other.status == "exited"
         assert alive(number_in("left")) and other.kill() and not alive(number_in("left"))
@@ -136,7 +125,7 @@ def test_what_is_said_of_a_job():
         assert (
             failed.run("x", mode="background").text
             == failed.run("x").text
-            == "[system error: the shell no-such-shell was not found]"
+            == "[system error: the shell no-such-shell was not found]\n"
         )
     os.mkdir("gone")
     with BashTool("gone", profile=keeping(0.5)) as tool:
@@ -149,7 +138,7 @@ def test_files_that_are_not_to_be_had():
     """What could not be saved says why; where no scratch folder can be made a command whose directory is gone is not
     run."""
     with BashTool(state_dir="/proc/none") as tool:
-        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]")
+        assert tool.run("seq 100000").text.endswith("\n[full output was not saved: No such file or directory]\n")
     os.mkdir("gone")
     with BashTool("gone", state_dir="/proc/none") as tool:
         os.rmdir("gone")
@@ -178,7 +167,7 @@ def test_the_shell_is_looked_for_along_the_path():
     assert BashTool().run("echo $0 $BASH").stdout == subprocess.check_output(["bash", "-c", "echo $0 $BASH"]).decode()
     assert found("relative", second).run("echo $FOUND").stdout == "here/relative\n"
     os.unlink("second/sh-here")
-    assert tool.run(":").text == "[system error: the shell sh-here was not found]"  # third's is a folder
+    assert tool.run(":").text == "[system error: the shell sh-here was not found]\n"  # third's is a folder
     assert BashTool(shell=first + "/sh-here").run(":").error == "shell_not_found"
 
 
@@ -197,8 +186,7 @@ def test_a_bug_is_told_as_one(call):
 def test_what_a_fork_of_the_host_does_not_hold():
     """A child that the host has forked keeps nothing alive: when the host has died, its commands end, and its fork
     server when the last job has ended."""
-    in_host(
-        """
+    in_host("""
         tool = BashTool()
         threading.Thread(target=tool.run, args=("echo $$ > shell; sleep 600",), daemon=True).start()
         job = tool.run("echo $$ > job; sleep 600", mode="background")
@@ -216,8 +204,7 @@ def test_what_a_fork_of_the_host_does_not_hold():
             with open(name, "w") as file:
                 file.write("%d\\n" % pid)
         os._exit(0)
-    """
-    )
+    """)
     server = number_in("server")
     try:
         assert eventually(lambda: not alive(number_in("shell")), 3) and alive(number_in("child"))
@@ -235,7 +222,7 @@ def test_a_cancel_among_many_calls():
             cancelled = [client.begin(lasting("sleep 600")) for _ in range(12)]
             kept = [client.begin("sleep 0.2; echo ok") for _ in range(12)]
             for id_ in cancelled:
-                client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+                client.cancel(id_)
             answers = {
                 answer["id"]: answer["result"]["content"][0]["text"] for answer in (client.receive() for _ in kept)
             }

@@ -13,37 +13,14 @@ def test_words_for_sizes_and_values():
     """Sizes in the largest unit that leaves one or more, seconds with at most three decimals, what is quoted within 80
     characters."""
     K = 1024
-    for count, text in (
-        (0, "0B"),
-        (1, "1B"),
-        (1023, "1023B"),
-        (K, "1KB"),
-        (K + 1, "1.0KB"),
-        (3 * K // 2, "1.5KB"),
-        (K * K - 1, "1024.0KB"),
-        (K * K, "1MB"),
-        (5 * K * K // 2, "2.5MB"),
-        (K**3 - K * K, "1023MB"),
-        (K**3, "1GB"),
-        (5 * K**3 // 2, "2.5GB"),
-        (3 * K**4, "3072GB"),
-    ):
-        assert bash_tool.size_text(count) == text
-    for seconds, text in (
-        (30.0, "30s"),
-        (900.0, "900s"),
-        (0.7, "0.7s"),
-        (1.23456, "1.235s"),
-        (0.0004, "0s"),
-        (999999.0, "999999s"),
-        (999999.97, "999999s"),
-        (1e6, "1000000s"),
-        (1000000.5, "1000000s"),
-        (86400000.0, "86400000s"),
-    ):
-        assert bash_tool.seconds_text(seconds) == text
-    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé" and bash_tool.printable(7) == "7"
-    assert bash_tool.printable("\0", "?") == "?"
+    sizes = {0: "0B", 1: "1B", 1023: "1023B", K: "1KB", K + 1: "1.0KB", 3 * K // 2: "1.5KB", K * K - 1: "1024.0KB"}
+    sizes.update({K * K: "1MB", 5 * K * K // 2: "2.5MB", K**3 - K * K: "1023MB", K**3: "1GB", 5 * K**3 // 2: "2.5GB"})
+    assert {count: bash_tool.size_text(count) for count in sizes} == sizes and bash_tool.size_text(3 * K**4) == "3072GB"
+    times = {30.0: "30s", 900.0: "900s", 0.7: "0.7s", 1.23456: "1.235s", 0.0004: "0s", 86400000.0: "86400000s"}
+    times.update({999999.0: "999999s", 999999.97: "999999s", 1e6: "1000000s", 1000000.5: "1000000s"})
+    assert {seconds: bash_tool.seconds_text(seconds) for seconds in times} == times
+    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé"
+    assert bash_tool.printable(7) == "7" and bash_tool.printable("\0", "?") == "?"
     assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
     assert [bash_tool.shown("x" * n) for n in (80, 81, 999)] == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]
     assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"]
@@ -65,23 +42,7 @@ def test_quoted_comes_back(value):
 @given(
     st.lists(
         st.sampled_from(
-            [
-                b"a",
-                b"\n",
-                b"m",
-                "é".encode(),
-                "😀".encode(),
-                b"\xe2\x82",
-                b"\xff",
-                b"\x1b",
-                b"\x1b[3",
-                b"\x1b]0;t",
-                b"\x07",
-                b"\\",
-                b"\r",
-                b"\r\n",
-                b" ",
-            ]
+            [b" ", *b"a \n m \xc3\xa9 \xf0\x9f\x98\x80 \xe2\x82 \xff \x1b \x1b[3 \x1b]0;t \x07 \\ \r \r\n".split(b" ")]
         ),
         max_size=8,
     ).map(b"".join),
@@ -134,56 +95,29 @@ def test_profiles_that_cannot_be():
     dataclasses.replace(GUARDED, **waits, max_output_bytes=1)
     dataclasses.replace(MODES, max_output_bytes=8, snip_size=4)
     dataclasses.replace(JOBS, max_output_bytes=8, rolling_bytes=8)
-    timeouts = lambda **more: {"timeouts_s": dict({"default": 1.0}, **more)}
-    for row, changes, reason in (
-        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s takes seconds by mode, with \"default\", got {'slow': 1.0}"),
-        *(
-            (
-                MODES,
-                timeouts(slow=value),
-                "timeouts_s['slow'] takes seconds above 0 and up to 1000000000, got %r" % value,
-            )
-            for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1")
-        ),
-        *(
-            (MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1")
-            for name in ("grace_s", "drain_idle_s", "drain_total_s")
-        ),
-        *(
-            (row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value))
-            for row, name in (
-                (GUARDED, "max_output_bytes"),
-                (JOBS, "max_output_lines"),
-                (STREAMS, "max_output_chars"),
-                (JOBS, "rolling_bytes"),
-                (MODES, "snip_size"),
-            )
-            for value in (0, 1.5, True)
-        ),
-        *(
-            (
-                row,
-                changes,
-                "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER, got %r"
-                % changes.get("on_timeout", bash_tool.OnTimeout.KEEP),
-            )
-            for row, changes in (
-                (STREAMS, {"on_timeout": bash_tool.OnTimeout.KEEP}),
-                (GUARDED, {"on_timeout": bash_tool.OnTimeout.KEEP}),
-                (JOBS, {"saving": bash_tool.Saving.NEVER}),
-                (MODES, {"on_timeout": "keep"}),
-            )
-        ),
-        *(
-            (
-                row,
-                timeouts(background=1.0),
-                'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, '
-                "got {'default': 1.0, 'background': 1.0}",
-            )
-            for row in (JOBS, STREAMS, GUARDED)
-        ),
-    ):
+    KEEP = bash_tool.OnTimeout.KEEP
+    wrong = [
+        (MODES, {"timeouts_s": {"slow": 1.0}}, "timeouts_s takes seconds by mode, with \"default\", got {'slow': 1.0}")
+    ]
+    for value in (0, -0.5, float("inf"), float("nan"), 1e9 + 1, True, "1"):
+        reason = "timeouts_s['slow'] takes seconds above 0 and up to 1000000000, got %r" % value
+        wrong.append((MODES, {"timeouts_s": {"default": 1.0, "slow": value}}, reason))
+    for name in ("grace_s", "drain_idle_s", "drain_total_s"):
+        wrong.append((MODES, {name: -1}, name + " takes seconds from 0 up to 1000000000, got -1"))
+    counts = {"max_output_bytes": GUARDED, "max_output_lines": JOBS, "max_output_chars": STREAMS, "rolling_bytes": JOBS}
+    for name, row in {**counts, "snip_size": MODES}.items():
+        for value in (0, 1.5, True):
+            wrong.append((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value)))
+    cannot_keep = [(row, {"on_timeout": KEEP}, KEEP) for row in (STREAMS, GUARDED)]
+    cannot_keep += [(JOBS, {"saves": False}, KEEP), (MODES, {"on_timeout": "keep"}, "keep")]
+    reason = "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True, got %r"
+    wrong += [(row, changes, reason % got) for row, changes, got in cannot_keep]
+    reason = (
+        'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, got %r'
+    )
+    both = {"default": 1.0, "background": 1.0}
+    wrong += [(row, {"timeouts_s": both}, reason % both) for row in (JOBS, STREAMS, GUARDED)]
+    for row, changes, reason in wrong:
         with pytest.raises(ValueError) as refused:
             dataclasses.replace(row, **changes)
         assert str(refused.value) == reason

@@ -3,27 +3,26 @@
 import contextlib
 import json
 import os
-import pty
 import random
 import re
 import shlex
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
-from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, patience, printf, requested, words_of
+from tests.conformance.judge import Unasked, Wrong, asks, of_bash, patience, printf, requested, words_of
 from tests.processes import FUNCTIONS, eventually, functions_of_a_host, of_proc, parent_of
-from tests.spec import fenced, size_in_words
+from tests.spec import LONGER_MODES, fenced, size_in_words
+
+
+FULL_OUTPUT = r"\[full output: ([^\n]*)\]\n\Z"  # the path in the last line of an answer
+GOES_ON = r"output goes on to ([^\n]*)\]\n"  # the path in a note on leftovers
 
 
 def timed_out(q, limit):
     """What stands above the output of a command in the mode default that has reached its timeout."""
-    return (
-        "[command timed out after %s]\n" % limit
-        + '[for longer commands use mode="slow", for servers mode="background"]\n' * ("jobs" in q.judge.levels)
-    )
+    return "[command timed out after %s]\n" % limit + (LONGER_MODES + "\n") * ("jobs" in q.judge.levels)
 
 
 @asks("001.1")
@@ -60,19 +59,8 @@ def runs_what_bash_runs(q):
         "cd / && pwd; false",
     ]
     for command in commands:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=q.folder,
-            env=dict(q.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            timeout=patience(None),
-        )
-        reply = q.run(
-            "exec 2>/dev/null\n" + command if "'open" not in command and "if true" not in command else command
-        )
+        done, is_whole = of_bash(q, command), "'open" not in command and "if true" not in command
+        reply = q.run("exec 2>/dev/null\n" * is_whole + command)
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
         first = re.match(r"\[command failed: exit code (\d+)[^\n]*\]\n?", reply.text)
         q.equal(int(first[1]) if first else 0, code, "exit code of %r:" % command)
@@ -81,7 +69,7 @@ def runs_what_bash_runs(q):
     q.match(r"\[command failed: exit code 127\]\n.*-n.*", q.run("-n").text)  # a command, no option
     q.says("echo $? $LINENO", "0 1\n")
     for nothing in ("", "\n", "# nothing"):
-        q.says(nothing, "[no output]")
+        q.says(nothing, "[no output]\n")
     (q.folder / "rc").write_text("echo mine\n")
     q.says("", "mine\n", wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))  # a shell runs
 
@@ -107,7 +95,7 @@ def begins_as_a_plain_shell_does(q):
         wire.call(command)  # what one of them makes the server change would be seen below
     q.folder.mkdir()
     q.says("ls /proc/$$/fd", "0\n1\n2\n", wire=wire)
-    number = wire.begin("echo $$ > shell; exec sleep 600", mode="slow")
+    number = wire.begin("echo $$ > shell; exec sleep 600", "shell", mode="slow")
     proc = Path("/proc/%d" % q.number("shell"))
     eventually(lambda: (proc / "comm").read_text() == "sleep\n", patience(None))
     status = dict(re.findall(r"(\w+):\s*(.*)", (proc / "status").read_text()))
@@ -126,9 +114,8 @@ def begins_as_a_plain_shell_does(q):
 
 @asks("001.2")
 def keeps_the_order_of_writing(q):
-    q.says(
-        "for i in $(seq 300); do echo o$i; echo e$i >&2; done", "".join("o%d\ne%d\n" % (i, i) for i in range(1, 301))
-    )
+    text = "".join("o%d\ne%d\n" % (n, n) for n in range(1, 301))
+    q.says("for n in $(seq 300); do echo o$n; echo e$n >&2; done", text)
 
 
 @asks("001.3", "001.4", "009.1")
@@ -141,28 +128,24 @@ def cuts_the_middle(q):
         (b"ab" + "€".encode() * 50000, "printf ab; yes € | head -n 50000 | tr -d '\\n'"),
     ):
         text = q.run(command).text
-        path = q.named(r"\n\[full output: ([^\n]*)\]\Z", text)
+        path = q.named(FULL_OUTPUT, text)
         head, tail = data[:4096].decode("utf-8", "ignore"), data[-4096:].decode("utf-8", "ignore")
-        head = head.replace("\ufffd", "")
-        q.equal(
-            text,
-            "[output truncated in middle: got %s, max is 128KB]\n%s\n\n[snip]\n\n%s%s[full output: %s]"
-            % (size_in_words(len(data)), head, tail, "" if tail.endswith("\n") else "\n", path),
-        )
+        notice = "[output truncated in middle: got %s, max is 128KB]\n" % size_in_words(len(data))
+        q.equal(text, notice + "%s\n\n[snip]\n\n%s\n[full output: %s]\n" % (head, tail.rstrip("\n"), path))
         q.equal(path.read_bytes(), data, "the file:")
     text = q.run("head -c 140000 /dev/zero | tr '\\0' '\\377'").text  # more is shown than came, and not all was kept
     q.match(r"\[output truncated in middle: got 136\.7KB, max is 128KB\]\n\ufffd.*", text)
     text = q.run("head -c 60000 /dev/zero | tr '\\0' '\\377'; exit 3").text  # 180,000 bytes of U+FFFD
-    q.match(
-        r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]",
-        text,
-    )
+    above = r"\[command failed: exit code 3\]\n\[output truncated in middle: got 175\.8KB, max is 128KB\]\n"
+    q.match(above + r"\ufffd{1365}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text)
 
 
 @asks("001.3")
 def renders_as_one_what_it_kept_whole(q):
     text = q.run("head -c 100000 /dev/zero | tr '\\0' '\\377'; printf '\\rhere'").text
-    q.match(r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]", text)
+    q.match(
+        r"\[output truncated in middle: [^\n]*\]\nhere\ufffd{1364}\n\n\[snip\]\n\n\ufffd{1365}\n\[full .*\]\n", text
+    )
 
 
 @asks("001.3")
@@ -179,7 +162,7 @@ def leaves_out_halves_of_a_character(q):
     ):
         begin = "printf a" + zeros % (65535 - kept) + printf(first) + zeros % 9 + printf(last)
         text = q.run(begin + zeros % (65535 - len(last)) + "echo b").text
-        q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]" % re.escape(shown), text)
+        q.match(r"\[output truncated in middle: got 128\.0KB, max is 128KB\]\n%s\[full .*\]\n" % re.escape(shown), text)
 
 
 @asks("001.5")
@@ -198,18 +181,12 @@ def runs_in_its_directory(q):
 
 @asks("001.7")
 def each_shell_is_fresh(q):
-    q.run(
-        "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; trap 'echo trap' EXIT; ulimit -n 77; echo done"
-    )
-    q.says(
-        "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; [ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?",
-        "unset unset\nnone\n%04o\n1\n" % current_umask(),
-    )
-
-
-def current_umask():
-    """The umask of this process, which servers inherit."""
-    return int(re.search(r"(?m)^Umask:\s*([0-7]+)", Path("/proc/self/status").read_text())[1], 8)
+    umask = re.search(r"(?m)^Umask:\s*([0-7]+)", Path("/proc/self/status").read_text())[1]
+    sets = "export LEFT=1; other=2; cd /; f() { echo f; }; alias g=h; umask 0; set -f; shopt -s nullglob; "
+    q.run(sets + "trap 'echo trap' EXIT; ulimit -n 77; echo done")
+    asks = "echo ${LEFT-unset} ${other-unset}; type f >/dev/null 2>&1 || echo none; case $- in *f*) echo f;; esac; "
+    text = "unset unset\nnone\n%s\n1\n" % umask
+    q.says(asks + "[ \"$PWD\" != / ] && umask; [ $(ulimit -n) = 77 ]; echo $?", text)
 
 
 @asks("002.1")
@@ -234,10 +211,8 @@ def fifteen_minutes(q):
 def a_timeout_keeps_the_output(q):
     wire = q.server(timeouts={"default": 2})
     text = wire.call("trap 'echo cleaned; exit' TERM; seq 100000; sleep 600 & wait").text
-    q.match(
-        r"\[command timed out after 2s\]\n(?:\[for longer commands [^\n]*\]\n)?\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]",
-        text,
-    )
+    cut = r"\[output truncated in middle: got [^\n]*\]\n1\n2\n.*\n100000\ncleaned\n\[full output: [^\n]*\]\n"
+    q.match(re.escape(timed_out(q, "2s")) + cut, text)
     late = "trap 'sleep 0.5; echo cleaned; exit' TERM; echo > ready; sleep 600 & wait"  # of a child, by then an orphan
     command = "(%s) & until [ -e ready ]; do sleep 0.1; done; sleep 600" % late
     q.says(command, timed_out(q, "2s") + "cleaned\n", True, wire=wire)
@@ -267,14 +242,12 @@ def a_timeout_names_the_other_modes(q):
     q.says("echo on; sleep 600", "[command timed out after 0.5s]\non\n", True, wire=wire, mode="slow")
 
 
-NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH A_JWT APIKey KEY2 USER_PASSPHRASE
-    REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
-PLAIN_VARIABLES = dict(
-    pair.split("=", 1)
-    for pair in """KEYBOARD_LAYOUT=us MONKEY=m GIT_AUTHOR_NAME=A.B SSH_AUTH_SOCK=/s X_PASSWORD_FILE=/p MAX_TOKENS=4096 API_AUTH=basic
-    SSH_PUBLIC_KEY=ssh-rsa COMPASS=north POSTGRES_HOST_AUTH_METHOD=trust TOKEN_PATH=/t GOOGLE_APPLICATION_CREDENTIALS=/g.json AUTHOR=x
-    TOKENIZERS_PARALLELISM=false PW_TEST_X=1x SECRETARY=s CERT_DIR=/c""".split()
-)
+NAMES_TO_WITHHOLD = """MY_API_KEY dbPassword SSHPASS LDAP_BINDPW GH_TOKEN AWS_SECRET_ACCESS_KEY SESSION_COOKIE MY_AUTH
+    A_JWT APIKey KEY2 USER_PASSPHRASE REFRESH_TOKENS DB_CREDS SIGNINGKEY OAUTH_BEARER DEPLOY_PAT USER_PWD DJANGO_SECRETS
+    MYSQL_PASSWORDS SSH_KEYS PROXY_AUTHORIZATION AZURE_CREDENTIALS""".split()
+PLAIN_VARIABLES = """KEYBOARD_LAYOUT=us MONKEY=m GIT_AUTHOR_NAME=A.B SSH_AUTH_SOCK=/s X_PASSWORD_FILE=/p MAX_TOKENS=4096
+    API_AUTH=basic SSH_PUBLIC_KEY=ssh-rsa COMPASS=north POSTGRES_HOST_AUTH_METHOD=trust TOKEN_PATH=/t AUTHOR=x
+    CERT_DIR=/c GOOGLE_APPLICATION_CREDENTIALS=/g.json TOKENIZERS_PARALLELISM=false PW_TEST_X=1x SECRETARY=s""".split()
 
 
 def names_of_the_words():
@@ -302,37 +275,24 @@ def environment_of(q, wire, **arguments):
 
 @asks("004.2")
 def withholds_by_name(q):
-    for secret, plain in ((NAMES_TO_WITHHOLD, PLAIN_VARIABLES), names_of_the_words()):
+    plain_variables = dict(pair.split("=", 1) for pair in PLAIN_VARIABLES)
+    for secret, plain in ((NAMES_TO_WITHHOLD, plain_variables), names_of_the_words()):
         env, _ = environment_of(q, q.server(env={**dict.fromkeys(secret, "xyzzy"), **plain}))
         q.equal(sorted(set(secret) & set(env)), [], "secret names that a command gets:")
         q.equal({name: env.get(name) for name in plain}, plain, "names that hold no secret:")
 
 
 VALUES_TO_WITHHOLD = [
-    "postgres://me:pw@db/x",
-    "redis://:pw@db",
-    "https://me:pw@example.org/",
-    "-----BEGIN RSA PRIVATE KEY-----\nx",
-    "ghp_" + "a1" * 18,
-    "AKIA" + "A1" * 8,
-    "sk-" + "a1" * 12,
-    "glpat-" + "x1" * 10,
-    "hf_" + "A1" * 15,
-    "AIza" + "x1" * 18,
-    "npm_" + "A1" * 18,
-    "xoxb-1234567890-x",
-    "Server=h;Password=hunter22;",
-    *("Password=%sabc" % blank for blank in "\u00a0\u2028\u3000"),  # 4.8: none of them is a blank
-    "éPassword=hunter22",  # and é is no letter
-    "Authorization: Bearer abcd1234",
-    "https://x.example/?access_token=abcdefgh12",
-    "-Dstore.keyPassword=x",
-    "https://hooks.slack.com/services/T0/B0/x",
-    "DefaultEndpointsProtocol=https;AccountKey=abcd1234==",
-    "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij",
+    *"postgres://me:pw@db/x redis://:pw@db https://me:pw@example.org/ https://x.y/?access_token=abcdefgh12".split(),
+    *"https://hooks.slack.com/services/T0/B0/x -Dstore.keyPassword=x xoxb-1234567890-x éPassword=hunter22".split(),
+    *"Server=h;Password=hunter22; DefaultEndpointsProtocol=https;AccountKey=abcd1234==".split(),
+    *("ghp_" + "a1" * 18, "AKIA" + "A1" * 8, "sk-" + "a1" * 12, "glpat-" + "x1" * 10, "hf_" + "A1" * 15),
+    *("AIza" + "x1" * 18, "npm_" + "A1" * 18, "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghij"),
+    *("-----BEGIN RSA PRIVATE KEY-----\nx", "Authorization: Bearer abcd1234"),
+    *("Password=%sabc" % blank for blank in "\u00a0\u2028\u3000"),  # 4.8: white space is that of ASCII
 ]
-PLAIN_TEXTS = """https://example.org/ https://user@example.org/ postgres://user@host/db http://[::1]:8080/ host:5432 a@b.c sk-short
-    Password= eyJ""".split()
+PLAIN_TEXTS = """https://example.org/ https://user@example.org/ postgres://user@host/db http://[::1]:8080/ host:5432
+    a@b.c sk-short Password= eyJ""".split()
 
 
 CHARACTERS = [chr(n) for n in range(32, 127)] + ["\t", "é"]
@@ -403,31 +363,29 @@ def withholds_by_value(q):
 
 ESCAPES_OF_THREE_KINDS = (
     "setsid sleep 600 & echo $! > e1; (setsid sh -c 'echo $$ > e2; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
-    "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
-    "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); sleep 600 & disown; echo $! > e6; "
+    "(env -i setsid sh -c 'echo $$ > e3; exec sleep 600' >/dev/null 2>&1 </dev/null &); "
+    "set -m; (nohup sleep 600 >/dev/null 2>&1 & echo $! > e4); "
+    "(setsid sh -c '(sh -c \"echo \\$\\$ > e5; trap : TERM; while :; do sleep 1; done\" &)' >/dev/null 2>&1 &); "
+    "sleep 600 & disown; echo $! > e6; "
 )
+ESCAPED = ["e%d" % n for n in range(1, 7)]
 
 
 @asks("004.4")
 def ends_the_tree(q):
     wire = q.server(timeouts={"grace_s": 0.5})
     late = "set +m; trap 'setsid sleep 600 >/dev/null 2>&1 & echo $! > late; exit' TERM; echo > ready; sleep 600 & wait"
-    number = wire.begin(ESCAPES_OF_THREE_KINDS + late, mode="slow")
-    q.there("ready")
-    for name in ("e1", "e2", "e3", "e4", "e5", "e6"):
-        q.number(name)
+    number = wire.begin(ESCAPES_OF_THREE_KINDS + late, "ready", *ESCAPED, mode="slow")
     wire.cancel(number)
-    q.dead("e1", "e2", "e3", "e4", "e5", "e6", "late")
+    q.dead(*ESCAPED, "late")
 
 
 @asks("004.5")
 def kill_comes_after_fifteen_seconds(q):
     wire = q.server(timeouts={"default": 2})
-    command = (
-        "trap 'echo heard' TERM; setsid bash -c 'trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; while :; do sleep 0.1; done' & "
-        "echo deaf; while :; do sleep 0.1; done"
-    )
-    reply = wire.call(command, within_s=120)
+    on = "while :; do sleep 0.1; done"
+    stopped = "trap \"echo > stopped-heard; exit\" TERM; echo > stopping; kill -STOP $$; " + on
+    reply = wire.call("trap 'echo heard' TERM; setsid bash -c '%s' & echo deaf; %s" % (stopped, on), within_s=120)
     q.equal((reply.text.split("\n")[0], reply.is_error), ("[command timed out after 2s]", True))
     q.that("heard" in reply.text, "TERM before KILL: the command's trap says heard", reply.text)
     q.took(reply.took_s, 2 + 15, 2 + 15 + 1.5, "the answer")
@@ -438,9 +396,7 @@ def kill_comes_after_fifteen_seconds(q):
 
 @asks("004.7")
 def a_normal_end_kills_nothing(q):
-    q.run(
-        "nohup sleep 600 >/dev/null 2>&1 & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3"
-    )
+    q.run("nohup sleep 600 &>/dev/null & echo $! > a; setsid sleep 600 & echo $! > b; (sleep 600 &) & echo on; exit 3")
     q.alive("a", "b", for_s=1.5)
     q.equal(q.wire.end(), 0, "exit code of the server:")
     q.alive("a", "b", for_s=0.5)
@@ -475,11 +431,12 @@ def without_capabilities(q, **how):
 def commands_cannot_read_the_tool(q):
     q.wire = without_capabilities(q, env={"MY_TOKEN": "xyzzy"})
     number = q.wire.begin("echo $$ > shell; sleep 600")
-    own = " ".join(map(str, own_processes(q, q.number("shell"))))
-    for pid in {*map(int, own.split())} - {q.wire.pid}:  # the server itself keeps what it was started with
+    own = own_processes(q, q.number("shell"))
+    for pid in {*own} - {q.wire.pid}:  # the server itself keeps what it was started with
         known = of_proc(pid, "environ") if os.getuid() == 0 else b""
         q.that(b"xyzzy" not in known, "no secret in the environment of a process between server and shell", known)
-    q.says("for p in %s; do (: < /proc/$p/environ) 2>/dev/null && echo $p; done; true" % own, "[no output]")
+    readable = "for p in %s; do (: < /proc/$p/environ) 2>/dev/null && echo $p; done; true"
+    q.says(readable % " ".join(map(str, own)), "[no output]\n")
     q.wire.cancel(number)
 
 
@@ -487,11 +444,9 @@ def commands_cannot_read_the_tool(q):
 def no_secret_in_arguments_or_files(q):
     word = "tok-%s" % os.urandom(8).hex()
     wire = q.server(env={"MY_TOKEN": word})
-    reply = wire.call(
-        "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '%s'[%s]; env | grep -c '%s'[%s]; true"
-        % (2 * (word[:-1], word[-1]))
-    )
-    q.equal(reply.text, "0\n0\n")
+    count = "| grep -c '%s'[%s]; " % (word[:-1], word[-1])
+    words = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' "
+    q.says(words + count + "env " + count + "true", "0\n0\n", wire=wire)
     wire.call("seq 100000; sleep 600 & echo $! > left")
     for folder, _, names in os.walk(q.files):
         for name in names:
@@ -502,50 +457,35 @@ def no_secret_in_arguments_or_files(q):
 
 @asks("005.1")
 def no_controlling_terminal(q):
-    ours, theirs = pty.openpty()
-    try:
-        wire = q.server(terminal=theirs)
-        os.close(theirs)
-        command = "(: < /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$ | tr -d ' '; tty; true"
-        q.says(command, "none\n?\nnot a tty\n", wire=wire)
-    finally:
-        os.close(ours)
+    opened = "import fcntl, termios\nours, theirs = os.openpty()\nos.set_inheritable(ours, True)\n"
+    wire = q.server(before=opened + "fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)")
+    command = "(: < /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$ | tr -d ' '; tty; true"
+    q.says(command, "none\n?\nnot a tty\n", wire=wire)
 
 
 @asks("005.2")
 def the_input_is_at_its_end(q):
-    q.says(
-        "cat; read -r x; echo $?; readlink /proc/self/fd/0; wc -c; python3 -c 'print(1)' < /dev/null >/dev/null; (cat; echo sub)",
-        "1\n/dev/null\n0\nsub\n",
-    )
+    rest = "readlink /proc/self/fd/0; wc -c; python3 -c 'print(1)' < /dev/null >/dev/null; (cat; echo sub)"
+    q.says("cat; read -r x; echo $?; " + rest, "1\n/dev/null\n0\nsub\n")
 
 
-def definition_of_row(name, levels, folder):
-    """The definition that 4.2 gives a server of this profile, in this directory."""
+def definition_and_page(q, row="modes"):
+    """The definition that a server of this profile gives, and that of 4.2."""
     fences = dict(fenced("definition"))
-    if name == "modes" and "jobs" not in levels:
-        ((_, fences[name]),) = fenced("without-jobs")
-    shown = json.loads(fences[name])
-    shown["inputSchema"] = shown.pop("input_schema")
-    shown["description"] = shown["description"].replace("<pwd>/</pwd>", "<pwd>%s</pwd>" % folder)
-    return {**shown, **json.loads(fences["mcp"])}
-
-
-def definition_and_page(q, name="modes"):
-    """The definition that a server gives, and that of the page."""
-    listed = q.server(profile=None if name == "modes" else name).definition()
-    return listed, definition_of_row(name, q.judge.levels, q.folder)
+    if row == "modes" and "jobs" not in q.judge.levels:
+        ((_, fences[row]),) = fenced("without-jobs")
+    page = json.loads(fences[row])
+    page["inputSchema"] = page.pop("input_schema")
+    page["description"] = page["description"].replace("<pwd>/</pwd>", "<pwd>%s</pwd>" % q.folder)
+    return q.server(profile=row).definition(), {**page, **json.loads(fences["mcp"])}
 
 
 @asks("006.1")
 def the_schema_is_that_of_the_page(q):
-    listed, page = definition_and_page(q)
-    q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema")
-    q.equal(listed["name"], q.judge.adapter.tool, "name")
-    for level, row in ROW_OF_LEVEL.items():
-        if level in q.judge.levels:
-            listed, page = definition_and_page(q, row)
-            q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema of %s:" % row)
+    for row in ("modes", *q.rows):
+        listed, page = definition_and_page(q, row)
+        q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema of %s:" % row)
+        q.equal(listed["name"], q.judge.adapter.tool, "name")
     for default, slow, words in (  # 4.2, and 4.7: Seconds
         (60, 90, ("1min", "90s")),
         (1234.5678, 1000000.5, ("1234.57s", "1000000s")),
@@ -566,9 +506,7 @@ def the_description_is_that_of_the_page(q):
 
 @asks("006.4")
 def says_what_is_wrong(q):
-    modes = ", ".join(
-        '"%s"' % mode for mode in ("default", "slow", "background") if mode != "background" or "jobs" in q.judge.levels
-    )
+    modes = '"default", "slow"' + ', "background"' * ("jobs" in q.judge.levels)
     for arguments, sentence in (
         (dict.fromkeys(["command", *"g9b1cde"]), 'unknown key "g", "9", "b", "1", "c"; allowed: "command", "mode"'),
         ({"😀" * 81: 1}, 'unknown key "%s…"; allowed: "command", "mode"' % ("😀" * 79)),
@@ -579,7 +517,7 @@ def says_what_is_wrong(q):
         ({"mode": 3, "run_in_background": 1}, '"run_in_background" must be a boolean, got integer'),
         ({"mode": "fast"}, '"command" is required: the shell command to execute, a string'),
         ({"command": "\0", "mode": "fa\x7fst"}, '"mode" must be one of %s, got "fa st"' % modes),
-        ({"command": "é\ud800\0"}, '"command" holds a NUL character (at index 2), which no shell can take'),
+        ({"command": "é\0\ud800"}, '"command" holds a lone surrogate (U+D800 at index 2), which is no text'),
         ({"command": True}, '"command" must be a string, got boolean'),
         ({"command": 7.0}, '"command" must be a string, got number'),
         ({"command": ["ls"]}, '"command" must be a string, got array'),
@@ -587,8 +525,7 @@ def says_what_is_wrong(q):
         ({"command": None}, '"command" is required: the shell command to execute, a string'),
         ({"command": "ls", "mode": 3}, '"mode" must be one of %s, got integer' % modes),
     ):
-        reply = q.wire.given(arguments)
-        q.equal((reply.text, reply.is_error), ("[system error: invalid arguments: %s]" % sentence, True))
+        q.refused(arguments, "invalid arguments: " + sentence)
 
 
 @asks("006.6")
@@ -636,8 +573,8 @@ def admits_what_the_schema_admits(q):
     cases += [{"command": "echo a", "mode": mode} for mode in modes]
     times = (0, 1.5, "5", True, -1, 86400001, 60000, 60000.0, 6e4)
     timed = [{"command": "echo a", "timeout": value} for value in times]
-    for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
-        wire = q.server(profile=None if row == "modes" else row)
+    for row in ("modes", *q.rows):
+        wire = q.server(profile=row)
         schema = wire.definition()["inputSchema"]
         for arguments in cases + timed * (row == "jobs"):  # elsewhere 006.10 understands this key
             if set(arguments) & {"command", "check_pid", "kill_pid"} or row != "jobs":
@@ -650,29 +587,26 @@ def admits_what_the_schema_admits(q):
 def understands_other_tools(q):
     wire = q.wire
     q.equal(wire.given({"command": "echo hi", "description": 7, "timeout": 1e3, "mode": "slow"}).text, "hi\n")
-    wrong = "[system error: invalid arguments: %s]"
-    number = '"timeout" must be from 1000 to 900000 milliseconds, got %d'
+    number = '"timeout" must be from 1000 to %d milliseconds, got %s'
     for default, slow, most in ((0.3, 5, 5000), (0.3, 1.5, 1500), (0.3, 2000, 2000000), (7, 2, 7000)):
         limited = q.server(timeouts={"default": default, "slow": slow})
         q.equal(limited.given({"command": "sleep 0.6; echo hi", "timeout": most}).text, "hi\n")
-        text = wrong % (number.replace("900000", str(most)) % (most + 1))
-        q.equal(limited.given({"command": "echo hi", "timeout": most + 1}).text, text)
+        over = {"command": "echo hi", "timeout": most + 1}
+        q.refused(over, "invalid arguments: " + number % (most, most + 1), wire=limited)
     beside = '"run_in_background" needs a mode "background", and no "mode" beside it'
     null = dict.fromkeys(("timeout", "run_in_background", "description", "mode"))
     q.equal(wire.given({"command": "echo hi", **null}).text, "hi\n", "keys whose value is null:")
     for arguments, sentence in (
-        *(({"timeout": wrong_one}, number % wrong_one) for wrong_one in (900001, 999, 10**15 - 1)),
-        ({"timeout": 1e2}, number % 100),
-        ({"timeout": -(10**15)}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
-        ({"timeout": 10**15}, '"timeout" must be from 1000 to 900000 milliseconds, got a number of another size'),
+        *(({"timeout": wrong}, number % (900000, wrong)) for wrong in (900001, 999, 10**15 - 1)),
+        ({"timeout": 1e2}, number % (900000, 100)),
+        *(({"timeout": wrong}, number % (900000, "a number of another size")) for wrong in (-(10**15), 10**15)),
         ({"timeout": 1500.5}, '"timeout" must be an integer, got number'),
         ({"timeout": True}, '"timeout" must be an integer, got boolean'),
         ({"run_in_background": "yes"}, '"run_in_background" must be a boolean, got string'),
         *(({"run_in_background": True, "mode": mode}, beside) for mode in ("slow", "fast")),
         *([] if "jobs" in q.judge.levels else [({"run_in_background": True}, beside)]),
     ):
-        reply = wire.given({"command": "echo hi", **arguments})
-        q.equal((reply.text, reply.is_error), (wrong % sentence, True))
+        q.refused({"command": "echo hi", **arguments}, "invalid arguments: " + sentence)
     if "jobs" in q.judge.levels:
         reply = wire.given({"command": "echo $$ > job; sleep 600", "run_in_background": True, "timeout": 1000})
         q.that("<pid>" in reply.text and not reply.is_error, "a background command", reply.text)
@@ -717,12 +651,12 @@ def path_without_bash(q):
 def system_errors(q):
     wire = q.server(env={"PATH": str(path_without_bash(q))}, structured=True)
     reply = wire.call("touch made; exit 1")
-    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]", True))
+    q.equal((reply.text, reply.is_error), ("[system error: the shell bash was not found]\n", True))
     q.fields(reply, status="failed", error="shell_not_found", duration_s=0, output_file=None)
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
     (q.folder / "relative").mkdir()
     (q.folder / "relative" / "bash").symlink_to(shutil.which("bash"))
-    missing = "[system error: the shell bash was not found]"
+    missing = "[system error: the shell bash was not found]\n"
     for path, text in ((None, "on\n"), ("", missing), ("relative", "on\n"), ("folder/relative", missing)):  # 4.8, 4.14
         wire = q.server("--cwd", str(q.folder), cwd=q.place, env={"PATH": path})
         wire.request("ping")
@@ -734,13 +668,12 @@ def system_errors(q):
 def its_supervisor_is_killed(q):
     """4.4 status_unknown: asked where another process than the server is the parent of the shell."""
     wire = q.server(timeouts={"default": 20}, structured=True)
-    number = wire.begin("setsid sleep 600 & echo $! > child; echo $$ > shell; sleep 600")
-    q.number("child")
+    number = wire.begin("setsid sleep 600 & echo $! > child; echo $$ > shell; sleep 600", "child", "shell")
     parent = parent_of(q.number("shell"))
     if parent == wire.pid:
         raise Unasked("the server itself is the parent of the shell")
     os.kill(parent, signal.SIGKILL)
-    text = "[system error: the supervisor of the command was killed: how the command ended is unknown]"
+    text = "[system error: the supervisor of the command was killed: how the command ended is unknown]\n"
     reply = wire.finish(number)
     q.equal((reply.text, reply.is_error), (text, True))
     q.fields(reply, status="failed", error="status_unknown")
@@ -765,11 +698,11 @@ def a_shell_that_reads_nothing(q):
         (programs / "bash").chmod(0o755)
         reply = q.server(env={"PATH": str(programs)}, structured=True).call("echo hi")
         q.fields(reply, status="failed", error="spawn_failed", signal=None)
-        said = "[system error: the shell bash ended (%s) before it read the command]" % how
-        q.equal((reply.text, reply.is_error), (said + "\nwhy\n" * ("why" in text), True))
+        said = "[system error: the shell bash ended (%s) before it read the command]\n" % how
+        q.equal((reply.text, reply.is_error), (said + "why\n" * ("why" in text), True))
     (programs / "bash").write_text("#!/no/such/interpreter\n")  # 4.4: spawn_failed
-    text = "[system error: the shell bash could not be started: No such file or directory]"
-    q.says("echo hi", text, True, wire=q.server(env={"PATH": str(programs)}))
+    text = "[system error: the shell bash could not be started: %s/bash: No such file or directory]\n"
+    q.says("echo hi", text % programs, True, wire=q.server(env={"PATH": str(programs)}))
     (programs / "bash").chmod(0o644)  # what cannot be executed is passed over
     q.says("echo hi", "hi\n", wire=q.server(env={"PATH": "%s:/usr/bin:/bin" % programs}))
 
@@ -782,10 +715,8 @@ def a_held_pipe_is_not_waited_for(q):
         ("(while :; do echo hi; sleep 0.1; done) & echo $! > b; echo hi", 2),
     ):
         reply = q.run(command)
-        q.match(
-            r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n(hi\n)+",
-            reply.text,
-        )
+        note = r"\[still running: pid [^\n]*; to stop: kill -9 -\d+[^\n]*; output goes on to /[^\n]*\]\n"
+        q.match(note + "(hi\n)+", reply.text)
         q.took(reply.took_s, bound_s, bound_s + 0.4, "the answer to %s" % command)
     q.alive("a", "b")
     q.says("(sleep 0.3; echo late) & echo hi", "hi\nlate\n")
@@ -799,10 +730,8 @@ def a_held_pipe_is_not_waited_for(q):
 def names_leftovers(q):
     reply = q.run("sleep 600.5 & echo $! > a; (setsid sleep 601.5 >/dev/null 2>&1 & echo $! > b); exit 4")
     a, b = q.number("a"), q.number("b")
-    found = q.match(
-        r"\[command failed: exit code 4\]\n\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to ([^\n]+)\]\n?",
-        reply.text,
-    )
+    note = r"\[still running: (.*?); to stop: kill -9 ([-\d ]+); output goes on to [^\n]+\]\n?"
+    found = q.match(r"\[command failed: exit code 4\]\n" + note, reply.text)
     named = {a: 'pid %d "sleep 600.5"' % a, b: 'pid %d "sleep 601.5"' % b}
     q.equal(found[1], ", ".join(named[pid] for pid in sorted(named)))
     q.run("kill -9 %s; echo" % found[2])
@@ -819,17 +748,14 @@ def names_leftovers(q):
         q.match(r'\[still running: pid \d+ "%s"; to stop: kill -9 -\d+\]\nhi\n' % shown, reply.text)
         q.took(reply.took_s, 0.1, 0.5, "an answer that names what has closed its output")  # 2.1, step 6
     reply = q.run("for i in $(seq 25); do setsid sleep 604.5 >/dev/null 2>&1 & done; echo hi")
-    one = r'pid \d+ "sleep 604\.5"'
-    found = q.match(
-        r"\[still running: (%s, ){4}%s and 20 more; to stop: kill -9((?: -\d+){20})\]\nhi\n" % (one, one), reply.text
-    )
-    targets = [int(target) for target in found[2].split()]
+    five = r'(?:pid \d+ "sleep 604\.5", ){4}pid \d+ "sleep 604\.5"'
+    found = q.match(r"\[still running: %s and 20 more; to stop: kill -9((?: -\d+){20})\]\nhi\n" % five, reply.text)
+    targets = [int(target) for target in found[1].split()]
     q.equal(targets, sorted(set(targets), reverse=True), "the groups, sorted, each once:")
     q.match(r".*kill -9 -\d+\]\nhi\n", q.run("for i in 1 2; do sleep 606.5 >/dev/null 2>&1 & done; echo hi").text)
     q.says("sleep 0.03 >/dev/null 2>&1 & echo hi", "hi\n")  # it ends within 0.1 s
-    reply = q.run(
-        "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi"
-    )
+    command = "(while :; do sleep 605.5; done) &>/dev/null & echo $! > d; "
+    reply = q.run(command + "until pgrep -P $! sleep; do sleep 0.1; done >f; echo hi")
     of_shell, of_sleep = r'pid %d "a subshell of the command"' % q.number("d"), r'pid \d+ "sleep 605\.5"'
     both = (of_shell, of_sleep, of_sleep, of_shell)
     q.match(r"\[still running: (?:%s, %s|%s, %s); to stop: [^\n]*\]\nhi\n" % both, reply.text)
@@ -837,10 +763,8 @@ def names_leftovers(q):
 
 @asks("011.3")
 def goes_on_reading(q):
-    reply = q.run(
-        "(until [ -e go ]; do sleep 0.1; done; seq 50000; echo later; echo > wrote; sleep 600) & echo $! > left; echo now"
-    )
-    path = q.named(r"output goes on to ([^\n]*)\]\n", reply.text)
+    command = "(until [ -e go ]; do sleep 0.1; done; seq 50000; echo later; echo > wrote; sleep 600) & echo $! > left; "
+    path = q.named(GOES_ON, q.run(command + "echo now").text)
     (q.folder / "go").touch()
     q.there("wrote")
     expected = "now\n" + "".join("%d\n" % n for n in range(1, 50001)) + "later\n"
@@ -854,17 +778,27 @@ def nothing_written_is_lost(q):
     for n in range(15):
         q.says("seq 3000", "".join("%d\n" % n for n in range(1, 3001)))
     wire = q.server(timeouts={"drain_idle_s": 20, "drain_total_s": 40})
-    q.says(
-        "exec > >(sleep 1; sort -n); seq 2000 -1 1 | tail -n 3", "1\n2\n3\n", wire=wire
-    )  # written long after the end
+    # Written long after the end.
+    q.says("exec > >(sleep 1; sort -n); seq 2000 -1 1 | tail -n 3", "1\n2\n3\n", wire=wire)
     q.says("printf x > /dev/stderr; printf y; exit 3", "[command failed: exit code 3]\nxy", True)
+
+
+@asks("011.6")
+def what_still_runs_is_counted(q):
+    wire = q.server(structured=True)
+    for count in (0, 1, 8):
+        reply = wire.call("for n in $(seq %d); do sleep 610 >/dev/null 2>&1 & echo $!; done; exit 3" % count)
+        pids = [int(line) for line in reply.text.split("\n") if line.isdigit()]
+        q.equal(len(pids), count, "numbers in %r:" % reply.text)
+        q.fields(reply, exit_code=3, leftovers=sorted(pids))
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
 
 @asks("012.1")
 def the_text_is_in_no_arguments(q):
     word = "word%s" % os.urandom(6).hex()
-    number = q.wire.begin("echo $$ > shell; : %s; sleep 600" % word)
-    q.number("shell")
+    number = q.wire.begin("echo $$ > shell; : %s; sleep 600" % word, "shell")
     holders = [words_of(int(pid)) for pid in os.listdir("/proc") if pid.isdigit() and word in words_of(int(pid))]
     q.equal(holders, [], "arguments that hold the command's text:")
     q.wire.cancel(number)
@@ -882,13 +816,12 @@ def any_length(q):
 
 @asks("012.3")
 def no_shell_can_take_that(q):
-    for arguments, sentence in (
-        ({"command": "é\udc00"}, "holds a lone surrogate (U+DC00 at index 1), which is no text"),
-        ({"command": "é😀\udc00"}, "holds a lone surrogate (U+DC00 at index 2), which is no text"),
-        ({"command": "😀\0"}, "holds a NUL character (at index 1), which no shell can take"),
+    for command, sentence in (
+        ("é\udc00", "holds a lone surrogate (U+DC00 at index 1), which is no text"),
+        ("é😀\udc00", "holds a lone surrogate (U+DC00 at index 2), which is no text"),
+        ("😀\0", "holds a NUL character (at index 1), which no shell can take"),
     ):
-        reply = q.wire.given(arguments)
-        q.equal((reply.text, reply.is_error), ('[system error: invalid arguments: "command" %s]' % sentence, True))
+        q.refused({"command": command}, 'invalid arguments: "command" ' + sentence)
     q.says("echo 😀é", "😀é\n")
 
 
@@ -912,8 +845,8 @@ def the_directory_is_gone(q):
     gone.rmdir()
     note = (
         "[the working directory %s is gone (No such file or directory); the command ran in an empty scratch folder]\n"
-        % re.sub("[\n\u202e]", "\ufffd", str(gone))  # 4.7: Short
     )
+    note %= re.sub("[\n\u202e]", "\ufffd", str(gone))  # 4.7: Short
     q.says("ls -A; stat -c %a .; grep -c apart /proc/$$/cmdline; true # apart", note + "700\n0\n", wire=wire)
     reply = wire.call("pwd; echo x > made")
     q.that(reply.text.startswith(note[:-1]), note, reply.text)
@@ -940,7 +873,7 @@ def the_directory_is_gone(q):
     wire = q.server("--state-dir", str(q.folder / "no-folder"), cwd=nowhere, structured=True)
     wire.ask("ping")
     nowhere.rmdir()
-    text = "[system error: the working directory %s cannot be entered (No such file or directory)]" % nowhere
+    text = "[system error: the working directory %s cannot be entered (No such file or directory)]\n" % nowhere
     q.fields(q.says("echo > '%s/ran'" % q.folder, text, True, wire=wire), status="failed", error="cwd_missing")
     q.that(not (q.folder / "ran").exists(), "the command is not run", "it was")
 
@@ -980,7 +913,7 @@ def nothing_bends_the_shell(q):
     q.equal(sorted(set(env) & set(got)), [], "variables of bash that a command gets:")
     q.says("ls -d usr; cd usr; case $- in *f*) echo noglob;; esac; basename $PWD", "usr\nusr\n", wire=q.wires[-1])
     told = q.server(env=dict.fromkeys(("ENV", "CDPATH", "GPG_TTY"), "https://me:pw@h/")).call(": ENV CDPATH GPG_TTY")
-    q.equal(told.text, "[no output]", "what is dropped is not told as withheld:")
+    q.equal(told.text, "[no output]\n", "what is dropped is not told as withheld:")
     (q.folder / "rc").write_text("ml() { module \"$@\"; }; cd usr\n")
     env = {"BASH_ENV": str(q.folder / "rc"), "BASH_FUNC_module%%": "() { builtin eval \"export LOADED=$2\"; }"}
     env.update(functions_of_a_host(*FUNCTIONS), **{"BASH_FUNC_get_token%%": "() { echo token; }"})
@@ -994,24 +927,14 @@ def nothing_bends_the_shell(q):
     q.says("echo on", text, True, wire=q.server(env={"BASH_ENV": str(q.folder / "rc")}))
 
 
-def set_for_commands():
-    """What 4.8 sets for every command: a value of each name."""
-    ((_, table),) = fenced("environment")
-    return dict(pair.split("=", 1) for pair in table.split())
-
-
 @asks("014.2")
 def nothing_asks_pages_or_paints(q):
-    expected = set_for_commands()
+    ((_, table),) = fenced("environment")
+    expected = dict(pair.split("=", 1) for pair in table.split())
     for env in (dict.fromkeys(expected, "less"), dict.fromkeys(expected)):  # over what is there, and where nothing is
         got, _ = environment_of(q, q.server("--keep-env", "*PAGER", env=env))
-        more = (
-            set(got)
-            - set(q.env)
-            - set(expected)
-            - {"PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
-        )
-        q.equal(sorted(more), [], "variables of another kind that are set:")
+        known = {*q.env, *expected, "PWD", "OLDPWD", "SHLVL", "_", "BASH_TOOL_TIMEOUTS", "BASH_TOOL_PROFILE"}
+        q.equal(sorted(set(got) - known), [], "variables of another kind that are set:")
         where = "what is set, where the server's environment %s:" % ("has it" if env["PAGER"] else "lacks it")
         q.equal({name: got.get(name) for name in expected}, expected, where)
     for words in ("$%s f", '"$%s" f', 'eval "$%s" f'):
@@ -1046,10 +969,13 @@ def the_rest_passes(q):
     q.equal(env.get("PATH"), q.env["PATH"], "PATH")
 
 
+LOOKS_SECRET = "[not passed to commands, because it looks secret: %s]\n"
+
+
 @asks("014.6")
 def a_withheld_index_is_told(q):
     proxies = {"PIP_INDEX_URL": "https://me:pw@pypi.example/simple", "HTTPS_PROXY": "http://me:pw@proxy:3128"}
-    note = "[not passed to commands, because it looks secret: %s]\n"
+    note = LOOKS_SECRET
     wire = q.server("--deny", "mkfs", env={**proxies, "NO_PROXY": "localhost"})
     for refused in ({"cmd": 1}, {"command": "mkfs $PIP_INDEX_URL"}):
         text = wire.given(refused).text
@@ -1058,7 +984,7 @@ def a_withheld_index_is_told(q):
     q.says("echo ${PIP_INDEX_URL-none} $NO_PROXY", told + "none localhost\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
     wire = q.server(env={**proxies, "PATH": str(path_without_bash(q))})  # a command that could not be run
-    q.says("echo on", ("[system error: the shell bash was not found]\n" + told)[:-1], True, wire=wire)
+    q.says("echo on", "[system error: the shell bash was not found]\n" + told, True, wire=wire)
     env = dict.fromkeys(("https_proxy", "npm_config_registry"), "https://me:pw@h/")
     said = timed_out(q, "0.5s") + note % "https_proxy, npm_config_registry" + "on\n"
     q.says("echo on; sleep 600", said, True, wire=q.server(env=env, timeouts={"default": 0.5}))
@@ -1088,7 +1014,7 @@ def no_startup_files(q):
 
 @asks("014.8")
 def a_withheld_name_is_told_once(q):
-    note = "[not passed to commands, because it looks secret: %s]\n"
+    note = LOOKS_SECRET
     wire = q.server(env=dict.fromkeys(("DJANGO_SECRET_KEY", "OTHER_TOKEN", "THIRD_TOKEN", "B-TOKEN"), "xyzzy"))
     q.says("echo ${DJANGO_SECRET_KEY-unset}", note % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}; echo OTHER''_TOKEN", "unset\nOTHER_TOKEN\n", wire=wire)
@@ -1117,10 +1043,8 @@ def a_withheld_name_is_told_once(q):
 
 @asks("015.1", "015.5")
 def the_end_of_input_cancels(q):
-    number = q.wire.begin(
-        "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
-    )
-    q.number("shell")
+    command = "trap 'echo cleaned; exit' TERM; echo begun; setsid sleep 600 & echo $! > child; echo $$ > shell; wait"
+    number = q.wire.begin(command, "shell")
     with contextlib.suppress(OSError):
         q.wire.process.stdin.close()
     reply = q.wire.finish(number)
@@ -1163,10 +1087,9 @@ def a_cancel_ends_what_drains(q):
 def a_second_cancel_kills(q):
     def begun(name, **timeouts):
         wire = q.server(timeouts={"grace_s": 600, **timeouts})
-        return wire, wire.begin(DEAF.format(name))
+        return wire, wire.begin(DEAF.format(name), name)
 
     wire, number = begun("cancelled")
-    q.number("cancelled")
     wire.cancel(number)
     q.there("heard-cancelled")
     q.alive("cancelled")
@@ -1179,7 +1102,6 @@ def a_second_cancel_kills(q):
         bring(wire, end, number)
         q.dead(end, within_s=30)
     wire, number = begun("before", default=3)  # a timeout in the grace of a cancel counts as none
-    q.number("before")
     wire.signal(signal.SIGINT)
     q.there("heard-before")
     q.alive("before", for_s=4)
@@ -1189,10 +1111,8 @@ def a_second_cancel_kills(q):
 
 @asks("019.2")
 def calls_do_not_meet(q):
-    numbers = {
-        code: q.wire.begin("until [ -e go ]; do sleep 0.05; done; echo out%d; exit %d" % (code, code))
-        for code in range(12)
-    }
+    command = "until [ -e go ]; do sleep 0.05; done; echo out%d; exit %d"
+    numbers = {code: q.wire.begin(command % (code, code)) for code in range(12)}
     q.says("touch go; echo on", "on\n")
     for code, number in sorted(numbers.items(), reverse=True):
         reply, failed = q.wire.finish(number), "[command failed: exit code %d]\n" % code * bool(code)
@@ -1202,23 +1122,16 @@ def calls_do_not_meet(q):
 @asks("020.1")
 def the_commands_of_a_dead_server_end(q):
     wire = q.server()
-    wire.begin(
-        ESCAPES_OF_THREE_KINDS
-        + "trap 'echo > heard; sleep 0.2; echo > cleaned' TERM; echo $$ > shell; while :; do sleep 0.1; done",
-        mode="slow",
-    )
-    names = ("e1", "e2", "e3", "e4", "e5", "e6", "shell")
-    for name in names:
-        q.number(name)
+    deaf = "trap 'echo > heard; sleep 0.2; echo > cleaned' TERM; echo $$ > shell; while :; do sleep 0.1; done"
+    wire.begin(ESCAPES_OF_THREE_KINDS + deaf, *ESCAPED, "shell", mode="slow")
     left_s = time.monotonic()
     wire.signal(signal.SIGKILL)
     q.dead("shell")
     q.took(time.monotonic() - left_s, 0.5, 1.2, "KILL to a command that TERM does not end")
-    q.dead(*names, within_s=5)
+    q.dead(*ESCAPED, within_s=5)
     q.there("heard", "cleaned", within_s=1)  # TERM came first
     wire = q.server(timeouts={"grace_s": 0})  # a shorter grace of the profile holds (004.5)
-    wire.begin("trap 'sleep 0.3; echo > late' TERM; echo $$ > deaf; while :; do sleep 0.05; done", mode="slow")
-    q.number("deaf")
+    wire.begin("trap 'sleep 0.3; echo > late' TERM; echo $$ > deaf; while :; do sleep 0.05; done", "deaf", mode="slow")
     wire.signal(signal.SIGKILL)
     q.dead("deaf", within_s=5)
     q.that(not (q.folder / "late").exists(), "KILL at once, for a grace of 0", "the command went on for 0.3 s")
@@ -1239,17 +1152,13 @@ def leftovers_outlive_the_server(q):
 def the_inner_tool_ends_with_the_outer_command(q):
     stray = "setsid sleep 600 >/dev/null 2>&1 & echo $! > stray; echo on"
     deaf = "trap '' TERM; echo $$ > inner; while :; do sleep 0.1; done"
-    calls = [
-        requested(n, "tools/call", name="bash", arguments={"command": command, "mode": "slow"})
-        for n, command in enumerate((stray, deaf))
-    ]
+    calls = [{"command": command, "mode": "slow"} for command in (stray, deaf)]
+    calls = [requested(n, "tools/call", name="bash", arguments=each) for n, each in enumerate(calls)]
     (q.folder / "calls").write_text("".join(json.dumps(call) + "\n" for call in calls))
     wire = q.server(timeouts={"grace_s": 1})
-    number = wire.begin(
-        "(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words)), mode="slow"
-    )
+    inner = "(cat calls; sleep 600) | %s > inner.out" % " ".join(map(shlex.quote, q.judge.words))
+    number = wire.begin(inner, "inner", mode="slow")
     stray = q.number("stray")
-    q.number("inner")
     # The inner tool has answered, and the stray has left the group of its shell: no signal to a group reaches it.
     q.there("inner.out")
     said = eventually(lambda: re.search(r'"id": ?0\b', q.written("inner.out")), patience(None))
@@ -1267,9 +1176,8 @@ def the_text_can_be_carried(q):
         b"\xef\xbf\xbe\xef\xbf\xbf\0" * 9,
         b"\\ud800 \" \x1b]" * 9,
     ):
-        for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
-            wire = q.server(profile=None if row == "modes" else row)
-            text = wire.call(printf(data)).text
+        for row in ("modes", *q.rows):
+            text = q.server(profile=row).call(printf(data)).text
             q.that(not re.search("[\0\ud800-\udfff]", text), "a text without NUL and lone surrogates", repr(text)[:300])
     wire = q.wire
     for command in (
@@ -1278,24 +1186,34 @@ def the_text_can_be_carried(q):
         "head -c 131072 /dev/urandom",
         "seq 10000000 | head -c 40000000",
     ):
-        length = len(
-            re.sub(r"\n\[full output: [^\n]*\]\Z", "", wire.call(command).text).encode("utf-8", "surrogatepass")
-        )
+        text = re.sub(r"\n\[full output: [^\n]*\]\n\Z", "", wire.call(command).text)
+        length = len(text.encode("utf-8", "surrogatepass"))
         q.that(length <= 131272, "a text of at most 131,272 bytes", "one of %d" % length)
 
 
 @asks("024.4")
 def no_answer_is_blank(q):
     for command, text in (
-        ("true", "[no output]"),
-        ("printf ' \\n\\t'", " \n\t\n[no output]"),
-        ("printf '\\n'", "\n[no output]"),
-        ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]"),
+        ("true", "[no output]\n"),
+        ("printf ' \\n\\t'", " \n\t\n[no output]\n"),
+        ("printf '\\n'", "\n[no output]\n"),
+        ("printf '\u3000\u2003\u00a0'", "\u3000\u2003\u00a0\n[no output]\n"),
         *(("printf '%s'" % c, c) for c in "\u200b\ufeff\u180e\u2060"),
-        ("printf '\\033[0m\\0'", "[no output]"),
+        ("printf '\\033[0m\\0'", "[no output]\n"),
         ("echo x", "x\n"),
     ):
         q.says(command, text)
     for command, code in (("false", 1), ("echo; exit 3", 3)):
         text = q.run(command).text
         q.that(text.startswith("[command failed: exit code %d]" % code), "a text that says how it failed", text)
+
+
+@asks("024.5")
+def texts_end_alike(q):
+    wire = q.server(timeouts={"default": 0.5, "grace_s": 0.3})
+    for command in ("true", "exit 3", "kill -9 $$", "seq 100000", "sleep 609.5", "echo on; sleep 609.5"):
+        text = wire.call(command).text
+        q.that(text.endswith("\n") and not text.endswith("\n\n"), "a text that ends in a newline", repr(text[-80:]))
+    q.that(wire.call("ls", mode="no").text.endswith("]\n"), "a refusal that ends in a newline", "none")
+    for text in ("no newline", "two\n\n", "\n\nx "):  # output ends as it was written
+        q.says("printf %s" % shlex.quote(text.replace("\n", "\\n")), text)

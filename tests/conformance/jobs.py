@@ -11,7 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from tests.conformance.judge import ROW_OF_LEVEL, Unasked, Wrong, asks, printf, shortened, words_of
+from tests.conformance.core import GOES_ON, LOOKS_SECRET
+from tests.conformance.judge import Unasked, Wrong, asks, printf, words_of
 from tests.processes import alive, eventually
 
 
@@ -25,6 +26,12 @@ def job_of(q, command, wire=None):
     if not found:
         raise Wrong("a text of the form %s" % STARTED, repr(reply.text))
     return int(found[1]), Path(found[2])
+
+
+def kept_job(q, wire, command, timeout):
+    """Starts a command that the profile JOBS keeps at its timeout; its number, its file and the answer."""
+    text = wire.given({"command": command, "timeout": timeout}).text
+    return int(q.match(r".*\(pid (\d+)\).*", text)[1]), q.named(r"Full output: ([^\n]*)\n", text), text
 
 
 def note_in(q, path, how):
@@ -70,9 +77,8 @@ def jobs_outlive_the_server(q):
 def an_early_failure_is_one(q):
     reply = q.run("echo why; exit 3", mode="background")
     q.equal(reply.is_error, True, "isError")
-    found = q.match(
-        r"\[command failed: exit code 3\]\n<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\nwhy\n?", reply.text
-    )
+    job = r"<pid>\d+</pid>\n<output_file>([^\n]*)</output_file>\n"
+    found = q.match(r"\[command failed: exit code 3\]\n%swhy\n?" % job, reply.text)
     note_in(q, Path(found[1]), "failed: exit status: 3")
     reply = q.run("sleep 600 & exit 3", mode="background")
     q.begins(reply.text, "[command failed: exit code 3]\n")
@@ -109,8 +115,9 @@ def ends_are_noted(q):
 def jobs_end_at_their_limit(q):
     for name, kill in (("a", False), ("b", True)):
         wire = q.server(timeouts={"background": 2.5, "grace_s": 0.3})
-        command = "trap '' TERM; echo $$ > job-%s; setsid sleep 600 & echo $! > %s1; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > %s2); while :; do sleep 0.1; done"
-        _, path = job_of(q, command % (name, name, name), wire)
+        command = "trap '' TERM; echo $$ > job-{0}; setsid sleep 600 & echo $! > {0}1; "
+        command += "(env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > {0}2); while :; do sleep 0.1; done"
+        _, path = job_of(q, command.format(name), wire)
         q.number("job-" + name)
         if kill:
             wire.signal(signal.SIGKILL)
@@ -120,9 +127,8 @@ def jobs_end_at_their_limit(q):
 
 @asks("003.8")
 def a_lost_supervisor_is_told(q):
-    _, path = job_of(
-        q, "echo $PPID > supervisor; echo $$ > job; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); sleep 600"
-    )
+    daemon = "(setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); sleep 600"
+    _, path = job_of(q, "echo $PPID > supervisor; echo $$ > job; " + daemon)
     q.number("job")
     os.kill(q.number("supervisor"), signal.SIGKILL)
     q.dead("job", "daemon")
@@ -136,8 +142,7 @@ def a_lost_job_is_reported(q):
     if "JOBS" not in q.judge.levels:
         raise Unasked("only check_pid looks at a job for a client, and the level JOBS is not claimed")
     wire = q.server(profile="jobs")
-    text = wire.given({"command": "echo $PPID > supervisor; echo $$ > job; sleep 600", "timeout": 1000}).text
-    path = q.named(r"Full output: ([^\n]*)\n", text)
+    _, path, _ = kept_job(q, wire, "echo $PPID > supervisor; echo $$ > job; sleep 600", 1000)
     os.kill(q.number("supervisor"), signal.SIGKILL)
     q.dead("job")
     text = wire.given({"check_pid": q.number("job")}).text
@@ -177,11 +182,8 @@ def jobs_of_other_servers_are_found(q):
     number, _ = job_of(q, "echo one; echo $$ > job; sleep 600")
     other = q.server("--state-dir", str(q.state()), profile="jobs")
     text = other.given({"check_pid": number}).text
-    q.match(
-        r"\[Process %d still running\.\n\nNew output since last check \(1 lines\):\none\n\nFull output: [^\n]*\](\n.*)?"
-        % number,
-        text,
-    )
+    new = r"New output since last check \(1 lines\):\none\n\n"
+    q.match(r"\[Process %d still running\.\n\n%sFull output: [^\n]*\](\n.*)?" % (number, new), text)
     ended, _ = job_of(q, "sleep 0.6; exit 5")
     until = time.monotonic() + 30
     while "exited" not in text and time.monotonic() < until:
@@ -193,14 +195,9 @@ def jobs_of_other_servers_are_found(q):
 @asks("003.12")
 def pieces_are_the_whole(q):
     wire = q.server(profile="jobs")
-    reply = wire.given(
-        {
-            "command": "for i in 1 2 3 4 5 6; do printf 'x\\342'; sleep 0.3; printf '\\202\\254\\n'; sleep 0.2; done; echo > finished; sleep 600",
-            "timeout": 500,
-        }
-    )
-    number = int(re.search(r"\(pid (\d+)\)", reply.text)[1])
-    pieces = [re.search(r"\n\nstdout:\n(.*?)\n\nstderr:", reply.text, re.DOTALL)[1]]
+    command = "for i in 1 2 3 4 5 6; do printf 'x\\342'; sleep 0.3; printf '\\202\\254\\n'; sleep 0.2; done; "
+    number, _, text = kept_job(q, wire, command + "echo > finished; sleep 600", 500)
+    pieces = [re.search(r"\n\nstdout:\n(.*?)\n\nstderr:", text, re.DOTALL)[1]]
     while True:
         done = (q.folder / "finished").exists()
         text = wire.given({"check_pid": number}).text
@@ -213,14 +210,9 @@ def pieces_are_the_whole(q):
 
 @asks("003.13")
 def jobs_are_stopped(q):
-    if "JOBS" not in q.judge.levels:
-        raise Unasked("only kill_pid ends a job through the tool for a client, and the level JOBS is not claimed")
-    wire = q.server(timeouts={"grace_s": 0.5})
-    number, path = job_of(
-        q,
-        "trap 'echo heard' TERM; echo $$ > job; setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); while :; do sleep 0.1; done",
-        wire,
-    )
+    others = "setsid sleep 600 & echo $! > a; (env -i setsid sleep 600 >/dev/null 2>&1 & echo $! > b); "
+    command = "trap 'echo heard' TERM; echo $$ > job; %swhile :; do sleep 0.1; done" % others
+    number, path = job_of(q, command, q.server(timeouts={"grace_s": 0.5}))
     q.number("b")
     killer = q.server("--state-dir", str(q.state()), profile="jobs", timeouts={"grace_s": 0.5})
     killer.given({"kill_pid": number})
@@ -230,13 +222,9 @@ def jobs_are_stopped(q):
     notes = re.findall(r"(?m)^\[background process failed: signal: (?:15 \(SIGTERM|9 \(SIGKILL)\)\]$", path.read_text())
     q.that(len(notes) == 1, "one note with the signal", path.read_text())
     wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
-    text = wire.given(
-        {
-            "command": "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done",
-            "timeout": 1000,
-        }
-    ).text
-    q.begins(wire.given({"kill_pid": int(re.search(r"\(pid (\d+)\)", text)[1])}).text, "[Process ")
+    command = "trap '' TERM; echo $$ > deaf; setsid sleep 600 & echo $! > c; while :; do sleep 0.1; done"
+    number, _, _ = kept_job(q, wire, command, 1000)
+    q.begins(wire.given({"kill_pid": number}).text, "[Process ")
     q.equal([name for name in ("deaf", "c") if alive(q.number(name))], [], "alive once kill_pid is answered:")
 
 
@@ -265,10 +253,8 @@ def strangers_are_spared(q):
 
 @asks("003.15")
 def leftovers_are_read_without_the_server(q):
-    path = q.named(
-        r"output goes on to ([^\n]*)\]\n",
-        q.run("(until [ -e go ]; do sleep 0.1; done; echo later; sleep 600) & echo $! > left; echo now").text,
-    )
+    command = "(until [ -e go ]; do sleep 0.1; done; echo later; sleep 600) & echo $! > left; echo now"
+    path = q.named(GOES_ON, q.run(command).text)
     q.wire.signal(signal.SIGKILL)
     q.wire.process.wait()
     (q.folder / "go").touch()
@@ -298,17 +284,12 @@ def jobs_are_counted(q):
 @asks("003.17")
 def what_is_kept_ends_with_the_server(q):
     wire = q.server(profile="jobs", timeouts={"grace_s": 0.5})
-    reply = wire.given(
-        {
-            "command": "echo $$ > job; echo early; until [ -e go ]; do sleep 0.1; done; echo late > late; sleep 600",
-            "timeout": 700,
-        }
-    )
-    q.match(
-        r"\[Command backgrounded after 0\.7s timeout \(pid %d\)\. Partial output:\n\nstdout:\nearly\n\nstderr:\n\n\nFull output: /[^\n]*\n"
-        r"Use check_pid or kill_pid to manage\.\]" % q.number("job"),
-        reply.text,
-    )
+    command = "echo $$ > job; echo early; until [ -e go ]; do sleep 0.1; done; echo late > late; sleep 600"
+    number, _, text = kept_job(q, wire, command, 700)
+    q.equal(number, q.number("job"), "the number:")
+    first = r"\[Command backgrounded after 0\.7s timeout \(pid \d+\)\. Partial output:\n\n"
+    last = r"Full output: /[^\n]*\nUse check_pid or kill_pid to manage\.\]"
+    q.match(first + r"stdout:\nearly\n\nstderr:\n\n\n" + last, text)
     (q.folder / "go").touch()
     q.there("late")
     q.alive("job", for_s=2)
@@ -333,29 +314,24 @@ def no_supervisor_is_an_error(q):
 
 @asks("003.19")
 def opened_anew(q):
-    _, path = job_of(
-        q,
-        "echo one; echo two > /dev/stderr; echo three | tee /dev/stderr >/dev/null; echo four > /proc/self/fd/1; sleep 1; exit 1",
-    )
+    command = "echo one; echo two > /dev/stderr; echo three | tee /dev/stderr >/dev/null; echo four > /proc/self/fd/1; "
+    _, path = job_of(q, command + "sleep 1; exit 1")
     note_in(q, path, "failed: exit status: 1")
     q.begins(path.read_text(), "one\ntwo\nthree\nfour\n")
 
 
 @asks("003.20")
 def a_deleted_file(q):
-    _, path = job_of(
-        q, "echo $$ > job; echo x; until [ -e go ]; do sleep 0.1; done; seq 100000; echo > finished; sleep 600"
-    )
+    command = "echo $$ > job; echo x; until [ -e go ]; do sleep 0.1; done; seq 100000; echo > finished; sleep 600"
+    _, path = job_of(q, command)
     path.unlink()
     (q.folder / "go").touch()
     q.there("finished")
     q.alive("job", for_s=1)
     if "JOBS" in q.judge.levels:
         wire = q.server(profile="jobs")
-        text = wire.given(
-            {"command": "echo $$ > kept; until [ -e gone ]; do sleep 0.1; done; exit 9", "timeout": 700}
-        ).text
-        q.named(r"Full output: ([^\n]*)\n", text).unlink()
+        _, path, _ = kept_job(q, wire, "echo $$ > kept; until [ -e gone ]; do sleep 0.1; done; exit 9", 700)
+        path.unlink()
         (q.folder / "gone").touch()
         q.dead("kept")
         eventually(lambda: "still running" not in wire.given({"check_pid": q.number("kept")}).text, 20)
@@ -365,13 +341,25 @@ def a_deleted_file(q):
 
 @asks("003.21")
 def a_killed_shell_takes_its_job_along(q):
-    number, path = job_of(
-        q, "sleep 600 & echo $! > server; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); wait"
-    )
+    command = "sleep 600 & echo $! > server; (setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon); wait"
+    number, path = job_of(q, command)
     q.number("daemon")
     os.kill(number, signal.SIGTERM)
     q.dead("server", "daemon")
     note_in(q, path, "failed: signal: 15 (SIGTERM)")
+
+
+@asks("003.22")
+def an_early_success_offers_no_kill(q):
+    reply = q.run("echo $$ > quick; echo done", mode="background")
+    job = r"<pid>%d</pid>\n<output_file>/[^\n]*</output_file>\n" % q.number("quick")
+    q.match(job + r"done\n\n\n\[background process completed\]\n", reply.text)
+    q.equal(reply.is_error, False, "isError")
+    text = q.run("echo $$ > group; sleep 608.25 >/dev/null 2>&1 & echo $! > left", mode="background").text
+    found = q.match(STARTED + r"\n\n\[background process completed; still running: (\d+) \"sleep 608\.25\"\]\n", text)
+    q.equal((int(found[1]), int(found[3])), (q.number("group"), q.number("left")), "the numbers in %r:" % text)
+    q.run("kill -9 -%s" % found[1])
+    q.dead("left")
 
 
 @asks("018.1", "023.3")
@@ -395,60 +383,39 @@ def sanitised_text(q):
 @asks("021.3", "021.4")
 def the_tail(q):
     wire = q.server(profile="jobs")
-    text = wire.given({"command": "yes \"$(head -c 40000 /dev/zero | tr '\\0' x)\" | head -n 5"}).text
-    q.match(
-        r"stdout:\nx{40000}\n\[stdout: Showing last 1 of 5 lines\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0",
-        text,
-    )
-    q.equal(
-        wire.given({"command": "seq 2001"}).text,
-        "stdout:\n%s\n[stdout: Showing last 2000 of 2001 lines.]\n\nstderr:\n\n\nexit code: 0"
-        % "\n".join(map(str, range(2, 2002))),
-    )
-    text = wire.given({"command": "head -c 60000 /dev/zero | tr '\\0' x"}).text
-    q.match(
-        r"stdout:\nx{51200}\n\[stdout: Showing last 51200 bytes of line 1\. Full output: /[^\n]*\]\n\nstderr:\n\n\nexit code: 0",
-        text,
-    )
+    file, lines = r" Full output: /[^\n]*", "\n".join(map(str, range(2, 2002)))
+    for command, shown, notice in (
+        ("yes \"$(head -c 40000 /dev/zero | tr '\\0' x)\" | head -n 5", "x{40000}", r"1 of 5 lines\." + file),
+        ("seq 2001", lines, r"2000 of 2001 lines\."),
+        ("head -c 60000 /dev/zero | tr '\\0' x", "x{51200}", r"51200 bytes of line 1\." + file),
+    ):
+        pattern = r"stdout:\n%s\n\[stdout: Showing last %s\]\n\nstderr:\n\n\nexit code: 0" % (shown, notice)
+        q.match(pattern, wire.given({"command": command}).text)
 
 
 @asks("021.9")
 def the_live_jobs_are_listed(q):
     wire = q.server(profile="jobs")
     wire.given({"command": "echo $$ > job; sleep 608.5", "timeout": 500})
-    text = wire.given({"check_pid": 1}).text
-    q.equal(
-        text,
-        '[system error: no background process has the pid 1; running: %d "echo $$ > job; sleep 608.5"]'
-        % q.number("job"),
-    )
+    running = 'no background process has the pid 1; running: %d "echo $$ > job; sleep 608.5"'
+    q.refused({"check_pid": 1}, running % q.number("job"), wire=wire)
 
 
 @asks("022.1", "022.3")
 def answers_in_json(q):
     wire = q.server(profile="streams", timeouts={"default": 1})
     for code in (0, 3):
-        q.says(
-            "echo out; echo err >&2; exit %d" % code,
-            '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}' % code,
-            wire=wire,
-        )
+        text = '{"stdout": "out\\n", "stderr": "err\\n", "exitCode": %d}' % code
+        q.says("echo out; echo err >&2; exit %d" % code, text, wire=wire)
     command = "echo on; sleep 600 # " + "x" * 90
-    q.says(
-        command,
-        json.dumps({"stdout": "on\n", "stderr": "", "error": "bash '%s': timed out after 1s" % command[:80]}),
-        True,
-        wire=wire,
-    )
+    text = json.dumps({"stdout": "on\n", "stderr": "", "error": "bash '%s': timed out after 1s" % command[:80]})
+    q.says(command, text, True, wire=wire)
 
 
 @asks("022.2")
 def the_head_in_characters(q):
-    text = (
-        q.server(profile="streams")
-        .call("yes é | head -n 30001 | tr -d '\\n'; head -c 30000 /dev/zero | tr '\\0' x >&2")
-        .text
-    )
+    command = "yes é | head -n 30001 | tr -d '\\n'; head -c 30000 /dev/zero | tr '\\0' x >&2"
+    text = q.server(profile="streams").call(command).text
     q.equal(json.loads(text), {"stdout": "é" * 30000 + "\n[truncated]", "stderr": "x" * 30000, "exitCode": 0})
 
 
@@ -461,8 +428,7 @@ def the_head_in_bytes(q):
 @asks("023.3")
 def labels_of_what_was_cancelled(q):
     wire = q.server(profile="guarded")
-    number = wire.begin("echo begun; echo $$ > shell; sleep 600")
-    q.number("shell")
+    number = wire.begin("echo begun; echo $$ > shell; sleep 600", "shell")
     wire.process.stdin.close()
     q.equal(wire.finish(number).text, "Cancelled\nbegun\n")
 
@@ -475,17 +441,14 @@ def streams_apart(q):
         "streams": json.dumps({"stdout": out, "stderr": err, "exitCode": 0}),
         "guarded": "Exit code: 0\nSTDOUT:\n%s\nSTDERR:\n%s" % (out, err),
     }
-    for level, row in ROW_OF_LEVEL.items():
-        if level in q.judge.levels:
-            q.says(command, forms[row], wire=q.server(profile=row))
+    for row in q.rows:
+        q.says(command, forms[row], wire=q.server(profile=row))
 
 
 @asks("027.1")
 def every_end_is_told_once(q):
-    word, wait = (
-        "until [ -e %s ]; do sleep 0.1; done; exit %d",
-        "until grep -q '^\\[background' %s; do sleep 0.1; done; ",
-    )
+    word = "until [ -e %s ]; do sleep 0.1; done; exit %d"
+    wait = "until grep -q '^\\[background' %s; do sleep 0.1; done; "
     note = r"\[background process %d failed: exit status %d after [^\n]*; output: %s\]\n"
     jobs = [(*job_of(q, word % ("go", code)), code) for code in (3, 4)]
     notes = [note % (number, code, re.escape(str(path))) for number, path, code in jobs]
@@ -506,21 +469,16 @@ def every_end_is_told_once(q):
 @asks("027.6")
 def a_withdrawn_call_takes_no_name_along(q):
     wire = q.server(env={"DJANGO_SECRET_KEY": "xyzzy"})
-    call = wire.begin("echo $$ > shell; exec sleep 600 # DJANGO_SECRET_KEY")
-    q.number("shell")
-    wire.cancel(call)
+    wire.cancel(wire.begin("echo $$ > shell; exec sleep 600 # DJANGO_SECRET_KEY", "shell"))
     q.dead("shell")
-    note = "[not passed to commands, because it looks secret: DJANGO_SECRET_KEY]\n"
-    q.says("echo ${DJANGO_SECRET_KEY-unset}", note + "unset\n", wire=wire)
+    q.says("echo ${DJANGO_SECRET_KEY-unset}", LOOKS_SECRET % "DJANGO_SECRET_KEY" + "unset\n", wire=wire)
     q.says("echo ${DJANGO_SECRET_KEY-unset}", "unset\n", wire=wire)
     names = ["I%d_INDEX" % n for n in range(10, 35)]
     wire = q.server(env=dict.fromkeys(names, "https://me:pw@h/"))
     for part in (names[:20], names[20:]):
-        call = wire.begin("echo $$ > of-%s; exec sleep 600" % part[0])
-        q.number("of-" + part[0])
-        wire.cancel(call)
+        wire.cancel(wire.begin("echo $$ > of-%s; exec sleep 600" % part[0], "of-" + part[0]))
         q.dead("of-" + part[0])
-        q.says("echo on", note.replace("DJANGO_SECRET_KEY", ", ".join(part)) + "on\n", wire=wire)
+        q.says("echo on", LOOKS_SECRET % ", ".join(part) + "on\n", wire=wire)
     q.says("echo on", "on\n", wire=wire)
 
 
@@ -529,11 +487,8 @@ def a_withdrawn_call_takes_no_note_along(q):
     if "jobs" not in q.judge.levels:
         raise Unasked("the level jobs is not claimed")
     number, path = job_of(q, "until [ -e go ]; do sleep 0.1; done; exit 3")
-    call = q.wire.begin(
-        "trap '' TERM; echo $$ > shell; until grep -q '^.background' '%s'; do sleep 0.1; done; sleep 1" % path
-    )
-    q.number("shell")
-    q.wire.cancel(call)
+    command = "trap '' TERM; echo $$ > shell; until grep -q '^.background' '%s'; do sleep 0.1; done; sleep 1"
+    q.wire.cancel(q.wire.begin(command % path, "shell"))
     (q.folder / "go").touch()
     q.dead("shell")  # it has outlived the job
     text = q.run("sleep 1; echo hi").text

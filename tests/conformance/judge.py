@@ -1,13 +1,14 @@
 """The judge: asks a server of the protocol, in any language, each clause of the levels that the server holds.
 
-A clause is asked through what a client has: lines, the server's environment, directory, options and signals, files, and
-/proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question has a
-folder and servers of its own, and says what it sent, what came and what it expected. Nothing is expected beyond the text
-of SPEC.md. What comes before its time is wrong however busy the machine is; what comes late may be right on a quiet one,
-so a question that fails is asked again by itself.
+A clause is asked through what a client has: lines, the server's environment, directory, options and signals, files,
+and /proc. A question is a function under `@asks(CLAUSE)`, or an example of SPEC.md that needs no more. Each question
+has a folder and servers of its own, and says what it sent, what came and what it expected. Nothing is expected beyond
+the text of SPEC.md. What comes too early is wrong on any machine. What comes late may be right on an idle machine, so a
+question that fails is asked again by itself.
 """
 
 import ast
+import collections
 import contextlib
 import fnmatch
 import functools
@@ -28,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.processes import alive, carriers, dwellers, eventually
-from tests.spec import CLAUSES, Conversation, EXAMPLES, LEVELS, fenced, on_the_wire, without_jobs
+from tests.spec import CLAUSES, Conversation, EXAMPLES, fenced, holds_clause, on_the_wire, without_jobs
 
 
 UNASKED = {  # clauses of the levels core, server and jobs that no client can ask, and why
@@ -48,6 +49,7 @@ UNASKED_ENTRIES = {  # of section 4 and of core and server, and why
 NEEDS_JOBS_PROFILE = {  # clauses that a client can ask in the profile JOBS alone
     "003.11": "only check_pid lists jobs to a client, and the level JOBS is not claimed",
     "003.12": "only check_pid reads a job piece by piece for a client, and the level JOBS is not claimed",
+    "003.13": "only kill_pid ends a job through the tool for a client, and the level JOBS is not claimed",
     "003.14": "only kill_pid signals a job by its number for a client, and the level JOBS is not claimed",
 }
 ROW_OF_LEVEL = {"JOBS": "jobs", "STREAMS": "streams", "GUARDED": "guarded"}
@@ -94,9 +96,9 @@ def patience(within_s):
 
 def shortened(text, most=400):
     """The text, of a long one both ends."""
-    return (
-        text if len(text) <= most else "%s … (%d characters) … %s" % (text[: most // 2], len(text), text[-most // 2 :])
-    )
+    if len(text) <= most:
+        return text
+    return "%s … (%d characters) … %s" % (text[: most // 2], len(text), text[-most // 2 :])
 
 
 def around(text, at):
@@ -119,9 +121,9 @@ class Adapter:
     """Speaks to a server whose tool has another name, other arguments, or comes in two: one that starts and one that is
     polled.
 
-    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional: `tool`; `arguments`, in which
-    "{command}" stands for the command and "{folder}" for the directory of the server; `error`, a pattern whose match in
-    the text of an answer marks an error; `fields`: of an answer that is an object of JSON or Python the names of its
+    BASH_TOOL_ADAPTER is JSON, or the path of a file of JSON, with these keys, all optional: `tool`; `arguments`, in
+    which "{command}" stands for the command and "{folder}" for the server's directory; `error`, a pattern whose match
+    in the text of an answer marks an error; `fields`: of an answer that is an object of JSON or Python the names of its
     outputs, `output`, and that of its exit code, `code`; `rewrite`, pairs of a pattern and what takes its place in the
     text; `poll`: {`tool`, `arguments`, in which "{1}" stands for the first group of `number`, `number`, a pattern that
     the first answer must match to be polled for, `until`, a pattern, `every_s`, `whole`: true where each answer holds
@@ -129,11 +131,9 @@ class Adapter:
     """
 
     def __init__(self, said):
-        self.row = (
-            json.loads(said if said.lstrip().startswith("{") else Path(said).read_text(encoding="utf-8"))
-            if said
-            else {}
-        )
+        if said and not said.lstrip().startswith("{"):
+            said = Path(said).read_text(encoding="utf-8")
+        self.row = json.loads(said or "{}")
         self.tool = self.row.get("tool", "bash")
 
     def filled(self, shape, words):
@@ -164,9 +164,8 @@ class Adapter:
         parts, until = [text], time.monotonic() + LONGEST_WAIT_S
         while not re.search(poll["until"], parts[-1]) and time.monotonic() < until:
             time.sleep(poll.get("every_s", 0.3))
-            number = wire.request(
-                "tools/call", name=poll["tool"], arguments=self.filled(poll["arguments"], {"{1}": value})
-            )
+            arguments = self.filled(poll["arguments"], {"{1}": value})
+            number = wire.request("tools/call", name=poll["tool"], arguments=arguments)
             parts.append(text_of(wire.response(number).get("result", {})))
         return parts[-1] if poll.get("whole") else "".join(parts)
 
@@ -211,49 +210,25 @@ def requested(number, method, **params):
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-class Reply:
-    """The answer to a call: `text`, `is_error`, `result`, and the seconds that it took."""
-
-    def __init__(self, text, is_error, result, took_s):
-        self.text, self.is_error, self.result, self.took_s = text, is_error, result, took_s
+Reply = collections.namedtuple("Reply", "text is_error result took_s")  # the answer to a call
 
 
 class Wire:
     """A server under question, and the client's end of its wire. Each line goes into the question's transcript."""
 
-    def __init__(
-        self,
-        question,
-        *options,
-        env=(),
-        cwd=None,
-        timeouts=None,
-        profile=None,
-        terminal=None,
-        umask=-1,
-        structured=False,
-        before="",
-        keeps=(),
-    ):
-        """`before`: Python that runs right before the program of the server, in its process; `keeps`: descriptors that
-        the server inherits."""
+    def __init__(self, question, *options, env=(), cwd=None, timeouts=None, profile=None, structured=False, before=""):
+        """`before`: Python that runs right before the program of the server, in its process."""
         self.question, self.adapter, self.number = question, question.judge.adapter, 0
         self.sent_s = {}  # of each request when it was sent
         self.buffer, self.lines = bytearray(), 0
         self.progress = []  # the notifications of progress that came
         self.waiting = {}  # responses that came before they were asked for
+        given = {"TIMEOUTS": timeouts and json.dumps(timeouts), "STRUCTURED": structured and "1"}
+        given["PROFILE"] = profile if profile != "modes" else None  # which servers of one profile need not know
         environ = dict(question.env, **dict(env))
-        if timeouts:
-            environ["BASH_TOOL_TIMEOUTS"] = json.dumps(timeouts)
-        if structured:
-            environ["BASH_TOOL_STRUCTURED"] = "1"
-        if profile:
-            environ["BASH_TOOL_PROFILE"] = profile
+        environ.update({"BASH_TOOL_" + name: value for name, value in given.items() if value})
         environ = {name: value for name, value in environ.items() if value is not None}
         command = [*question.judge.words, *options]
-        if terminal is not None:
-            keeps = (terminal,)
-            before = "import fcntl, termios; fcntl.ioctl(%d, termios.TIOCSCTTY, 0); os.close(%d)" % (terminal, terminal)
         if before:  # Python itself ignores two signals
             start = "import ctypes, os, resource, signal, sys\nfor n in (13, 25): signal.signal(n, signal.SIG_DFL)\n"
             command = [*(sys.executable, "-c", start + before + "\nos.execvp(sys.argv[1], sys.argv[1:])"), *command]
@@ -266,17 +241,13 @@ class Wire:
                 stderr=errors,
                 bufsize=0,
                 env=environ,
-                umask=umask,
                 cwd=cwd or question.folder,
                 start_new_session=True,
-                pass_fds=keeps,
             )
         self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
         question.wires.append(self)
-        more = "".join(
-            " %s=%s" % each for each in {**dict(env), **({"timeouts": timeouts} if timeouts else {})}.items()
-        )
-        question.note(self.name, "started", " ".join([*options, more]).strip())
+        shown = {**dict(env), **({"timeouts": timeouts} if timeouts else {})}
+        question.note(self.name, "started", " ".join([*options, *("%s=%s" % each for each in shown.items())]))
         if self.adapter.row:
             self.greet()
 
@@ -289,10 +260,7 @@ class Wire:
 
     def send(self, *messages):
         """Lines: bytes as they are, all else as JSON."""
-        lines = [
-            message if isinstance(message, bytes) else json.dumps(self.adapted(message)).encode()
-            for message in messages
-        ]
+        lines = [each if isinstance(each, bytes) else json.dumps(self.adapted(each)).encode() for each in messages]
         for line in lines:
             self.question.note(self.name, "sent", line.decode("utf-8", "backslashreplace"))
         view = memoryview(b"".join(line + b"\n" for line in lines))
@@ -373,10 +341,12 @@ class Wire:
             raise Wrong("a result of %s" % method, json.dumps(message))
         return message["result"]
 
-    def begin(self, command, token=None, **arguments):
-        """Sends a call; returns its id."""
+    def begin(self, command, *made, token=None, **arguments):
+        """Sends a call, and waits until its command has written a line into each of these files; returns its id."""
         meta = {} if token is None else {"_meta": {"progressToken": token}}
-        return self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
+        number = self.request("tools/call", name="bash", arguments=dict(arguments, command=command), **meta)
+        self.question.there(*made)
+        return number
 
     def finish(self, number, within_s=None):
         """The answer to a call that was begun."""
@@ -452,6 +422,11 @@ class Question:
         self.env.update({"TMPDIR": str(self.files), "LANG": "C.UTF-8", self.mark: "1"})
         self.wires, self.transcript, self.begun = [], [], time.monotonic()
 
+    @property
+    def rows(self):
+        """The names of the profiles that the server claims beside MODES."""
+        return [row for level, row in ROW_OF_LEVEL.items() if level in self.judge.levels]
+
     def note(self, who, what, text):
         at_s = round(time.monotonic() - self.begun, 3)
         self.transcript.append({"at_s": at_s, "server": who, "what": what, "text": shortened(text, 20000)})
@@ -468,6 +443,13 @@ class Question:
     def run(self, command, **arguments):
         """The answer of that server to a command."""
         return self.wire.call(command, **arguments)
+
+    def refused(self, arguments, sentence, wire=None):
+        """A call with these arguments is refused with this sentence. The form of JOBS has no newline at its end."""
+        reply = (wire or self.wire).given(arguments)
+        end = "" if "check_pid" in arguments else "\n"
+        self.equal((reply.text, reply.is_error), ("[system error: %s]%s" % (sentence, end), True))
+        return reply
 
     def says(self, command, text, is_error=False, wire=None, **arguments):
         """The command is answered with this text, and with this error mark."""
@@ -524,33 +506,24 @@ class Question:
 
     def number(self, name, within_s=None):
         """The number that a command writes into a file, as a line."""
-        path = self.folder / name
-        if not eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), patience(within_s)):
-            raise Wrong(
-                "the command writes a number into the file %s" % name, path.exists() and path.read_text(), late=True
-            )
+        path, wanted = self.folder / name, "the command writes a number into the file %s" % name
+        written = eventually(lambda: path.exists() and re.fullmatch(r"\d+\n", path.read_text()), patience(within_s))
+        self.that(written, wanted, path.exists() and path.read_text(), late=True)
         return int(path.read_text())
 
     def there(self, *names, within_s=None):
-        """Waits until a command has made these files."""
-        for name in names:
-            if not eventually((self.folder / name).exists, patience(within_s)):
-                raise Wrong(
-                    "the command makes the file %s" % name,
-                    "it is not there after %.3g s" % patience(within_s),
-                    late=True,
-                )
+        """Waits until a command has written a line into each of these files."""
+        for path in map(self.folder.joinpath, names):
+            written = eventually(lambda: path.exists() and b"\n" in path.read_bytes(), patience(within_s))
+            got = "none within %.3g s" % patience(within_s)
+            self.that(written, "the command writes a line into the file %s" % path.name, got, late=True)
 
     def dead(self, *names, within_s=20.0):
         """The processes whose numbers stand in these files have ended."""
         for name in names:
             pid = self.number(name)
-            if not eventually(lambda: not alive(pid), within_s):
-                raise Wrong(
-                    "the process %d (%s) has ended" % (pid, name),
-                    "it lives after %g s: %s" % (within_s, words_of(pid)),
-                    late=True,
-                )
+            ended, got = eventually(lambda: not alive(pid), within_s), "it lives after %g s: %s"
+            self.that(ended, "the process %d (%s) has ended" % (pid, name), got % (within_s, words_of(pid)), late=True)
 
     def alive(self, *names, for_s=0.0):
         """The processes whose numbers stand in these files live, and go on to."""
@@ -598,6 +571,13 @@ def words_of(pid):
     return "gone"
 
 
+def of_bash(q, command):
+    """What bash itself makes of a command."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    words = ["bash", "-c", command]
+    return subprocess.run(words, cwd=q.folder, env=q.env, start_new_session=True, timeout=patience(None), **streams)
+
+
 def printf(data):
     """A command that writes these bytes."""
     return "printf '%s'" % "".join("\\%03o" % byte for byte in data)
@@ -607,16 +587,15 @@ class Exchange(Conversation):
     """An example of SPEC.md, told to a server."""
 
     def __init__(self, q, head):
-        options, how = [], {}
+        how = {}
         for key, value in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head):
             if key in ("profile", "structured"):
                 how[key] = value
             else:
-                how.setdefault("timeouts", {}).update(
-                    json.loads(value) if key == "timeouts_s" else {key: json.loads(value)}
-                )
+                seconds = json.loads(value)
+                how.setdefault("timeouts", {}).update(seconds if key == "timeouts_s" else {key: seconds})
         self.q, self.folder, self.bound, self.took, self.wires = q, q.folder, {}, 0.0, {}
-        self.start = functools.partial(q.server, *options, **how)
+        self.start = functools.partial(q.server, **how)
 
     def wire(self, of):
         """One server for the calls, one for the lines of an example."""
@@ -632,15 +611,7 @@ class Exchange(Conversation):
             text, is_error = reply.text, reply.is_error
         else:
             begun = time.monotonic()
-            done = subprocess.run(
-                ["bash", "-c", self.fill(line[2:])],
-                cwd=self.folder,
-                env=self.q.env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                timeout=LONGEST_WAIT_S,
-            )
-            text, is_error = done.stdout.decode("utf-8"), False
+            text, is_error = of_bash(self.q, self.fill(line[2:])).stdout.decode("utf-8"), False
         self.took = time.monotonic() - begun
         return text[:-1] if text.endswith("\n") else text, is_error
 
@@ -675,9 +646,7 @@ class Exchange(Conversation):
         if kind in ("dead", "alive"):
             self.q.dead(rest[0]) if kind == "dead" else self.q.alive(rest[0])
         elif kind == "within":
-            self.q.that(
-                self.took < float(rest[0]), "the step takes less than %s s" % rest[0], "%.2f s" % self.took, late=True
-            )
+            self.q.took(self.took, 0, float(rest[0]), "the end of the step")
         else:
             try:
                 super().probe(words)
@@ -690,7 +659,7 @@ def example_as_question(head, body):
 
     def the_example_of_the_page(q):
         row = dict(re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)).get("profile", "modes")
-        if row not in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+        if row not in ("modes", *q.rows):
             raise Unasked("the profile %s is not claimed" % row)
         if '"mode": "background"' in body and "jobs" not in q.judge.levels:
             raise Unasked("the level jobs is not claimed")
@@ -776,44 +745,35 @@ class Judge:
     def find_levels(self):
         """The levels that the server seems to hold, by what it lists in each profile."""
         self.levels = ["server"]
-        for name, level in (("modes", "core"), *((row, level) for level, row in ROW_OF_LEVEL.items())):
-            question = Question(self, "", "levels")
-            try:
-                listed = question.server(profile=None if name == "modes" else name).definition()
+        no_answer = contextlib.suppress(Wrong, OSError, AttributeError, TypeError)
+        for level, row in {"core": "modes", **ROW_OF_LEVEL}.items():
+            with contextlib.closing(Question(self, "", "levels")) as question, no_answer:
+                listed = question.server(profile=row).definition()
                 keys = listed.get("inputSchema", {}).get("properties", {})
-                page = json.loads(dict(fenced("definition"))[name])
-                if name == "modes":
+                page = json.loads(dict(fenced("definition"))[row])
+                if level == "core":
                     self.levels.append("core")
                     self.levels += ["jobs"] * ("background" in keys.get("mode", {}).get("enum", ()))
-                elif listed.get("description") == page["description"] and sorted(keys) == sorted(
-                    page["input_schema"]["properties"]
+                elif (listed.get("description"), {*keys}) == (
+                    page["description"],
+                    {*page["input_schema"]["properties"]},
                 ):
                     self.levels.append(level)
-            except (Wrong, OSError, AttributeError, TypeError):
-                pass
-            finally:
-                question.close()
 
     def claimed(self):
         """The clauses that the server claims and a wire may ask, in the order of the page."""
-        held = [glob for level in self.levels for glob in LEVELS[level]]
+
+        def among(number, globs):
+            return any(fnmatch.fnmatch(number, glob) for glob in globs)
+
         left_out = self.claims.get("not claimed", ())
-        return [
-            number
-            for number in CLAUSES
-            if any(fnmatch.fnmatch(number, glob) for glob in held)
-            and not any(fnmatch.fnmatch(number, glob) for glob in left_out)
-            and (not self.only or any(fnmatch.fnmatch(number, glob) for glob in self.only))
-        ]
+        held = [number for number in CLAUSES if holds_clause(self.levels, number) and not among(number, left_out)]
+        return [number for number in held if not self.only or among(number, self.only)]
 
     def questions(self, number):
         """What is asked for a clause: functions."""
-        examples = [
-            example_as_question(head, body)
-            for clause, head, body in EXAMPLES
-            if clause == number and on_the_wire(head, body)
-        ]
-        return QUESTIONS.get(number, []) + examples
+        examples = [(head, body) for clause, head, body in EXAMPLES if clause == number and on_the_wire(head, body)]
+        return QUESTIONS.get(number, []) + [example_as_question(*each) for each in examples]
 
     def answer(self, number, function):
         """What one question found: its outcome, and what there is to say of it."""
@@ -879,6 +839,7 @@ class Judge:
         """The verdict as an object."""
         verdicts = {number: self.verdict(number) for number in self.outcomes}
         known = self.claims.get("known failures", ())
+        passed = [number for number, (word, _) in verdicts.items() if word == "passed"]
         return {
             "server": self.words,
             "levels": self.levels,
@@ -886,30 +847,17 @@ class Judge:
             "claims": self.claims,
             "only": list(self.only),
             "claimed": len(verdicts),
-            "passed": [number for number, (word, _) in verdicts.items() if word == "passed"],
+            "passed": passed,
             "failed": [number for number, (word, _) in verdicts.items() if word == "failed"],
             "not asked": {number: why for number, (word, why) in verdicts.items() if word == "not asked"},
             "entries not asked": UNASKED_ENTRIES,
-            "passed the second time": [
-                number
-                for number, (word, _) in verdicts.items()
-                if word == "passed" and any("first" in found for found in self.outcomes[number])
-            ],
+            "passed the second time": [n for n in passed if any("first" in found for found in self.outcomes[n])],
             "known failures that pass": [number for number in known if verdicts.get(number, ("",))[0] != "failed"],
             "clauses": {
                 number: {"sentence": CLAUSES[number][0], "verdict": verdicts[number][0], "questions": found}
                 for number, found in self.outcomes.items()
             },
         }
-
-
-def from_the_difference(*texts):
-    """Two texts, to be compared: of long ones what stands around their first difference."""
-    start = max(0, len(os.path.commonprefix(texts)) - 100)
-    if max(map(len, texts)) < 600 or start < 100:
-        start = 0
-    left_out = "… (%d equal characters) … " % start if start else ""
-    return [(left_out + shortened(text[start:], 600)).replace("\n", "\n            ") for text in texts]
 
 
 def shown_verdict(report):
@@ -936,11 +884,9 @@ def shown_verdict(report):
                 yield "  asked:    %s%s" % (found["question"], ", twice" * ("first" in found))
                 for each in found["transcript"][-6:]:
                     yield "  %8.2f s %s %s %s" % (each["at_s"], each["server"], each["what"], shortened(each["text"]))
-                expected, got = from_the_difference(found["expected"], found["got"])
-                yield "  expected: %s" % expected
-                yield "  got:      %s" % got
-                if "differ" in found:
-                    yield "  differ:   %s" % found["differ"]
+                for key in ("expected", "got", "differ"):
+                    if key in found:
+                        yield "  %-9s %s" % (key + ":", shortened(found[key], 600).replace("\n", "\n            "))
     for number in report["known failures that pass"]:
         yield "\nREQ-BASH-%s is a known failure, and did not fail" % number
 
@@ -957,8 +903,7 @@ def judge(server, only=()):
         return 2
     if adapter.row:  # for information: most of what another tool does not do is waited for in vain
         LONGEST_WAIT_S = 10.0
-    one = Judge(words, adapter, claims, only)
-    try:
+    with contextlib.closing(Judge(words, adapter, claims, only)) as one:
         unfit = one.unfit()
         if unfit:
             print(unfit)
@@ -968,12 +913,9 @@ def judge(server, only=()):
         begun = time.monotonic()
         one.run()
         report = dict(one.report(), took_s=round(time.monotonic() - begun, 1))
-    finally:
-        one.close()
     if os.environ.get("BASH_TOOL_VERDICT"):
-        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(
-            json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8", errors="backslashreplace"
-        )
+        text = json.dumps(report, indent=1, ensure_ascii=False)
+        Path(os.environ["BASH_TOOL_VERDICT"]).write_text(text, encoding="utf-8", errors="backslashreplace")
     for line in shown_verdict(report):
         print(line.encode("utf-8", "backslashreplace").decode())
     known = report["claims"].get("known failures", ())

@@ -7,10 +7,11 @@ import re
 import signal
 import time
 
-from tests.conformance.core import DEAF, bring, definition_and_page, environment_of, timed_out
-from tests.conformance.judge import ROW_OF_LEVEL, Wrong, asks, patience, requested, shortened, words_of
+from tests.conformance.core import DEAF, FULL_OUTPUT, GOES_ON, LOOKS_SECRET, bring, definition_and_page, environment_of
+from tests.conformance.core import timed_out
+from tests.conformance.judge import Wrong, asks, patience, requested, shortened, words_of
 from tests.conformance.output import peak_of
-from tests.processes import eventually
+from tests.processes import eventually, processes
 from tests.spec import fenced
 
 
@@ -21,7 +22,7 @@ VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"
 
 
 def answers_to(q, wire, *rows):
-    """The answers to these lines: an error of this code and this id each; for a code of 0 a result, for None nothing."""
+    """The answers to these lines: of each an error of this code and id, for a code of 0 a result, for None nothing."""
     messages = []
     for line, code, number in rows:
         wire.send(line if isinstance(line, bytes) else json.dumps(line).encode())
@@ -38,7 +39,7 @@ def answers_to(q, wire, *rows):
 
 @asks("006.8")
 def the_definition_is_that_of_the_page(q):
-    for row in ("modes", *(row for level, row in ROW_OF_LEVEL.items() if level in q.judge.levels)):
+    for row in ("modes", *q.rows):
         listed, page = definition_and_page(q, row)
         q.equal(listed.get("annotations"), page["annotations"], "annotations of the profile %s:" % row)
         q.equal(listed.get("title"), page["title"], "title")
@@ -51,19 +52,20 @@ HEARTBEAT_LINE = r"\[still running after \d+s\]"
 
 def live_text(wire, token):
     """The joined messages of progress under a token, without signs of life."""
-    return "".join(
-        each.get("message", "")
-        for each in wire.progress
-        if each.get("progressToken") == token and not re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
-    )
+    told = [each.get("message", "") for each in wire.progress if each.get("progressToken") == token]
+    return "".join(text for text in told if not re.fullmatch(HEARTBEAT_LINE, text))
+
+
+def skipped(text):
+    """The sizes, in bytes, of what the lines in a live output say that it leaves out."""
+    found = re.findall(r"\n\[live output skipped: (?:at least )?(\d+(?:\.\d)?)([KM]?)B\]\n", text)
+    return [float(size) * {"": 1, "K": 1 << 10, "M": 1 << 20}[unit] for size, unit in found]
 
 
 @asks("016.1")
 def live_output_is_the_decoded_output(q):
-    number = q.wire.begin(
-        "printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; sleep 0.5; echo > half; until [ -e seen ]; do sleep 0.1; done; seq 1000; printf '\\303'",
-        token="t",
-    )
+    first, then = "printf 'a\\303'; sleep 0.5; printf '\\251\\033[1mb\\377\\r\\n'; ", "seq 1000; printf '\\303'"
+    number = q.wire.begin(first + "until [ -e seen ]; do sleep 0.1; done; " + then, token="t")
     expected = "aé\x1b[1mb\ufffd\r\n"
     until = time.monotonic() + patience(None)
     while live_text(q.wire, "t") != expected and time.monotonic() < until:
@@ -74,52 +76,30 @@ def live_output_is_the_decoded_output(q):
     q.equal(live_text(q.wire, "t"), expected, "live output while the command runs:")
     (q.folder / "seen").touch()
     q.wire.finish(number)
-    q.equal(
-        live_text(q.wire, "t"),
-        expected + "".join("%d\n" % n for n in range(1, 1001)) + "\ufffd",
-        "the messages joined:",
-    )
+    expected += "".join("%d\n" % n for n in range(1, 1001)) + "\ufffd"
+    q.equal(live_text(q.wire, "t"), expected, "the messages joined:")
 
 
 @asks("016.2")
 def a_slow_reader_misses_the_oldest(q):
-    number = q.wire.begin("seq 8000000; echo the end; echo > finished", token="t", mode="slow")
-    q.there("finished")
-    q.wire.finish(number)
+    q.wire.finish(q.wire.begin("seq 8000000; echo the end; echo > finished", "finished", token="t", mode="slow"))
     text = live_text(q.wire, "t")
-    found = re.findall(r"\n\[live output skipped: (?:at least )?\d+(?:\.\d)?[KM]B\]\n", text)
-    q.that(
-        found, "a line [live output skipped: …MB], for a client that reads when the command has ended", shortened(text)
-    )
+    q.that(skipped(text), "a line [live output skipped: …MB], when the command ends before it is read", shortened(text))
     q.that(text.endswith("8000000\nthe end\n"), "the newest output at the end", shortened(text))
-    units = {"KB": 1 << 10, "MB": 1 << 20}
-    said = sum(
-        float(size) * units[unit]
-        for size, unit in re.findall(r"\n\[live output skipped: (?:at least )?([0-9.]+)([KM]B)\]\n", text)
-    )
     whole = sum(len("%d\n" % n) for n in range(1, 8000001)) + len("the end\n")
     missing = whole - len(text.encode())
     words = "lines on what was skipped that make up what is missing of %d bytes, %d" % (whole, missing)
-    q.that(abs(said - missing) < 0.1 * missing, words, "%d: %s" % (said, found))
+    q.that(abs(sum(skipped(text)) - missing) < 0.1 * missing, words, skipped(text))
     sizes = [len(each.get("message", "").encode()) for each in q.wire.progress]
     q.that(max(sizes) <= 8192, "messages of at most 8,192 bytes", "one of %d" % max(sizes))
 
 
 @asks("017.6")
 def the_environment_sets_timeouts(q):
+    wrong = ('"default": "soon"', '"default": -1', '"default": 0', '"nonsense_s": 1', '"grace_s": -1')
+    wrong += tuple('"slow": ' + value for value in ("true", '"9"', "null", "NaN", "1000000001"))
     for name, value in (
-        ("BASH_TOOL_TIMEOUTS", '{"default": "soon"}'),
-        ("BASH_TOOL_TIMEOUTS", "soon"),
-        ("BASH_TOOL_TIMEOUTS", '{"default": -1}'),
-        ("BASH_TOOL_TIMEOUTS", "[1]"),
-        ("BASH_TOOL_TIMEOUTS", '{"nonsense_s": 1}'),
-        ("BASH_TOOL_TIMEOUTS", '{"default": 0}'),
-        ("BASH_TOOL_TIMEOUTS", '{"slow": true}'),
-        ("BASH_TOOL_TIMEOUTS", '{"slow": "9"}'),
-        ("BASH_TOOL_TIMEOUTS", '{"slow": null}'),
-        ("BASH_TOOL_TIMEOUTS", '{"slow": NaN}'),
-        ("BASH_TOOL_TIMEOUTS", '{"slow": 1000000001}'),
-        ("BASH_TOOL_TIMEOUTS", '{"grace_s": -1}'),
+        *(("BASH_TOOL_TIMEOUTS", value) for value in ("soon", "[1]", *("{%s}" % pair for pair in wrong))),
         ("BASH_TOOL_PROFILE", "nobody"),
         ("BASH_TOOL_PROFILE", ""),
         ("--no-such-option", None),
@@ -141,12 +121,11 @@ def the_environment_sets_timeouts(q):
     deaf, text = "trap '' TERM; echo on; while :; do sleep 0.1; done", "[command timed out after 1.5s]\non\n"
     q.says(deaf, text, True, wire=wire, mode="slow")
     q.match(r"(\[still running[^\n]*\n)?hi\nlate\n", wire.call("(sleep 3; echo late) & echo hi", mode="default").text)
-    for level, row in ROW_OF_LEVEL.items():
-        if level in q.judge.levels:
-            listed, page = definition_and_page(q, row)
-            q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema with BASH_TOOL_PROFILE=%s:" % row)
-            named = "echo" not in q.server(profile=row.upper()).call("echo hi").text
-            q.that(named, "a profile by its name in any case", "an error")
+    for row in q.rows:
+        listed, page = definition_and_page(q, row)
+        q.equal(listed["inputSchema"], page["inputSchema"], "inputSchema with BASH_TOOL_PROFILE=%s:" % row)
+        named = "echo" not in q.server(profile=row.upper()).call("echo hi").text
+        q.that(named, "a profile by its name in any case", "an error")
 
 
 @asks("017.7")
@@ -157,7 +136,7 @@ def denied_texts_are_refused(q):
         ("touch made; mkfs --help", "mkfs"),
         ("touch made; mkfs; rm -rf x", "rm -rf"),
     ):
-        q.says(command, "[system error: Command blocked by safety policy: contains '%s']" % pattern, True, wire=wire)
+        q.says(command, "[system error: Command blocked by safety policy: contains '%s']\n" % pattern, True, wire=wire)
     q.that(not (q.folder / "made").exists(), "the command is not run", "it was")
     q.says("echo RM -RF; echo rm  -rf", "RM -RF\nrm -rf\n", wire=wire)
 
@@ -165,9 +144,8 @@ def denied_texts_are_refused(q):
 @asks("017.8")
 def kept_names_pass(q):
     env = {"A_TOKEN": "one", "B_TOKEN": "two", "GH_ONE_TOKEN": "three", "DATABASE_URL": "db://me:pw@h"}
-    got, _ = environment_of(
-        q, q.server("--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL", env=env)
-    )
+    options = ["--keep-env", "A_TOKEN", "--keep-env", "GH_*", "--keep-env", "DATABASE_URL"]
+    got, _ = environment_of(q, q.server(*options, env=env))
     q.equal({name: got.get(name) for name in env}, dict(env, B_TOKEN=None), "variables:")
     got, _ = environment_of(q, q.server("--keep-env", "?_T*", "--keep-env", "gh_*", "--keep-env", "[!A]*_URL", env=env))
     q.equal({name: got.get(name) for name in env}, dict(env, GH_ONE_TOKEN=None), "variables, with globs:")
@@ -187,14 +165,53 @@ def dropped_names_are_withheld(q):
     got, _ = environment_of(q, q.server(*options, env=env))
     q.equal({name: got.get(name) for name in env}, {**dict.fromkeys(env), "CUSTOM": "four"}, "variables:")
     wire = q.server(*options, env={**env, "B_SECRET": "five", "PIP_INDEX_URL": "https://me:pw@pypi.example/simple"})
-    text = "[not passed to commands, because it looks secret: PIP_INDEX_URL]\n"
-    q.says("true", text, wire=wire)
+    q.says("true", LOOKS_SECRET % "PIP_INDEX_URL", wire=wire)
     q.says("echo ${CUSTOMER-none}", "[not passed to commands: CUSTOMER]\nnone\n", wire=wire)
     q.says("echo ${CUSTOMER-none}", "none\n", wire=wire)
-    both = text.replace("PIP_INDEX_URL", "B_SECRET") + "[not passed to commands: LOCAL_A]\n"
+    both = LOOKS_SECRET % "B_SECRET" + "[not passed to commands: LOCAL_A]\n"
     q.says(": LOCAL_A B_SECRET", both, wire=wire)  # that with the first name stands first
     wire = q.server("--drop-env", "NO_PROXY", "--drop-env", "GIT_*", env={"NO_PROXY": "localhost"})
     q.says("echo $GIT_PAGER $GIT_TERMINAL_PROMPT", "[not passed to commands: NO_PROXY]\ncat 0\n", wire=wire)  # Set
+
+
+@asks("017.12")
+def limits_are_set(q):
+    wire = q.server("--set", "max_output_bytes=100", env={"BASH_TOOL_SET": "snip_size=3 max_output_bytes=200"})
+    text = wire.call("seq 1000").text
+    q.match(
+        r"\[output truncated in middle: got 3\.8KB, max is 100B\]\n1\n2?\n\n\[snip\]\n\n.{3}\[full output: .*\]\n", text
+    )
+    wire = q.server("--set", "grace_s=0.3", timeouts={"default": 0.5})
+    reply = wire.call("trap '' TERM; while :; do sleep 0.1; done")
+    q.took(reply.took_s, 0.8, 2.5, "the answer")
+    for setting in ("nonsense=3", "grace_s=soon", "grace_s=-1", "snip_size=0", "max_output_lines=3", "grace_s"):
+        for wire in (q.server("--set", setting), q.server(env={"BASH_TOOL_SET": setting})):
+            q.equal(wire.ended(), 125, "exit code of a server with the setting %s:" % setting)
+
+
+@asks("017.13")
+def calls_are_logged(q):
+    log = q.place / "log"
+    wires = [q.server("--log", str(log), timeouts={"grace_s": 0.3}) for _ in range(2)]
+    expected = []
+    for n, wire in enumerate(wires * 2):
+        wire.call("echo %d; exit 3" % n)
+        expected.append([{"command": "echo %d; exit 3" % n}, "exited", 3, None])
+    number = wires[0].begin("echo $$ > shell; sleep 611")
+    q.number("shell")
+    wires[0].cancel(number)
+    q.dead("shell")
+    wires[1].given({"cmd": "ls"})
+    expected += [[{"command": "echo $$ > shell; sleep 611"}, "cancelled", None, None]]
+    expected += [[{"cmd": "ls"}, "rejected", None, "invalid_arguments"]]
+    eventually(lambda: log.exists() and log.read_text().count("\n") == len(expected), 20)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    shown = [[line.get(key) for key in ("arguments", "status", "exit_code", "error")] for line in lines]
+    q.equal(sorted(map(repr, shown)), sorted(map(repr, expected)), "lines of the log:")
+    keys = {"time", "arguments", "status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid"}
+    q.equal(set().union(*lines), keys, "keys of the log:")
+    q.equal(oct(log.stat().st_mode & 0o7777), "0o600", "mode of the log:")
+    q.equal(q.server("--log", str(q.place / "no" / "log")).ended(), 125, "exit code where the log cannot be opened:")
 
 
 @asks("025.1")
@@ -230,9 +247,8 @@ def each_era_has_its_form(q):
 def an_unknown_version_is_refused(q):
     for version in ("2031-01-01", "2025-11-25", "", "x"):
         for method in ("tools/list", "ping", "tools/call", "server/discover", "resources/list"):
-            (message,) = answers_to(
-                q, q.wire, (requested(1, method, _meta=dict(META, **{META_VERSION: version})), -32022, 1)
-            )
+            line = requested(1, method, _meta=dict(META, **{META_VERSION: version}))
+            (message,) = answers_to(q, q.wire, (line, -32022, 1))
             q.equal(message["error"].get("data"), {"requested": version, "supported": VERSIONS}, "data of the error:")
 
 
@@ -308,7 +324,7 @@ def structured_content_conforms(q):
         raise Wrong("an outputSchema in the definition, with BASH_TOOL_STRUCTURED=1", "none")
     page = json.loads(dict(fenced("definition"))["structured"])["outputSchema"]
     q.equal(schema, page, "outputSchema")
-    types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+    types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None), "array": list}
     plain = dict.fromkeys(("signal", "error", "pid", "output_file"))
     for arguments, shown in (
         ({"command": "echo hi"}, {**plain, "status": "exited", "exit_code": 0, "truncated": False, "total_bytes": 3}),
@@ -327,17 +343,14 @@ def structured_content_conforms(q):
         q.equal({key: content[key] for key in shown}, shown, "structuredContent after %s:" % json.dumps(arguments))
         for key, row in page["properties"].items():
             kinds = row["type"] if isinstance(row["type"], list) else [row["type"]]
-            fits = any(
-                isinstance(content[key], types[kind]) and not (kind != "boolean" and isinstance(content[key], bool))
-                for kind in kinds
-            )
-            fits = fits and content[key] in row.get("enum", [content[key]])
-            q.that(fits, "%s of the type %s" % (key, kinds), content[key])
+            value, among = content[key], row.get("enum", [content[key]])
+            fits = any(isinstance(value, types[kind]) for kind in kinds) and value in among
+            fits = fits and (not isinstance(value, bool) or "boolean" in kinds)
+            q.that(fits, "%s of the type %s" % (key, kinds), value)
     reply = wire.given({"command": "seq 100000", "mode": "slow"})
-    path = q.named(r"\[full output: (.*)\]\Z", reply.text)
+    path = q.named(FULL_OUTPUT, reply.text)
     q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file")
-    number = wire.begin("sleep 0.6; echo on; echo > said; sleep 600", mode="slow")
-    q.there("said")
+    number = wire.begin("sleep 0.6; echo on; echo > said; sleep 600", "said", mode="slow")
     wire.signal(signal.SIGINT)
     content = wire.finish(number).result["structuredContent"]
     q.equal((content["status"], content["exit_code"], content["total_bytes"]), ("cancelled", None, 3), "after INT:")
@@ -346,7 +359,7 @@ def structured_content_conforms(q):
     reply = wire.given({"command": "sleep 600 & echo hi", "mode": "slow"})
     took = reply.result["structuredContent"]["duration_s"]
     q.that(took < 3, "the seconds to the end of the shell, without the 4 s of the drain", took)
-    path = q.named(r"output goes on to ([^\n]*)\]\n", reply.text)
+    path = q.named(GOES_ON, reply.text)
     q.equal(reply.result["structuredContent"]["output_file"], str(path), "output_file of what goes on:")
     wire.call("rm -r \"$PWD\"")
     content = wire.call("exit 3").result["structuredContent"]
@@ -357,16 +370,13 @@ def structured_content_conforms(q):
 @asks("025.7", "025.18")
 def sixty_four_calls(q):
     wire = q.server(timeouts={"grace_s": 600}, structured=True)
-    withdrawn = wire.begin(DEAF.format("deaf"), mode="slow")  # counts until its command has ended
-    q.number("deaf")
-    wire.cancel(withdrawn)
+    wire.cancel(wire.begin(DEAF.format("deaf"), "deaf", mode="slow"))  # counts until its command has ended
     q.there("heard-deaf")
     wait = "echo > in-%d; until [ -e go ]; do sleep 0.5; done; echo on"
     numbers = [wire.begin(wait % n, mode="slow") for n in range(63)]
-    text = "[system error: too many calls are under way (64); wait for the answer of one, or cancel one]"
+    sentence = "too many calls are under way (64); wait for the answer of one, or cancel one"
     for arguments in ({"command": "echo over > over"}, {"cmd": 7}):  # before the arguments are checked
-        reply = wire.given(arguments)
-        q.equal((reply.text, reply.is_error), (text, True))
+        reply = q.refused(arguments, sentence, wire=wire)
         q.fields(reply, status="rejected", error="too_many_calls", duration_s=0)
     used = requested(numbers[0], "tools/call", name="bash", arguments={"command": "echo over > over"})
     answers_to(q, wire, (used, -32600, numbers[0]))  # its row stands before that of 64 calls
@@ -380,13 +390,12 @@ def sixty_four_calls(q):
 
 @asks("025.8")
 def withdrawn_calls_end(q):
-    """Nothing is said of a withdrawn command that goes on to print. The id 1 is another than "1", and the same as 1.0."""
+    """Nothing is said of a withdrawn command that goes on to print. The id 1 is the same as 1.0, and not as "1"."""
     wire = q.wire = q.server(timeouts={"grace_s": 2})
     kept = wire.begin("until [ -e go ]; do sleep 0.1; done; echo kept")
     trap = "trap 'while :; do echo more; echo > told; sleep 0.1; done' TERM; "
-    number = wire.begin(trap + "echo $$ > shell; setsid sleep 600 & echo $! > child; wait", token="p")
-    q.number("shell")
-    q.number("child")
+    command = trap + "echo $$ > shell; setsid sleep 600 & echo $! > child; wait"
+    number = wire.begin(command, "shell", "child", token="p")
     for other in (str(number), str(kept), "never heard of", number + 1000, True, None, {}, number + 0.5):
         wire.cancel(other)
     q.equal(wire.ask("ping"), {})
@@ -414,12 +423,8 @@ def the_server_ends(q):
         wire.call("sleep 600 & echo $! > holder-%s; setsid sleep 601 &>/dev/null & echo $! > daemon-%s" % (end, end))
         if jobs:
             wire.call("echo $$ > job-%s; sleep 600" % end, mode="background")
-        number = wire.begin(
-            "trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait" % (end, end),
-            mode="slow",
-        )
-        q.number("child-" + end)
-        q.number("shell-" + end)
+        command = "trap 'echo bye; exit' TERM; echo $$ > shell-%s; sleep 600 & echo $! > child-%s; wait"
+        number = wire.begin(command % (end, end), "shell-" + end, "child-" + end, mode="slow")
         bring(wire, end, number)
         if end != "output":
             q.equal(wire.finish(number).text, "[command cancelled]\nbye\n", "the answer that is due:")
@@ -428,8 +433,7 @@ def the_server_ends(q):
     q.alive(*left, for_s=0.5)
     for first, second in (("SIGTERM", "SIGTERM"), ("input", "SIGHUP"), ("withdrawn", "input"), ("SIGINT", "input")):
         wire, name = q.server(timeouts={"grace_s": 600}), "%s-%s" % (first, second)
-        number = wire.begin(DEAF.format(name), mode="slow")
-        q.number(name)
+        number = wire.begin(DEAF.format(name), name, mode="slow")
         for n, end in enumerate((first, second)):  # the second stop is KILL at once
             bring(wire, end, number)
             q.there("heard-" + name)
@@ -454,9 +458,8 @@ def a_slow_reader_gets_what_is_due(q):
     q.equal([wire.finish(number).text[-6:] for number in numbers], ["10000\n"] * 4, "the ends of four answers:")
     q.equal(wire.ended(), 0, "exit code of the server:")
     wire = q.server()
-    for name in names:
-        wire.begin("seq 10000; echo > again-" + name)
-    q.there(*("again-" + name for name in names))
+    for name in ("a", "b", "c", "d"):
+        wire.begin("seq 10000; echo > " + name, name)
     begun = time.monotonic()
     q.equal(wire.end(), 0, "exit code of a server whose client reads nothing:")
     q.took(time.monotonic() - begun, 0, 3.5, "the end of that server")
@@ -466,8 +469,8 @@ def a_slow_reader_gets_what_is_due(q):
 def what_was_ignored_stays_ignored(q):
     ends = ("SIGTERM", "SIGHUP") if q.clause == "025.9" else ("SIGINT",)
     wire = q.server(before="".join("signal.signal(signal.%s, signal.SIG_IGN)\n" % end for end in ends))
-    number = wire.begin("echo > begun; until [ -e go ]; do sleep 0.1; done; echo on; kill -%s $$" % ends[-1][3:])
-    q.there("begun")
+    command = "echo > begun; until [ -e go ]; do sleep 0.1; done; echo on; kill -%s $$" % ends[-1][3:]
+    number = wire.begin(command, "begun")
     for end in ends:
         wire.signal(getattr(signal, end))
     for _ in range(3):
@@ -512,9 +515,7 @@ def signs_of_life(q):
     told = [each["message"] for each in q.wire.progress if each.get("progressToken") == "u"]
     q.match(r"on\n\[still running after 1[4-7]s\]", "".join(told))
     q.wire.progress = [each for each in q.wire.progress if each.get("progressToken") == "t"]
-    told = [
-        each.get("message", "") for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))
-    ]
+    told = [each["message"] for each in q.wire.progress if re.fullmatch(HEARTBEAT_LINE, each.get("message", ""))]
     q.that(len(told) >= 2, "at least two signs of life in 21.5 s: [still running after 10s]", q.wire.progress)
     q.equal([each["progress"] for each in q.wire.progress], list(range(1, len(q.wire.progress) + 1)), "progress")
     q.that(len(told) <= (time.monotonic() - begun) / 10, "a sign of life every ten seconds", told)
@@ -618,9 +619,8 @@ def a_client_that_stops_reading(q):
     os.set_blocking(wire.process.stdin.fileno(), False)
     line, sent, quiet = json.dumps(requested(1, "tools/list")).encode() + b"\n", 0, time.monotonic()
     rest = b""
-    while (
-        time.monotonic() - quiet < 10 and sent < 12000000
-    ):  # a server that reads on would keep the answers to 150,000 requests
+    # A server that reads on would keep the answers to 150,000 requests.
+    while time.monotonic() - quiet < 10 and sent < 12000000:
         rest = rest or line * 500
         with contextlib.suppress(BlockingIOError):
             written = os.write(wire.process.stdin.fileno(), rest)
@@ -641,21 +641,16 @@ def the_wire_is_the_servers_own(q):
 
     def holders():
         found = set()
-        for pid in filter(str.isdigit, os.listdir("/proc")):
+        for pid in processes():
             with contextlib.suppress(OSError):
-                if int(pid) != os.getpid() and pipes & {
-                    os.readlink("/proc/%s/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%s/fd" % pid)
-                }:
-                    found.add(int(pid))
+                fds = "/proc/%d/fd/" % pid
+                found |= {pid} if pipes & {os.readlink(fds + fd) for fd in os.listdir(fds)} else set()
         return found
 
     q.wire.ask("ping")
     before = holders()
-    number = q.wire.begin(
-        "cat; echo stray > /proc/$PPID/fd/1; echo stray > /proc/$PPID/fd/2; sleep 600 & echo $! > left; echo $$ > shell; sleep 600",
-        mode="slow",
-    )
-    q.number("shell")
+    stray = "cat; echo stray > /proc/$PPID/fd/1; echo stray > /proc/$PPID/fd/2; "
+    number = q.wire.begin(stray + "sleep 600 & echo $! > left; echo $$ > shell; sleep 600", "shell", mode="slow")
     if "jobs" in q.judge.levels:
         q.wire.call("sleep 600", mode="background")
     found = holders() - before
@@ -723,10 +718,10 @@ def what_is_left_out_is_counted_in_bytes(q):
         q.wire.progress.clear()
         command = "yes \"$(printf '%s')\" | head -n 20000 > f; cat f; echo end" % line
         q.wire.finish(q.wire.begin(command, token="t"))
-        pattern, text = r"\n\[live output skipped: ([0-9.]+)(K?)B\]\n", live_text(q.wire, "t")
+        text = live_text(q.wire, "t")
         whole = (q.folder / "f").read_text(errors="replace") + "end\n"
-        missing = len(whole.encode()) - len(re.sub(pattern, "", text).encode())
-        sizes = [float(size) * (1024 if unit else 1) for size, unit in re.findall(pattern, text)]
+        missing = len(whole.encode()) - len(re.sub(r"\n\[live output skipped: [^\n]*\n", "", text).encode())
+        sizes = skipped(text)
         right = sizes and abs(sum(sizes) - missing) <= 52 * len(sizes)  # 4.7: rounded to a tenth of a KB
         q.that(right, "sizes that make up the %d bytes left out" % missing, sizes)
 
@@ -735,13 +730,11 @@ def what_is_left_out_is_counted_in_bytes(q):
 def an_interrupt_cancels(q):
     wire = q.server(timeouts={"grace_s": 600})
     wire.call("sleep 600 >/dev/null 2>&1 & echo $! > left")
-    withdrawn = wire.begin("trap '' TERM; echo $$ > withdrawn; while :; do sleep 0.1; done", mode="slow")
-    q.number("withdrawn")
+    withdrawn = wire.begin(DEAF.format("withdrawn"), "withdrawn", mode="slow")
     wire.cancel(withdrawn)
     wire.ask("ping")
-    numbers = [wire.begin("echo $$ > shell-%d; echo begun; sleep 600" % n, mode="slow") for n in range(2)]
-    for n in range(2):
-        q.number("shell-%d" % n)
+    command = "echo begun; echo $$ > shell-%d; sleep 600"
+    numbers = [wire.begin(command % n, "shell-%d" % n, mode="slow") for n in range(2)]
     wire.signal(signal.SIGINT)
     for n, number in enumerate(numbers):
         q.equal(wire.finish(number).text, "[command cancelled]\nbegun\n", "the answer after an interrupt:")
@@ -749,8 +742,7 @@ def an_interrupt_cancels(q):
     q.equal(wire.call("echo on").text, "on\n", "the next call:")
     q.that(withdrawn not in wire.waiting, "no answer to a withdrawn call", wire.waiting)
     q.alive("left")
-    deaf = wire.begin(DEAF.format("deaf"), mode="slow")
-    q.number("deaf")
+    deaf = wire.begin(DEAF.format("deaf"), "deaf", mode="slow")
     wire.signal(signal.SIGINT)
     q.there("heard-deaf")
     q.alive("deaf")
@@ -760,3 +752,31 @@ def an_interrupt_cancels(q):
     wire.signal(signal.SIGINT)  # no call is under way
     time.sleep(0.5)
     q.equal(wire.call("echo on").text, "on\n", "the next call:")
+
+
+@asks("029.1")
+def closing_an_ephemeral_server_leaves_nothing(q):
+    wire = q.server("--ephemeral")
+    wire.call(
+        "sleep 612 >/dev/null & echo $! > left; (setsid sh -c 'trap \"\" TERM; echo $$ > deaf; while :; do sleep 0.1; done' &)"
+    )
+    q.number("deaf")
+    if "jobs" in q.judge.levels:
+        wire.call("echo $$ > job; sleep 612", mode="background")
+    names = ["left", "deaf", *["job"] * ("jobs" in q.judge.levels)]
+    wire.call("echo on")
+    q.alive(*names)
+    q.equal(wire.end(), 0, "exit code of the server:")
+    q.dead(*names, within_s=0.0)
+
+
+@asks("029.2")
+def a_killed_ephemeral_server_leaves_nothing(q):
+    wire = q.server("--ephemeral")
+    wire.call("sleep 613 >/dev/null & echo $! > left")
+    names = ["left", *["job"] * ("jobs" in q.judge.levels)]
+    if "jobs" in q.judge.levels:
+        wire.call("echo $$ > job; sleep 613", mode="background")
+    q.alive(*names)
+    wire.signal(signal.SIGKILL)
+    q.dead(*names, within_s=2.5)

@@ -15,8 +15,8 @@ from tests.spec import HERE
 from tests.support import BashTool
 
 
-# What each needs, and the way to a call in it: `call` is given the arguments, and returns what a model would be shown and,
-# where the host has one, the mark of an error. What a host raises is its mark of an error.
+# What each needs, and the way to a call in it: `call` is given the arguments, and returns what a model would be shown
+# and, where the host has one, the mark of an error. What a host raises is its mark of an error.
 HOSTS = {
     "fastmcp": (
         "fastmcp",

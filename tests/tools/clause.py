@@ -18,7 +18,7 @@ def checks_of(requirement):
     """The name of each check and the words that run it."""
     neighbours = [number for number in CLAUSES if number.startswith(requirement + ".")]
     chosen = "req_bash_%s_ or (example and %s.)" % (requirement, requirement)
-    workers = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "worksteal"]
+    workers = ["-n", str(4 * (os.cpu_count() or 1)), "--dist", "worksteal"]
     server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
     return {
         "properties and examples": ["pytest", *workers, "test_bash_tool.py", "tests/test_spec.py", "-k", chosen],

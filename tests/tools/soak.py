@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from tests.processes import alive, dwellers, eventually, of_proc, parent_of, processes
-from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, stop_named, tasks, tiny, unique
+from tests.support import BashTool, Cancel, OWN_THREADS, bash_tool, descriptors, stop_in, tasks, tiny, unique
 
 
 def ancestors():
@@ -30,8 +30,8 @@ def ancestors():
     return found
 
 
-# In a command: what follows may signal $S, its supervisor, and $F, the fork server; where the tool works without them and
-# these would be this process or an ancestor of it, the command ends.
+# In a command: what follows may signal $S, its supervisor, and $F, the fork server. Where the tool works without
+# them, and these would be this process or an ancestor of it, the command ends.
 GUARD = """S=$PPID; F=$(sed 's/.*) . //; s/ .*//' /proc/$S/stat); for pid in %s; do
 [ $S != $pid ] && [ $F != $pid ] || { echo no supervisor; exit 99; }; done;""" % " ".join(map(str, ancestors()))
 
@@ -98,6 +98,10 @@ class Soak:
                 self.violations.append((name, *shown))
                 print("VIOLATION", name, *[str(one)[:600] for one in shown], flush=True)
 
+    def expect_ended(self, name, status, result, mark):
+        ended = (result.status, result.exit_code) == (status, None) and not running(mark)
+        self.expect(name, ended, result, running(mark))
+
     def seconds(self):
         with self.lock:
             return self.place.seconds()
@@ -113,12 +117,8 @@ class Soak:
         counted = sum(len(str(n)) + 1 for n in range(1, size + 1)) + len(word) + 1
         if self.unguarded(name, result):
             return
-        right = (result.status, result.exit_code, result.total_bytes) == (
-            "exited",
-            code,
-            counted,
-        ) and result.stdout.endswith(word + "\n")
-        self.expect(name, right, result)
+        right = (result.status, result.exit_code, result.total_bytes) == ("exited", code, counted)
+        self.expect(name, right and result.stdout.endswith(word + "\n"), result)
 
     def unguarded(self, name, result):
         """Whether a fault found its supervisor without a fork server (that was killed): then the command did nothing
@@ -129,21 +129,10 @@ class Soak:
 
     def timeout(self, tool, rng):
         mark = self.seconds()
-        start = rng.choice(
-            [
-                "sleep {0} &",
-                "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)",
-                "nohup sleep {0} >/dev/null 2>&1 &",
-                "",
-            ]
-        )
+        starts = ["", "sleep {0} &", "nohup sleep {0} >/dev/null 2>&1 &"]
+        start = rng.choice([*starts, "(env -i setsid sleep {0} >/dev/null 2>&1 </dev/null &)"])
         result = tool.run(start.format(mark) + "\necho begun; sleep " + mark, timeout_s=rng.uniform(0.05, 0.3))
-        self.expect(
-            "timeout",
-            (result.status, result.exit_code) == ("timed_out", None) and not running(mark),
-            result,
-            running(mark),
-        )
+        self.expect_ended("timeout", "timed_out", result, mark)
 
     def cancel(self, tool, rng):
         mark, token, delay_s = self.seconds(), Cancel(), rng.choice([0.0, rng.uniform(0, 0.02), rng.uniform(0, 0.3)])
@@ -154,12 +143,7 @@ class Soak:
         if not self.calm and result.error == "status_unknown" and not running(mark):
             self.counts["(a cancel while its fork server was killed)"] += 1  # two faults: a true answer is enough
             return
-        self.expect(
-            "cancel",
-            (result.status, result.exit_code) == ("cancelled", None) and not running(mark),
-            result,
-            running(mark),
-        )
+        self.expect_ended("cancel", "cancelled", result, mark)
 
     def job(self, tool, rng):
         mark, code = self.seconds(), rng.choice([0, 3, 9])
@@ -168,23 +152,13 @@ class Soak:
             job = tool.job(result.pid)
             waited = job.wait(20)
             text = job.read(0)[0]
-            self.expect(
-                "job",
-                waited and job.exit_code == code and text.count("[background process") == 1 and text.startswith("up\n"),
-                result,
-                text,
-            )
+            right = job.exit_code == code and text.count("[background process") == 1 and text.startswith("up\n")
+            self.expect("job", waited and right, result, text)
         else:
-            job = tool.job(
-                tool.run("(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark), mode="background").pid
-            )
-            killed = job.kill()
-            self.expect(
-                "job killed",
-                killed is True and not running(mark) and job.status != "running",
-                job.status,
-                running(mark),
-            )
+            command = "(env -i setsid sleep %s >/dev/null 2>&1 &); sleep %s" % (mark, mark)
+            job = tool.job(tool.run(command, mode="background").pid)
+            gone = job.kill() and not running(mark) and job.status != "running"
+            self.expect("job killed", gone, job.status, running(mark))
 
     def leftover(self, tool, rng):
         mark = self.seconds()
@@ -192,7 +166,7 @@ class Soak:
         pid = int(result.stdout)
         named = any("pid %d" % pid in note for note in result.notes)
         if named:
-            stop_named(result.text)
+            os.system(stop_in(result.text))
         self.expect("leftover", named and eventually(lambda: not alive(pid), 5), result)
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
@@ -262,13 +236,7 @@ class Soak:
         self.expect("a fork server", server > 0, shown)
         eventually(lambda: tasks() == OWN_THREADS, 15)  # monitors of jobs that have ended
         gc.collect()
-        below = []
-        with contextlib.suppress(OSError):
-            below = (
-                [int(pid) for pid in Path("/proc/%d/task/%d/children" % (server, server)).read_text().split()]
-                if server
-                else []
-            )
+        below = [int(pid) for pid in of_proc(server, "task/%d/children" % server).split()]
         return {
             "descriptors": len(descriptors()),
             "threads": tasks(),
@@ -300,12 +268,8 @@ def soak(seconds, seed, calm=False):
         run.tool.close()
         eventually(lambda: not place.left(), 3)
         survivors = place.left()
-        apart = [
-            pid
-            for pid in survivors
-            for mark, server in run.blind.items()
-            if server in run.killed_servers and pid in running(mark)
-        ]
+        orphans = [mark for mark, server in run.blind.items() if server in run.killed_servers]
+        apart = [pid for pid in survivors for mark in orphans if pid in running(mark)]
         found = sorted(set(survivors) - set(apart))
         for name in before:
             if name != "fork server":
