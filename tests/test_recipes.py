@@ -120,7 +120,7 @@ def test_log_of_the_command_line(tmp_path):
     "said, text", [("y", "hi\n"), ("n", "[system error: Command was not confirmed by the user.]\n")]
 )
 def test_a_person_is_asked(said, text):
-    names, asked = names_of("confirm=confirm"), []
+    names, asked = names_of("confirm=lambda"), []
     names["input"] = lambda question: asked.append(question) or said
     with names["bash"] as bash:
         assert bash.call({"command": "echo hi"}).text == text
