@@ -432,11 +432,7 @@ def test_req_bash_003_2_outlives_the_host():
 @given(
     st.sampled_from(
         [
-            ("exit 3", 3),
-            ("if", 2),
-            ("no-such-command", 127),
-            ("kill -9 $$", 137),
-            ("echo x; false", 1),
+            *(("exit 3", 3), ("if", 2), ("no-such-command", 127), ("kill -9 $$", 137), ("echo x; false", 1)),
             ("exec /no", 127),
         ]
     )
@@ -1032,90 +1028,34 @@ def test_req_bash_004_2_withholds_by_name(environ):
 GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 GIT_PAIRS.update(GIT_CONFIG_KEY_11="user.name", GIT_CONFIG_VALUE_11="A B")
 SECRET_VALUES = [
-    "postgres://me:pw@db:5432/x",
-    "redis://:pw@host",
-    "-----BEGIN RSA PRIVATE KEY-----\nMII",
-    "ghp_" + "a" * 36,
-    "github_pat_" + "a" * 30,
-    "AKIA" + "A1" * 8,
-    "AIza" + "x" * 35,
-    "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
-    "sk_live_" + "a1" * 8,
-    "xoxb-1234567890-abc",
-    "AccountName=x;AccountKey=abcd1234==",
-    "glpat-" + "x" * 20,
-    "https://hooks.slack.com/services/T0/B0/x",
-    "Authorization: Bearer ghp_" + "b" * 36,
+    *("postgres://me:pw@db:5432/x", "redis://:pw@host", "-----BEGIN RSA PRIVATE KEY-----\nMII", "ghp_" + "a" * 36),
+    *("github_pat_" + "a" * 30, "AKIA" + "A1" * 8, "AIza" + "x" * 35, "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK"),
+    *("sk_live_" + "a1" * 8, "xoxb-1234567890-abc", "AccountName=x;AccountKey=abcd1234==", "glpat-" + "x" * 20),
+    *("https://hooks.slack.com/services/T0/B0/x", "Authorization: Bearer ghp_" + "b" * 36),
 ]
 SECRET_VALUES += [
-    "rediss://:a/b=@host",
-    "db://me:a?b@host/x",
-    "db://me:a1234#5@host",
-    "mongodb://me:p/w@h1:27017,h2:27017/x",
-    "https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git",
-    "git+https://" + "a1_-" * 5 + ":@host/",
-    "https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5,
-    "sv=2022-11-02&sig=" + "a" * 30,
-    "https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32,
-    "http://localhost:8888/lab?token=0123456789abcdef",
-    "https://discord.com/api/webhooks/123/abc",
-    "https://discordapp.com/api/v10/webhooks/1/a",
-    "https://hooks.slack.com/workflows/T0/A0",
-    "https://outlook.office.com/webhook/0f-1/x",
-    "https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4",
-    "PRIVATE-TOKEN: abcdef",
-    "Authorization: Basic dXNlcjpwdw==",
-    "AUTHORIZATION: basic eDpnaHM=",
-    "authorization=Bearer%20abcdef",
-    '{"Authorization": "Bearer abcdef"}',
-    "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit",
-    "-DproxyPASSWORD=x",
-    "-Dmy.token=truest -Dx=1",
-    "-Psigning.secret=12a",
-    "hvs." + "a" * 24,
-    "glrt-" + "a" * 20,
-    "dckr_pat_" + "a" * 27,
-    "shpat_" + "0f" * 16,
-    "xapp-1-A0B1C2D3-45",
-    "lin_api_" + "a" * 40,
-    "gsk_" + "a" * 52,
-    "GOCSPX-" + "a" * 28,
-    "ya29." + "a" * 30,
-    "AGE-SECRET-KEY-1" + "Q" * 58,
+    *("rediss://:a/b=@host", "db://me:a?b@host/x", "db://me:a1234#5@host", "mongodb://me:p/w@h1:27017,h2:27017/x"),
+    *("https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git", "git+https://" + "a1_-" * 5 + ":@host/"),
+    *("https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5, "sv=2022-11-02&sig=" + "a" * 30),
+    *("https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32, "http://localhost:8888/lab?token=0123456789abcdef"),
+    *("https://discord.com/api/webhooks/123/abc", "https://discordapp.com/api/v10/webhooks/1/a"),
+    *("https://hooks.slack.com/workflows/T0/A0", "https://outlook.office.com/webhook/0f-1/x"),
+    *("https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4", "PRIVATE-TOKEN: abcdef"),
+    *("Authorization: Basic dXNlcjpwdw==", "AUTHORIZATION: basic eDpnaHM=", "authorization=Bearer%20abcdef"),
+    *('{"Authorization": "Bearer abcdef"}', "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit", "-DproxyPASSWORD=x"),
+    *("-Dmy.token=truest -Dx=1", "-Psigning.secret=12a", "hvs." + "a" * 24, "glrt-" + "a" * 20, "dckr_pat_" + "a" * 27),
+    *("shpat_" + "0f" * 16, "xapp-1-A0B1C2D3-45", "lin_api_" + "a" * 40, "gsk_" + "a" * 52, "GOCSPX-" + "a" * 28),
+    *("ya29." + "a" * 30, "AGE-SECRET-KEY-1" + "Q" * 58),
 ]
 OPEN_VALUES = [
-    "https://example.org/a:b@c",
-    "http://user@host/",
-    "this.is.not.a.jwt",
-    "ghp_12345",
-    "",
-    "sketch-12",
-    "/usr/bin:/bin",
-    "a@b:c",
-    "12:34",
-    "eyJ",
-    "mask-" + "x" * 30,
-    "https://user@host/a",
-    "postgres://user@host/db",
-    "https://a-long-organisation-name@dev.azure.com/x",
-    "https://host:8443/@scope/package",
-    "http://[::1]:8080/a@b",
-    "mongodb://h1:27017,h2:27017/?a=b@c",
-    "http://localhost:8888/lab?token=",
-    "-Xmx2g -Dfile.encoding=UTF-8",
-    "-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3",
-    "-Dtoken=$TOKEN",
-    "-Dtoken=",
-    "Authorization: Bearer $TOKEN",
-    "rs=0:di=01;34:*.sig=01;31",
-    "gsk_renderer_vulkan_x",
-    '!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f',
-    "unix:path=/run/user/0/bus,guid=0f",
-    "https://discord.com/api/",
-    "https://a.blob.core.windows.net/c?sig=",
-    "hvs.1",
-    "glrt-a",
-    "AGE-SECRET-KEY-",
+    *("https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12"),
+    *("/usr/bin:/bin", "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30, "https://user@host/a", "postgres://user@host/db"),
+    *("https://a-long-organisation-name@dev.azure.com/x", "https://host:8443/@scope/package", "http://[::1]:8080/a@b"),
+    *("mongodb://h1:27017,h2:27017/?a=b@c", "http://localhost:8888/lab?token=", "-Xmx2g -Dfile.encoding=UTF-8"),
+    *("-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3", "-Dtoken=$TOKEN", "-Dtoken="),
+    *("Authorization: Bearer $TOKEN", "rs=0:di=01;34:*.sig=01;31", "gsk_renderer_vulkan_x"),
+    *('!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f', "unix:path=/run/user/0/bus,guid=0f"),
+    *("https://discord.com/api/", "https://a.blob.core.windows.net/c?sig=", "hvs.1", "glrt-a", "AGE-SECRET-KEY-"),
     "--with-xml2-include=/usr/a:/usr/b",
 ]
 
@@ -2273,15 +2213,8 @@ def test_req_bash_010_3_nothing_stays():
         threading.Timer(0.05, cancel.cancel).start()
         tool.run(lasting("sleep 600"), timeout_s=60, cancel=cancel)
         for command in (
-            ":",
-            "exit 3",
-            lasting("sleep 600"),
-            "seq 50000",
-            "exec >&- 2>&-",
-            "nosuchcommand",
-            "kill -9 $$",
-            "sleep 0.2 &",
-            lasting("trap '' TERM; sleep 600"),
+            *(":", "exit 3", lasting("sleep 600"), "seq 50000", "exec >&- 2>&-", "nosuchcommand", "kill -9 $$"),
+            *("sleep 0.2 &", lasting("trap '' TERM; sleep 600")),
         ):
             tool.run(command)
         tool.call({"nonsense": 1})
@@ -3050,16 +2983,9 @@ def test_req_bash_017_6_environment():
         == b"[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
     )
     for name, value in (
-        ("PROFILE", "nobody"),
-        ("TIMEOUTS", "soon"),
-        ("TIMEOUTS", '{"default": "1"}'),
-        ("TIMEOUTS", '{"slowly": 1}'),
-        ("TIMEOUTS", '{"default": -1}'),
-        ("TIMEOUTS", '{"default": 0}'),
-        ("TIMEOUTS", '{"grace_s": -1}'),
-        ("TIMEOUTS", '{"default": true}'),
-        ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)),
-        ("TIMEOUTS", "[]"),
+        *(("PROFILE", "nobody"), ("TIMEOUTS", "soon"), ("TIMEOUTS", '{"default": "1"}'), ("TIMEOUTS", '{"slowly": 1}')),
+        *(("TIMEOUTS", '{"default": -1}'), ("TIMEOUTS", '{"default": 0}'), ("TIMEOUTS", '{"grace_s": -1}')),
+        *(("TIMEOUTS", '{"default": true}'), ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)), ("TIMEOUTS", "[]")),
         ("TIMEOUTS", '{"default": NaN}'),
     ):
         for argument in (":", "--mcp"):
@@ -3177,14 +3103,7 @@ def test_req_bash_017_12_limits_that_are_set():
 
     holds()
     for word in (
-        "nonsense=3",
-        "timeouts_s=3",
-        "=",
-        "grace_s",
-        "grace_s=soon",
-        "grace_s=-1",
-        "snip_size=0",
-        "snip_size=1.5",
+        *("nonsense=3", "timeouts_s=3", "=", "grace_s", "grace_s=soon", "grace_s=-1", "snip_size=0", "snip_size=1.5"),
     ):
         for way, env in ((["--set", word], {}), ([], {"BASH_TOOL_SET": word})):
             for argument in ("touch made", "--mcp"):
@@ -5233,13 +5152,7 @@ BEFORE = [  # what a command may do to its shell before it ends: none of it is c
     "sleep 0.01 & ( cd /; exit 3 )",
 ]
 AFTER = [
-    "",
-    "exit 3",
-    "false",
-    "f() { g() { exit 5; }; g; }; f",
-    "set -e; false; cd /",
-    "(exit 9)",
-    "if",
+    *("", "exit 3", "false", "f() { g() { exit 5; }; g; }; f", "set -e; false; cd /", "(exit 9)", "if"),
     "eval 'exit 7'",
 ]
 

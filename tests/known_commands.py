@@ -104,23 +104,12 @@ folders = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/
     lambda name: name not in (".", "..") and len(name.encode()) < 200
 )
 WAYS_OF_WRITING = [
-    "printf %s {}",
-    "printf %s {} | cat",
-    "(printf %s {})",
-    "sh -c 'printf %s \"$1\"' - {}",
-    "f() {{ printf %s \"$1\"; }}; f {}",
-    "w={}; printf %s \"$w\"",
-    "echo -n \"$(printf %s {})\"",
+    *("printf %s {}", "printf %s {} | cat", "(printf %s {})", "sh -c 'printf %s \"$1\"' - {}"),
+    *("f() {{ printf %s \"$1\"; }}; f {}", "w={}; printf %s \"$w\"", "echo -n \"$(printf %s {})\""),
 ]
 WAYS_OF_EXITING = [
-    "exit {}",
-    "(exit {})",
-    "exec sh -c 'exit {}'",
-    "trap 'exit {}' EXIT",
-    "sh -c 'exit {}'",
-    "set -e; sh -c 'exit {}'; exit",
-    "g() {{ return {}; }}; g",
-    ": & wait $!; exit {}",
+    *("exit {}", "(exit {})", "exec sh -c 'exit {}'", "trap 'exit {}' EXIT", "sh -c 'exit {}'"),
+    *("set -e; sh -c 'exit {}'; exit", "g() {{ return {}; }}; g", ": & wait $!; exit {}"),
 ]
 # The end of a command that does not end by itself; what it writes at TERM; whether it is deaf to TERM.
 WAYS_OF_TERM = [

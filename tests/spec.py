@@ -98,12 +98,8 @@ LONGER_MODES = '[for longer commands use mode="slow", for servers mode="backgrou
 
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
 WITHOUT_JOBS = (
-    ("| %s\n" % LONGER_MODES, ""),
-    (LONGER_MODES + "\n", ""),
-    (', "background": 86400', ""),
-    ("[job NL]? ", ""),
-    (" [NL LONGER_MODES]?", ""),
-    (", and not for a background command that runs", ""),
+    *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", ""), (', "background": 86400', ""), ("[job NL]? ", "")),
+    *((" [NL LONGER_MODES]?", ""), (", and not for a background command that runs", "")),
 )
 
 

@@ -137,18 +137,10 @@ def test_a_directory_that_is_shut_is_not_gone():
 
 
 STARTUP_FILES = [
-    "cat; read -r x; echo read=$x",
-    "echo noise; echo more >&2",
-    "cd /usr",
+    *("cat; read -r x; echo read=$x", "echo noise; echo more >&2", "cd /usr"),
     "eval() { echo wrong; }; exec() { echo wrong; }; exit() { echo wrong; }; read() { echo wrong; }",
-    "readonly TMOUT=1; TMOUT=1",
-    "set -eu; shopt -s nullglob",
-    "exec 9>&1 8</dev/null",
-    "module() { eval \"export LOADED=$2\"; }; export -f module",
-    "trap 'echo the end' EXIT",
-    "false",
-    "if",
-    None,
+    *("readonly TMOUT=1; TMOUT=1", "set -eu; shopt -s nullglob", "exec 9>&1 8</dev/null"),
+    *("module() { eval \"export LOADED=$2\"; }; export -f module", "trap 'echo the end' EXIT", "false", "if", None),
 ]
 
 

@@ -591,12 +591,7 @@ def test_a_host_without_a_path(path):
 def test_a_command_line_without_streams():
     """With a standard descriptor closed, or full, the command line says 125 and shows no traceback."""
     for redirection, code in (
-        (">&-", 125),
-        (">/dev/full", 125),
-        ("2>&-", 3),
-        ("<&-", 3),
-        ("<&- 2>&-", 3),
-        ("--follow 2>/dev/full", 3),
+        *((">&-", 125), (">/dev/full", 125), ("2>&-", 3), ("<&-", 3), ("<&- 2>&-", 3), ("--follow 2>/dev/full", 3)),
     ):
         words = '"$0" "$1" "echo hi; exit 3" ' + redirection
         done = ran("bash", "-c", words, sys.executable, compiled_script(), stdin=None)

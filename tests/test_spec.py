@@ -224,15 +224,8 @@ def constants(*types):
 @pytest.mark.parametrize(
     "levels",
     [
-        ("core",),
-        ("server",),
-        ("command line",),
-        ("library",),
-        ("jobs", "server"),
-        ("JOBS", "server"),
-        ("STREAMS", "library"),
-        ("GUARDED", "command line"),
-        tuple(UPON),
+        *(("core",), ("server",), ("command line",), ("library",), ("jobs", "server"), ("JOBS", "server")),
+        *(("STREAMS", "library"), ("GUARDED", "command line"), tuple(UPON)),
     ],
     ids=",".join,
 )
