@@ -44,22 +44,11 @@ from tests.processes import of_proc, parent_of, processes, running
 from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
 from tests.support import SLACK_S, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
-from tests.support import (
-    cancelled_after,
-    cancelled_when,
-    children,
-    clause,
-    cli,
-    compiled_script,
-    descriptors,
-    draws,
-    dying_host,
-    few,
-)
-from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host, in_profile, keeping
-from tests.support import lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran, record_beside, request
-from tests.support import sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in, unique, unshared
-from tests.support import variant_module, warm_up
+from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
+from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
+from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran
+from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
+from tests.support import unique, unshared, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
