@@ -310,7 +310,7 @@ GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
 _PAIRS = (setting.split("=", 1) for setting in _SETTINGS.split())
-NON_INTERACTIVE = {name: value for name, value in _PAIRS}
+NON_INTERACTIVE = {key: text for key, text in _PAIRS}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -813,30 +813,25 @@ def pack(message: Any) -> bytes:
 
 class Plan(SimpleNamespace):
     """A request to a supervisor: all that a command needs. The supervisor sees this and never a
-    profile. Paths and texts are bytes: host and supervisor may have different locales."""
+    profile. Paths and texts are bytes: host and supervisor may have different locales.
 
-    text: bytes
-    shell: Sequence[bytes]
-    path: bytes  # along which the shell is looked for
-    cwd: bytes
-    cwd_required: bool  # no scratch folder stands in for it
-    env: Mapping[bytes, bytes] | None  # None: as in the request before
-    carries: bool  # the shell writes down what it ends with
-    limit_s: float  # after which the command is ended
-    answer_after_s: float  # after which it is a job, if it still runs; infinite: never
-    grace_s: float
-    drain_idle_s: float
-    drain_total_s: float
-    streams: int  # pipes: one for both streams, or one for each
-    background: bool  # a job from the start
-    ephemeral: bool  # nothing of it outlives its host
-    watched: bool  # live output is asked for
-    saves: bool  # output over the limit goes to a file
-    limit_bytes: int
-    counts_lines: bool
-    kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
-    folder: bytes  # where output files and records stand
-    file_prefix: str  # of their names
+    text            of the command
+    shell, path     the words before the shell's own arguments; where its program is looked for
+    cwd             the directory; `cwd_required`: no scratch folder stands in for it
+    env             the environment; None: as in the request before
+    carries         the shell writes down what it ends with
+    limit_s         after which the command is ended
+    answer_after_s  after which it is a job, if it still runs; infinite: never
+    grace_s, drain_idle_s, drain_total_s   those of the profile, or less
+    streams         pipes: one for both streams, or one for each
+    background      a job from the start
+    ephemeral       nothing of it outlives its host
+    watched         live output is asked for
+    saves           output over `limit_bytes` goes to a file
+    counts_lines    the newlines of each stream are counted
+    kept            bytes of each stream: how much of its beginning and of its end
+    folder          where output files and records stand; `file_prefix`: of their names
+    """
 
 
 class OutputBuffer:
@@ -963,7 +958,7 @@ class Output:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [
-            OutputBuffer(*plan.kept, plan.counts_lines) for _ in range(plan.streams)
+            OutputBuffer(*plan.kept, count_lines=plan.counts_lines) for _ in range(plan.streams)
         ]
         # None: there is a file, or none is needed.
         self._pending: bytearray | None = bytearray()
@@ -1029,7 +1024,7 @@ class Output:
         """True if the text of a stream is over the limit: three bytes replace an invalid one."""
         kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
         texts = [decode(data).encode() for data in kept]
-        return max(map(len, texts)) > self._plan.limit_bytes
+        return bool(max(map(len, texts)) > self._plan.limit_bytes)
 
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included. Upholds
@@ -1817,7 +1812,6 @@ from typing import (
     NoReturn,
     Sequence,
     Union,
-    overload,
 )
 
 
@@ -2665,12 +2659,12 @@ class Profile:
     parameters: Mapping[str, Mapping[str, Any]]
     required: Sequence[str]
     timeouts_s: Mapping[str, float]
-    streams: Streams
     cleaning: Callable[[str], str]
     truncation: Truncation
-    saves: bool
     format: Format
-    nonzero_is_error: bool
+    streams: Streams = Streams.SEPARATE
+    saves: bool = False
+    nonzero_is_error: bool = False
     max_output_bytes: int = MAX_OUTPUT_BYTES
     max_output_lines: int = TAIL_LINES
     max_output_chars: int = HEAD_CHARS
@@ -2781,7 +2775,6 @@ JOBS = Profile(
     required=(),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     on_timeout=OnTimeout.KEEP,
-    streams=Streams.SEPARATE,
     cleaning=sanitise,
     truncation=Truncation(
         name="tail",
@@ -2804,7 +2797,6 @@ STREAMS = Profile(
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
-    streams=Streams.SEPARATE,
     cleaning=without_nul,
     truncation=Truncation(
         name="head, counted in characters",
@@ -2814,9 +2806,7 @@ STREAMS = Profile(
         limits=("max_output_chars",),
         kept=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
-    saves=False,
     format=Format(write=format_json, details=stream_fields),
-    nonzero_is_error=False,
 )
 
 GUARDED = replace(
@@ -4025,19 +4015,9 @@ class Job:
             return max(0.0, time.time() - self.created)
         return known.duration_s
 
-    @overload
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for the end of the job."""
-
-    @overload
-    def wait(
-        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
-    ) -> str | None:
-        """Waits for a line of the output."""
-
     def wait(
         self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
-    ) -> bool | str | None:
+    ) -> Any:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
 
