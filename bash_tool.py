@@ -78,7 +78,7 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from time import monotonic
 from types import MappingProxyType, SimpleNamespace
@@ -310,7 +310,8 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = dict(setting.split("=", 1) for setting in _SETTINGS.split())
+_PAIRS = (setting.split("=", 1) for setting in _SETTINGS.split())
+NON_INTERACTIVE = {key: text for key, text in _PAIRS}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -813,31 +814,25 @@ def pack(message: Any) -> bytes:
 
 class Plan(SimpleNamespace):
     """A request to a supervisor: all that a command needs. The supervisor sees this and never a
-    profile. Paths and texts are bytes: host and supervisor may have different locales."""
+    profile. Paths and texts are bytes: host and supervisor may have different locales.
 
-    text: bytes
-    shell: Sequence[bytes]
-    path: bytes  # along which the shell is looked for
-    cwd: bytes
-    cwd_required: bool  # no scratch folder stands in for it
-    env: Mapping[bytes, bytes] | None  # None: as in the request before
-    carries: bool  # the shell writes down what it ends with
-    limit_s: float  # after which the command is ended
-    answer_after_s: float  # after which it is a job, if it still runs; infinite: never
-    grace_s: float
-    drain_idle_s: float
-    drain_total_s: float
-    streams: int  # pipes: one for both streams, or one for each
-    background: bool  # a job from the start
-    ephemeral: bool  # nothing of it outlives its host
-    watched: bool  # live output is asked for
-    saves: bool  # output over the limit goes to a file
-    saves_what_is_cut: bool  # ... and also output whose text is longer than its bytes
-    limit_bytes: int
-    counts_lines: bool
-    kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
-    folder: bytes  # where output files and records stand
-    file_prefix: str  # of their names
+    text            of the command
+    shell, path     the words before the shell's own arguments; where its program is looked for
+    cwd             the directory; `cwd_required`: no scratch folder stands in for it
+    env             the environment; None: as in the request before
+    carries         the shell writes down what it ends with
+    limit_s         after which the command is ended
+    answer_after_s  after which it is a job, if it still runs; infinite: never
+    grace_s, drain_idle_s, drain_total_s   those of the profile, or less
+    streams         pipes: one for both streams, or one for each
+    background      a job from the start
+    ephemeral       nothing of it outlives its host
+    watched         live output is asked for
+    saves           output over `limit_bytes` goes to a file
+    kept            of each stream: how many bytes of its beginning and of its end; whether its
+                    newlines are counted
+    folder          where output files and records stand; `file_prefix`: of their names
+    """
 
 
 class OutputBuffer:
@@ -963,9 +958,7 @@ class Output:
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
-        self.buffers = [
-            OutputBuffer(*plan.kept, plan.counts_lines) for _ in range(plan.streams)
-        ]
+        self.buffers = [OutputBuffer(*plan.kept) for _ in range(plan.streams)]
         # None: there is a file, or none is needed.
         self._pending: bytearray | None = bytearray()
 
@@ -1030,7 +1023,7 @@ class Output:
         """True if the text of a stream is over the limit: three bytes replace an invalid one."""
         kept = [b"".join(buffer.captured()[:2]) for buffer in self.buffers]
         texts = [decode(data).encode() for data in kept]
-        return max(map(len, texts)) > self._plan.limit_bytes
+        return bool(max(map(len, texts)) > self._plan.limit_bytes)
 
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included. Upholds
@@ -1455,7 +1448,7 @@ class Command:
             if not self.stops and not self.is_job:
                 self.shell.notes += leftover_notes(self.left, self.can_kill(), self.output)
         self.shell.clear_scratch()
-        if self.plan.saves_what_is_cut and self.output.is_long_text():
+        if self.plan.saves and self.output.is_long_text():
             self.output.save()
         # Exchange.leave stops a command whose answer, that of a new job included, was not read.
         is_unread = not self.answered or (self.plan.background and self.cancels > 0)
@@ -1532,10 +1525,10 @@ class Command:
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
             facts.update(pid=None, supervisor=())
         facts.update(
-            raw=[buffer.captured() for buffer in output.buffers],
             path=os.fsencode(output.path),
             problem=output.problem,
             capped=output.room < 0,
+            raw=[buffer.captured() for buffer in output.buffers],
             carried=b"" if self.stopped else self.shell.written(),
         )
         self.line.tell("answer", facts, self.is_over())  # ready for the next command
@@ -1817,7 +1810,6 @@ from typing import (
     NoReturn,
     Sequence,
     Union,
-    overload,
 )
 
 
@@ -1833,14 +1825,6 @@ class Streams(Enum):
 
     MERGED = 1
     SEPARATE = 2
-
-
-class Saving(Enum):
-    """When the whole output goes to a file."""
-
-    WHEN_CUT = "when cut"
-    OVER_LIMIT = "over the limit in bytes"
-    NEVER = "never"
 
 
 class Request(NamedTuple):
@@ -2634,13 +2618,6 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     return strings
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
 @dataclass(frozen=True, repr=False)
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
@@ -2654,7 +2631,7 @@ class Profile:
     streams           stdout and stderr merged in true order, or separate
     cleaning          the function that a stream's text goes through
     truncation        what is shown of a stream that is too long, and which limits count for that
-    saving            when the whole output goes to a file
+    saves             whether output over `max_output_bytes` goes to a file
     format            how an answer is written
     nonzero_is_error  whether an exit code other than 0 makes the answer an error
     max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
@@ -2680,12 +2657,12 @@ class Profile:
     parameters: Mapping[str, Mapping[str, Any]]
     required: Sequence[str]
     timeouts_s: Mapping[str, float]
-    streams: Streams
     cleaning: Callable[[str], str]
     truncation: Truncation
-    saving: Saving
     format: Format
-    nonzero_is_error: bool
+    streams: Streams = Streams.SEPARATE
+    saves: bool = False
+    nonzero_is_error: bool = False
     max_output_bytes: int = MAX_OUTPUT_BYTES
     max_output_lines: int = TAIL_LINES
     max_output_chars: int = HEAD_CHARS
@@ -2720,12 +2697,12 @@ class Profile:
             check_seconds(name, getattr(self, name))
         for name in LIMITS_ON_OUTPUT:
             self._check_limit(name)
-        can_keep = self.format.tells_kept and self.saving is not Saving.NEVER
+        can_keep = self.format.tells_kept and self.saves
         require(
             self.on_timeout is OnTimeout.KILL
             or (self.on_timeout is OnTimeout.KEEP and can_keep),
             "on_timeout",
-            "OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER",
+            "OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True",
             self.on_timeout,
         )
         named = self.file_prefix and "/" not in self.file_prefix
@@ -2774,7 +2751,7 @@ MODES = Profile(
         limits=("max_output_bytes", "snip_size"),
         kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
     ),
-    saving=Saving.WHEN_CUT,
+    saves=True,
     format=Format(
         write=format_brackets, details=lambda outcome: {}, tells_kept=True, tells_started=True
     ),
@@ -2796,7 +2773,6 @@ JOBS = Profile(
     required=(),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     on_timeout=OnTimeout.KEEP,
-    streams=Streams.SEPARATE,
     cleaning=sanitise,
     truncation=Truncation(
         name="tail",
@@ -2804,7 +2780,7 @@ JOBS = Profile(
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
         kept=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
     ),
-    saving=Saving.OVER_LIMIT,
+    saves=True,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
     nonzero_is_error=True,
     max_output_bytes=TAIL_BYTES,
@@ -2819,7 +2795,6 @@ STREAMS = Profile(
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
     required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
-    streams=Streams.SEPARATE,
     cleaning=without_nul,
     truncation=Truncation(
         name="head, counted in characters",
@@ -2829,9 +2804,7 @@ STREAMS = Profile(
         limits=("max_output_chars",),
         kept=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
-    saving=Saving.NEVER,
     format=Format(write=format_json, details=stream_fields),
-    nonzero_is_error=False,
 )
 
 GUARDED = replace(
@@ -4040,19 +4013,9 @@ class Job:
             return max(0.0, time.time() - self.created)
         return known.duration_s
 
-    @overload
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for the end of the job."""
-
-    @overload
-    def wait(
-        self, timeout_s: float | None = None, *, until: str | re.Pattern[str]
-    ) -> str | None:
-        """Waits for a line of the output."""
-
     def wait(
         self, timeout_s: float | None = None, *, until: str | re.Pattern[str] | None = None
-    ) -> bool | str | None:
+    ) -> Any:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
 
@@ -4198,6 +4161,13 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # The public class. What a model or a command does is answered; what a host does wrong is raised.
 # One call is one exchange with a supervisor; a profile is consulted for the request, and when the
 # answer is written.
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
 
 
 def _directory(cwd: AnyPath | None) -> str:
@@ -4395,8 +4365,6 @@ class Session:
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
         used = profile.truncation.limits
-        limits = [getattr(profile, name) for name in used if name.startswith("max_")]
-        saves_what_is_cut = profile.saving is Saving.WHEN_CUT
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4416,11 +4384,9 @@ class Session:
             background=request.mode == "background",
             ephemeral=self.ephemeral,
             watched=watched,
-            saves=profile.saving is not Saving.NEVER,
-            saves_what_is_cut=saves_what_is_cut,
-            limit_bytes=min(limits) if saves_what_is_cut else profile.max_output_bytes,
-            counts_lines="max_output_lines" in used,
-            kept=profile.truncation.kept(profile),
+            saves=profile.saves,
+            limit_bytes=profile.max_output_bytes,
+            kept=(*profile.truncation.kept(profile), "max_output_lines" in used),
             folder=os.fsencode(self.folder),
             file_prefix=profile.file_prefix,
         )
@@ -4592,7 +4558,6 @@ class BashTool:
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
-        require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
@@ -5276,22 +5241,29 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
-_FLAGS = {
-    "--follow": "live output on stderr, and on a terminal each 10s of silence",
-    "--json": "print the whole result as one line of JSON",
-    "--mcp": "serve the Model Context Protocol on stdin and stdout",
-    "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
-    "--carry": "with --mcp: keep the directory and exported variables",
-    "--ephemeral": "end at exit what commands leave running, jobs too",
-    "--jobs": "list the background jobs, with size and elapsed time",
-    "--version": "print the version and this file's sha256",
-}
-# What a person at a terminal is told.
-_SILENT = "still running after %ds; the limit ends after %gs"
-_STOPPING = (
-    "the command is asked to end (TERM); Ctrl-C once more kills it (KILL)",
-    "the command is killed (KILL); Ctrl-C twice more ends bash_tool.py",
-)
+# The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
+_OPTIONS = """\
+--profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
+--mode MODE  default (30s), slow (15min) or background
+--timeout SECONDS  in the place of the mode's limit
+--cwd DIR  where the command runs
+--state-dir DIR  where output files go (default: one folder per user)
+--deny TEXT...  refuse commands that hold TEXT; may be repeated
+--keep-env NAME...  pass a variable though it looks secret; may be repeated
+--drop-env NAME...  withhold a variable whatever it looks like; may be repeated
+--set NAME=VALUE...  change a limit, such as grace_s=2; may be repeated
+--schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
+openai-native, anthropic-native (--carry)
+--log FILE  append a line of JSON for each call to FILE
+--kill PID  end a background job, and say how it ended
+--follow  show live output on stderr
+--json  print the whole result as one line of JSON
+--mcp  serve the Model Context Protocol on stdin and stdout
+--structured  with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)
+--carry  with --mcp: keep the directory and exported variables
+--ephemeral  end at exit what commands leave running, jobs too
+--jobs  list the background jobs, with size and elapsed time
+--version  print the version and this file's sha256"""
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
@@ -5311,42 +5283,23 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    add = parser.add_argument
-    add("command", nargs="?", metavar="COMMAND", help="in quotes; - reads it from stdin")
-    add(
-        "--profile",
-        metavar="NAME",
-        help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)",
-        type=str.lower,
-        default=os.environ.get("BASH_TOOL_PROFILE", "modes"),
+    parser.add_argument(
+        "command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin"
     )
-    add("--mode", default="default", help="default (30s), slow (15min) or background")
-    add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")
-    add("--cwd", metavar="DIR", help="where the command runs")
-    add(
-        "--state-dir",
-        metavar="DIR",
-        help="where output files go (default: one folder per user)",
-    )
-    for name, value, text in (
-        ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
-        ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
-        ("--drop-env", "NAME", "withhold a variable whatever it looks like; may be repeated"),
-        ("--set", "NAME=VALUE", "change a limit, such as grace_s=2; may be repeated"),
-    ):
-        add(name, action="append", default=[], metavar=value, help=text)
-    add(
-        "--schema",
-        nargs="?",
-        const="anthropic",
-        metavar="STYLE",
-        help="print the definition: anthropic (default), openai, mcp, "
-        "openai-chat, openai-native, anthropic-native (--carry)",
-    )
-    add("--log", metavar="FILE", help="append a line of JSON for each call to FILE")
-    add("--kill", type=int, metavar="PID", help="end a background job, and say how it ended")
-    for name, text in _FLAGS.items():
-        add(name, action="store_true", help=text)
+    for line in _OPTIONS.splitlines():
+        head, _, text = line.partition("  ")
+        name, _, value = head.partition(" ")
+        how: dict[str, Any] = {"action": "store_true"}
+        if value:
+            kind = {"PROFILE": str.lower, "SECONDS": float, "PID": int}.get(value, str)
+            how = {"metavar": value.strip("[.]"), "type": kind}
+        if value.endswith("..."):
+            how.update(action="append", default=[])
+        if value.startswith("["):
+            how.update(nargs="?", const="anthropic")
+        parser.add_argument(name, help=text, **how)
+    profile = os.environ.get("BASH_TOOL_PROFILE", "modes")
+    parser.set_defaults(profile=profile, mode="default")
     for title, text in _ABOUT.items():
         parser.add_argument_group(title, text)
     return parser
@@ -5414,28 +5367,6 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     return row
 
 
-def _tell(text: str) -> None:
-    """Says this on a line of its own to a person, where standard error is a terminal."""
-    if os.isatty(2):
-        _write(2, "\n[%s]\n" % text)
-
-
-def _follower(limit_s: float) -> Callable[[str], None]:
-    """What shows live output, and says after each HEARTBEAT_S of silence that the command runs.
-    A timer of this process counts the silence, until `signal.alarm(0)`: its handler runs in the
-    thread that waits for the answer. Upholds REQ-BASH-017.11."""
-    begun = monotonic()
-
-    def follow(text: str) -> None:
-        """Shows live output, after which the silence begins again."""
-        _write(2, text)
-        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)
-
-    signal.signal(signal.SIGALRM, lambda *_: _tell(_SILENT % (monotonic() - begun, limit_s)))
-    follow("")
-    return follow
-
-
 def _typed(word: str) -> str:
     """A word of the command line as the bytes that were typed, whatever the locale makes of them:
     UTF-8, where U+DC80 to U+DCFF stand for bytes that are none."""
@@ -5467,21 +5398,17 @@ def _run_and_print(tool: BashTool, options: Any) -> int:
         """Cancels. From the third signal on the next one has its default action, which ends this
         process also where it hangs in a write; the supervisor then ends the command."""
         cancel.cancel()
-        _tell(_STOPPING[cancel.count > 1])
         if cancel.count > 2:
             signal.signal(number, signal.SIG_DFL)
 
-    limit_s = options.timeout or tool.profile.timeouts_s.get(options.mode, 0.0)
-    follow = _follower(limit_s) if options.follow else None
     with _handled(interrupted):
         result = tool.run(
             command,
             mode=options.mode,
             timeout_s=options.timeout,
             cancel=cancel,
-            on_output=follow,
+            on_output=partial(_write, 2) if options.follow else None,
         )
-        signal.alarm(0)
     text = json.dumps(result.to_dict()) if options.json else result.text
     _write(1, with_newline(text))
     return EXIT_CODES.get(result.status, result.exit_code or 0)

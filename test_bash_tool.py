@@ -41,25 +41,14 @@ from tests.known_commands import endless_in_each_way, failures, filler, folders,
 from tests.known_commands import sizes_about, words
 from tests.processes import CHANGED, PATIENCE_S, alive, carriers, dwellers, eventually, functions_of_a_host, number_in
 from tests.processes import of_proc, parent_of, processes, running
-from tests.spec import fenced, size_in_words
+from tests.spec import LONGER_MODES, fenced, size_in_words
 from tests.support import BashTool, Cancel, Client, GUARDED, JOBS, MODES, OWN_THREADS, PROFILES, ROOT, SHOWN_ANYWAY
-from tests.support import (
-    SLACK_S,
-    STREAMS,
-    Struck,
-    THOROUGH,
-    TOOL,
-    WITHOUT,
-    background,
-    bash_tool,
-    birth,
-    cancelled_after,
-)
-from tests.support import cancelled_when, children, clause, cli, compiled_script, descriptors, draws, dying_host, few
-from tests.support import fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host, in_profile, keeping
-from tests.support import lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran, record_beside, request
-from tests.support import sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in, unique, unshared
-from tests.support import variant_module, warm_up
+from tests.support import SLACK_S, STREAMS, Struck, THOROUGH, TOOL, WITHOUT, background, bash_tool, birth
+from tests.support import cancelled_after, cancelled_when, children, clause, cli, compiled_script, descriptors, draws
+from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
+from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran
+from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
+from tests.support import unique, unshared, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
@@ -78,17 +67,22 @@ def small_disk(folder):
         assert eventually(lambda: subprocess.call(["umount", folder], stderr=subprocess.DEVNULL) == 0)
 
 
+printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+
+
+def some_bytes(pieces, most):
+    """Bytes in these pieces, of which a lone surrogate stands for one that is not UTF-8."""
+    drawn = st.lists(st.sampled_from(pieces), max_size=most)
+    return drawn.map(lambda parts: "".join(parts).encode("utf-8", "surrogateescape"))
+
+
 # ---- 001 Command execution -----------------------------------------------------------------------------------------
 
 
 @clause("001.1", saboteur=('\\"$BASH_EXECUTION_STRING\\"', "$BASH_EXECUTION_STRING"))
 @given(
-    st.one_of(
-        st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff")),
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40).map(
-            lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text))
-        ),
-    )
+    st.sampled_from(SNIPPETS).map(lambda s: s.replace("\\n", "\n").replace("\\x01\\x7f\\xff", "\x01\x7f\xff"))
+    | printable.map(lambda text: "printf %%s %s; exit %d" % (shlex.quote(text), len(text)))
 )
 @draws(40)
 def test_req_bash_001_1_runs_as_bash_c(command):
@@ -159,13 +153,11 @@ def test_req_bash_001_3_keeps_both_ends():
     @example(b"\xff" * 60, 64, 8)
     @example("é€😀".encode() * 20, 64, 9)
     def agrees_with_the_naive_twin(data, most, snip):
-        fitted = bash_tool.keep_ends(
-            captured(data, most), dataclasses.replace(MODES, max_output_bytes=most, snip_size=snip)
-        )
+        profile = dataclasses.replace(MODES, max_output_bytes=most, snip_size=snip)
+        fitted = bash_tool.keep_ends(captured(data, most), profile)
         assert fitted.text == ends_naively(data, most, snip)
-        assert fitted.got_bytes == max(
-            len(data), len(bash_tool.render(data.decode("utf-8", "replace")).encode()) if len(data) <= most else 0
-        )
+        shown = bash_tool.render(data.decode("utf-8", "replace")).encode()
+        assert fitted.got_bytes == (len(data) if len(data) > most else max(len(data), len(shown)))
         reached.add((len(data) > most, fitted.cut, len(data) - most if abs(len(data) - most) < 2 else None))
 
     agrees_with_the_naive_twin()
@@ -215,16 +207,10 @@ def test_req_bash_001_5_runs_in_the_fixed_directory(name, spelled, absolute):
 
 
 @clause(
-    "001.6",
-    saboteur=(
-        '    if not outcome.exit_code:\n        return ""',
-        '    if not outcome.exit_code:\n        return "[command succeeded]"',
-    ),
-)
-@given(
-    st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="\x7f"), max_size=30), st.integers(0, 3)
+    "001.6", saboteur=('not outcome.exit_code:\n        return ""', 'not outcome.exit_code:\n        return "[ok]"')
 )
 @few
+@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30), st.integers(0, 3))
 def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
     with BashTool() as tool:
         result = tool.run("printf %%s %s" % shlex.quote(text + "\n" * newlines))
@@ -246,9 +232,7 @@ STATE = (
 )
 
 
-@clause(
-    "001.7", saboteur=("= _TAKE_TEXT", '= _TAKE_TEXT + "builtin trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "')
-)
+@clause("001.7", saboteur=("= _TAKE_TEXT", '= _TAKE_TEXT + "trap \'declare -p x >.x\' EXIT; [ -f .x ] && . ./.x; "'))
 @few
 @given(st.just("x") | names, st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6))
 @example("x", ["{}=1", "export y=2", "cd /", "{}() {{ :; }}", "set -e", "alias ls=false", "umask 0", "ulimit -n 9"])
@@ -271,10 +255,7 @@ def test_req_bash_002_1_default_is_thirty_seconds():
     assert MODES.timeouts_s["default"] == 30
     for arguments in ({"command": "sleep 60"}, {"command": "sleep 60", "mode": "default"}):
         with BashTool(profile=tiny(default=0.2)) as tool:
-            assert (
-                tool.call(arguments).text
-                == "[command timed out after 0.2s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-            )
+            assert tool.call(arguments).text == "[command timed out after 0.2s]\n%s\n" % LONGER_MODES
 
 
 @clause("002.2", saboteur=("SLOW_TIMEOUT_S = 15 * 60.0", "SLOW_TIMEOUT_S = 15.0"))
@@ -288,14 +269,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 @clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.alone = begun_s, True"))
 @given(
     st.lists(
-        st.sampled_from(
-            [
-                lasting("sleep 600 &"),
-                lasting("(sleep 600; :) &"),
-                lasting("sh -c 'sleep 600; :' &"),
-                lasting("sleep 600 | cat &"),
-            ]
-        ),
+        st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
         min_size=1,
         max_size=3,
     )
@@ -303,7 +277,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
 @fewer
 def test_req_bash_002_3_ends_the_group(starts):
     with BashTool(profile=tiny()) as tool:
-        result = tool.run("\n".join(starts) + "\necho $$; wait")
+        result = tool.run(lasting("\n".join(starts)) + "\necho $$; wait")
     group = int(result.stdout)
     assert result.status == "timed_out"
     assert not [pid for pid in processes() if alive(pid) and in_group(pid, group)]
@@ -322,9 +296,8 @@ def test_req_bash_002_4_keeps_the_partial_output(text, cleans_up):
     trap = "trap 'echo cleaned; exit' TERM; " if cleans_up else ""
     with BashTool(profile=tiny()) as tool:
         result = tool.run(lasting("%sprintf %s; printf '\\n' >&2; sleep 600 & wait") % (trap, text))
-    hint = '[for longer commands use mode="slow", for servers mode="background"]'
     cleaned = "cleaned\n" if cleans_up else ""
-    assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (hint, text, cleaned)
+    assert result.text == "[command timed out after 1s]\n%s\n%s\n%s" % (LONGER_MODES, text, cleaned)
 
 
 @clause("002.5", saboteur=('TIMED_OUT = "timed out after {limit}"', 'TIMED_OUT = "timed out"'))
@@ -352,23 +325,18 @@ def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
 
 @clause("002.7", saboteur=('if has_longer and outcome.mode == "default" and', "if has_longer and"))
 def test_req_bash_002_7_longer_modes_are_named(tmp_path):
-    both = '[for longer commands use mode="slow", for servers mode="background"]\n'
-    short = {"default": 0.2, "slow": 0.2, "background": 0.2}
-    for timeouts_s, mode, told in (
-        (short, "default", both),
-        (short, "slow", ""),
-        ({"default": 0.2, "slow": 0.2}, "default", ""),
-        ({"default": 0.2, "background": 0.2}, "default", ""),
+    both, every = LONGER_MODES + "\n", ("default", "slow", "background")
+    for modes, mode, told in (
+        *((every, "default", both), (every, "slow", "")),
+        *((every[:2], "default", ""), (("default", "background"), "default", "")),
     ):
-        with BashTool(profile=dataclasses.replace(MODES, timeouts_s=timeouts_s, grace_s=0.2)) as tool:
-            assert (
-                tool.call({"command": lasting("sleep 600"), "mode": mode}).text
-                == "[command timed out after 0.2s]\n" + told
-            )
+        profile = dataclasses.replace(MODES, timeouts_s=dict.fromkeys(modes, 0.2), grace_s=0.2)
+        with BashTool(profile=profile) as tool:
+            text = tool.call({"command": lasting("sleep 600"), "mode": mode}).text
+            assert text == "[command timed out after 0.2s]\n" + told
     with BashTool() as tool:
-        assert tool.run(lasting("sleep 600 & sleep 600"), timeout_s=0.3).text.startswith(
-            "[command timed out after 0.3s]\n" + both
-        )
+        text = tool.run(lasting("sleep 600 & sleep 600"), timeout_s=0.3).text
+        assert text.startswith("[command timed out after 0.3s]\n" + both)
     for profile in (JOBS, STREAMS, GUARDED):
         killed = dataclasses.replace(profile, timeouts_s={"default": 0.2}, on_timeout=bash_tool.OnTimeout.KILL)
         with BashTool(profile=killed) as tool:
@@ -405,9 +373,7 @@ def test_req_bash_003_1_answers_at_once():
         assert text.endswith("1\n2\n3\n\n\n[background process completed]\n")
 
 
-@clause(
-    "003.2", saboteur=("background:\n            self.attached = self.plan.ephemeral", "background:\n            pass")
-)
+@clause("003.2", saboteur=("ground:\n            self.attached = self.plan.ephemeral", "ground:\n            pass"))
 def test_req_bash_003_2_outlives_the_host():
     def outlives(case):
         folder, end = case
@@ -429,21 +395,10 @@ def test_req_bash_003_2_outlives_the_host():
 
 
 @clause("003.3", saboteur=("    return [started]\n", "    return [started, JOB_REMINDER.format(pid=outcome.pid)]\n"))
-@given(
-    st.sampled_from(
-        [
-            ("exit 3", 3),
-            ("if", 2),
-            ("no-such-command", 127),
-            ("kill -9 $$", 137),
-            ("echo x; false", 1),
-            ("exec /no", 127),
-        ]
-    )
-)
+@given(st.sampled_from(["exit 3", "if", "no-such-command", "kill -9 $$", "echo x; false", "exec /no"]))
 @few
-def test_req_bash_003_3_an_early_failure_is_one(case):
-    command, code = case
+def test_req_bash_003_3_an_early_failure_is_one(command):
+    code = {"exit 3": 3, "if": 2, "kill -9 $$": 137, "echo x; false": 1}.get(command, 127)
     with BashTool() as tool:
         result = tool.run(command, mode="background")
     assert result.is_error and result.status == "exited"
@@ -459,9 +414,8 @@ def test_req_bash_003_3_an_early_failure_is_one(case):
 @needs_proc
 def test_req_bash_003_4_the_supervisor_is_in_nobodys_way():
     with BashTool() as tool:
-        job = background(
-            tool, lasting("echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff)); sleep 600.125")
-        )
+        ignored = "echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff)); "
+        job = background(tool, ignored + lasting("sleep 600.125"))
         supervisor = supervisor_of(job)
         assert supervisor not in children() and not children()
         assert os.getsid(supervisor) == supervisor and os.getsid(supervisor) != os.getsid(0)
@@ -494,9 +448,8 @@ def test_req_bash_003_6_failed(commands):
     with BashTool() as tool:
         for known, job in zip(commands, at_once(lambda known: background(tool, known.text), commands)):
             assert job.wait(20) and (job.status, job.exit_code) == ("exited", known.code)
-            how = (
-                "signal: %d (%s)" % (known.code - 128, known.signal) if known.signal else "exit status: %d" % known.code
-            )
+            how = "signal: %d (%s)" % (known.code - 128, known.signal)
+            how = how if known.signal else "exit status: %d" % known.code
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
@@ -552,13 +505,7 @@ def test_req_bash_003_8_lost_is_lost():
 
     with BashTool() as tool:
         is_lost(background(tool, command))
-    dying_host(
-        """
-        BashTool(state_dir="state").run(sys.argv[1], mode="background")
-        os.kill(os.getpid(), 9)
-    """,
-        command,
-    )
+    dying_host('BashTool(state_dir="state").run(sys.argv[1], mode="background"); os.kill(os.getpid(), 9)', command)
     is_lost(BashTool(state_dir="state").job(number_in("me")))  # the fork server lives as long as its last supervisor
 
 
@@ -614,9 +561,8 @@ def test_req_bash_003_9_exactly_one_note(commands, killed_readers, readers):
 @clause("003.10", saboteur=('how + ("; still running: " + still if still else "")', "how"))
 @needs_proc
 def test_req_bash_003_10_a_daemon_is_named():
-    with BashTool(
-        profile=dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=2.5), grace_s=0.3)
-    ) as tool:
+    limits_s = dict(MODES.timeouts_s, background=2.5)
+    with BashTool(profile=dataclasses.replace(MODES, timeouts_s=limits_s, grace_s=0.3)) as tool:
         result = tool.run(lasting("setsid sleep 600 >/dev/null 2>&1 & echo $! > daemon; exit 4"), mode="background")
         daemon = number_in("daemon")
         assert result.exit_code == 4 and alive(daemon)
@@ -671,12 +617,7 @@ def write_record(file, **facts):
 
 
 @clause("003.12", saboteur=("max(0, offset) + decoded", "max(0, offset) + len(data)"))
-@given(
-    st.lists(
-        st.sampled_from([b"a", "é".encode(), "€".encode(), "😀".encode(), b"\xff", b"\xe2\x82", b"\n"]), max_size=30
-    ),
-    st.data(),
-)
+@given(st.lists(st.sampled_from([b"a", *map(str.encode, "é€😀"), b"\xff", b"\xe2\x82", b"\n"]), max_size=30), st.data())
 @settings(max_examples=60)
 def test_req_bash_003_12_pieces_make_the_whole(parts, data):
     folder = Path(tempfile.mkdtemp(dir=os.getcwd()))
@@ -707,20 +648,13 @@ def test_req_bash_003_12_pieces_make_the_whole(parts, data):
 @needs_proc
 def test_req_bash_003_13_kill_means_gone():
     with BashTool(profile=tiny(grace=1.0)) as tool:
+        loop = "while :; do sleep 0.1; done"
         for command, code in (
-            (
-                lasting(
-                    "trap 'echo bye; exit 5' TERM; setsid sleep 600 & echo $! > other; while :; do sleep 0.05; done"
-                ),
-                5,
-            ),
-            (
-                "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & echo $! > other; while :; do sleep 0.1; done",
-                137,
-            ),
-            (lasting("setsid sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 600 & kill -STOP $$"), 143),
+            ("trap 'echo bye; exit 5' TERM; setsid sleep 600 & echo $! > other; " + loop, 5),
+            ("trap '' TERM; setsid sh -c 'trap \"\" TERM; %s' & echo $! > other; %s" % (loop, loop), 137),
+            ("setsid sleep 600 >/dev/null 2>&1 & echo $! > other; sleep 600 & kill -STOP $$", 143),
         ):
-            job = background(tool, command)
+            job = background(tool, lasting(command))
             other = number_in("other")
             assert job.kill() and not alive(job.pid) and not alive(other)
             assert (job.status, job.exit_code) == ("exited", code) and len(notes_in(job.output_file)) == 1
@@ -908,24 +842,16 @@ def test_req_bash_003_18_no_supervisor_no_command(lack):
 @clause("003.19", saboteur=("os.pipe()\n            ", "(end.detach() for end in socket.socketpair())\n            "))
 @given(
     st.lists(
-        st.sampled_from(
-            [
-                "echo plain",
-                "echo err >&2",
-                "echo dev > /dev/stderr",
-                "echo out > /dev/stdout",
-                "echo tee | tee /dev/stderr",
-            ]
-        ),
+        st.sampled_from(["plain", "err >&2", "dev > /dev/stderr", "out > /dev/stdout", "tee | tee /dev/stderr"]),
         min_size=1,
         max_size=8,
     )
 )
 @fewer
-def test_req_bash_003_19_reopening_loses_nothing(commands):
+def test_req_bash_003_19_reopening_loses_nothing(ways):
     with BashTool() as tool:
-        result = tool.run("\n".join(commands), mode="background")
-        expected = "".join("%s\n" % command.split()[1] * (2 if "tee" in command else 1) for command in commands)
+        result = tool.run("\n".join("echo " + way for way in ways), mode="background")
+        expected = "".join("%s\n" % way.split()[0] * (2 if "tee" in way else 1) for way in ways)
         assert eventually(lambda: notes_in(result.output_file))
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
@@ -1032,90 +958,34 @@ def test_req_bash_004_2_withholds_by_name(environ):
 GIT_PAIRS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 GIT_PAIRS.update(GIT_CONFIG_KEY_11="user.name", GIT_CONFIG_VALUE_11="A B")
 SECRET_VALUES = [
-    "postgres://me:pw@db:5432/x",
-    "redis://:pw@host",
-    "-----BEGIN RSA PRIVATE KEY-----\nMII",
-    "ghp_" + "a" * 36,
-    "github_pat_" + "a" * 30,
-    "AKIA" + "A1" * 8,
-    "AIza" + "x" * 35,
-    "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
-    "sk_live_" + "a1" * 8,
-    "xoxb-1234567890-abc",
-    "AccountName=x;AccountKey=abcd1234==",
-    "glpat-" + "x" * 20,
-    "https://hooks.slack.com/services/T0/B0/x",
-    "Authorization: Bearer ghp_" + "b" * 36,
+    *("postgres://me:pw@db:5432/x", "redis://:pw@host", "-----BEGIN RSA PRIVATE KEY-----\nMII", "ghp_" + "a" * 36),
+    *("github_pat_" + "a" * 30, "AKIA" + "A1" * 8, "AIza" + "x" * 35, "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK"),
+    *("sk_live_" + "a1" * 8, "xoxb-1234567890-abc", "AccountName=x;AccountKey=abcd1234==", "glpat-" + "x" * 20),
+    *("https://hooks.slack.com/services/T0/B0/x", "Authorization: Bearer ghp_" + "b" * 36),
 ]
 SECRET_VALUES += [
-    "rediss://:a/b=@host",
-    "db://me:a?b@host/x",
-    "db://me:a1234#5@host",
-    "mongodb://me:p/w@h1:27017,h2:27017/x",
-    "https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git",
-    "git+https://" + "a1_-" * 5 + ":@host/",
-    "https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5,
-    "sv=2022-11-02&sig=" + "a" * 30,
-    "https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32,
-    "http://localhost:8888/lab?token=0123456789abcdef",
-    "https://discord.com/api/webhooks/123/abc",
-    "https://discordapp.com/api/v10/webhooks/1/a",
-    "https://hooks.slack.com/workflows/T0/A0",
-    "https://outlook.office.com/webhook/0f-1/x",
-    "https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4",
-    "PRIVATE-TOKEN: abcdef",
-    "Authorization: Basic dXNlcjpwdw==",
-    "AUTHORIZATION: basic eDpnaHM=",
-    "authorization=Bearer%20abcdef",
-    '{"Authorization": "Bearer abcdef"}',
-    "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit",
-    "-DproxyPASSWORD=x",
-    "-Dmy.token=truest -Dx=1",
-    "-Psigning.secret=12a",
-    "hvs." + "a" * 24,
-    "glrt-" + "a" * 20,
-    "dckr_pat_" + "a" * 27,
-    "shpat_" + "0f" * 16,
-    "xapp-1-A0B1C2D3-45",
-    "lin_api_" + "a" * 40,
-    "gsk_" + "a" * 52,
-    "GOCSPX-" + "a" * 28,
-    "ya29." + "a" * 30,
-    "AGE-SECRET-KEY-1" + "Q" * 58,
+    *("rediss://:a/b=@host", "db://me:a?b@host/x", "db://me:a1234#5@host", "mongodb://me:p/w@h1:27017,h2:27017/x"),
+    *("https://" + "0123456789abcdef" * 2 + "@github.com/a/b.git", "git+https://" + "a1_-" * 5 + ":@host/"),
+    *("https://a.blob.core.windows.net/c?sv=2022&sig=" + "aB%2F" * 5, "sv=2022-11-02&sig=" + "a" * 30),
+    *("https://b.s3.amazonaws.com/k?X-Amz-Signature=" + "0f" * 32, "http://localhost:8888/lab?token=0123456789abcdef"),
+    *("https://discord.com/api/webhooks/123/abc", "https://discordapp.com/api/v10/webhooks/1/a"),
+    *("https://hooks.slack.com/workflows/T0/A0", "https://outlook.office.com/webhook/0f-1/x"),
+    *("https://x.webhook.office.com/webhookb2/0f-1@2/IncomingWebhook/3/4", "PRIVATE-TOKEN: abcdef"),
+    *("Authorization: Basic dXNlcjpwdw==", "AUTHORIZATION: basic eDpnaHM=", "authorization=Bearer%20abcdef"),
+    *('{"Authorization": "Bearer abcdef"}', "-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit", "-DproxyPASSWORD=x"),
+    *("-Dmy.token=truest -Dx=1", "-Psigning.secret=12a", "hvs." + "a" * 24, "glrt-" + "a" * 20, "dckr_pat_" + "a" * 27),
+    *("shpat_" + "0f" * 16, "xapp-1-A0B1C2D3-45", "lin_api_" + "a" * 40, "gsk_" + "a" * 52, "GOCSPX-" + "a" * 28),
+    *("ya29." + "a" * 30, "AGE-SECRET-KEY-1" + "Q" * 58),
 ]
 OPEN_VALUES = [
-    "https://example.org/a:b@c",
-    "http://user@host/",
-    "this.is.not.a.jwt",
-    "ghp_12345",
-    "",
-    "sketch-12",
-    "/usr/bin:/bin",
-    "a@b:c",
-    "12:34",
-    "eyJ",
-    "mask-" + "x" * 30,
-    "https://user@host/a",
-    "postgres://user@host/db",
-    "https://a-long-organisation-name@dev.azure.com/x",
-    "https://host:8443/@scope/package",
-    "http://[::1]:8080/a@b",
-    "mongodb://h1:27017,h2:27017/?a=b@c",
-    "http://localhost:8888/lab?token=",
-    "-Xmx2g -Dfile.encoding=UTF-8",
-    "-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3",
-    "-Dtoken=$TOKEN",
-    "-Dtoken=",
-    "Authorization: Bearer $TOKEN",
-    "rs=0:di=01;34:*.sig=01;31",
-    "gsk_renderer_vulkan_x",
-    '!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f',
-    "unix:path=/run/user/0/bus,guid=0f",
-    "https://discord.com/api/",
-    "https://a.blob.core.windows.net/c?sig=",
-    "hvs.1",
-    "glrt-a",
-    "AGE-SECRET-KEY-",
+    *("https://example.org/a:b@c", "http://user@host/", "this.is.not.a.jwt", "ghp_12345", "", "sketch-12"),
+    *("/usr/bin:/bin", "a@b:c", "12:34", "eyJ", "mask-" + "x" * 30, "https://user@host/a", "postgres://user@host/db"),
+    *("https://a-long-organisation-name@dev.azure.com/x", "https://host:8443/@scope/package", "http://[::1]:8080/a@b"),
+    *("mongodb://h1:27017,h2:27017/?a=b@c", "http://localhost:8888/lab?token=", "-Xmx2g -Dfile.encoding=UTF-8"),
+    *("-Dmax.tokens=42 -Daccept.token=true -Dretry.token=3", "-Dtoken=$TOKEN", "-Dtoken="),
+    *("Authorization: Bearer $TOKEN", "rs=0:di=01;34:*.sig=01;31", "gsk_renderer_vulkan_x"),
+    *('!f() { echo username=x; echo "password=$GITHUB_TOKEN"; }; f', "unix:path=/run/user/0/bus,guid=0f"),
+    *("https://discord.com/api/", "https://a.blob.core.windows.net/c?sig=", "hvs.1", "glrt-a", "AGE-SECRET-KEY-"),
     "--with-xml2-include=/usr/a:/usr/b",
 ]
 
@@ -1158,9 +1028,7 @@ ESCAPES = [
 @clause("004.4", saboteur=("            _kill_below()\n            self.turn", "            self.turn"))
 @needs_proc
 @fewest
-@given(
-    st.permutations([(n, escape) for n, escape in enumerate(ESCAPES)]), st.integers(0, 2), st.booleans(), st.booleans()
-)
+@given(st.permutations(list(enumerate(ESCAPES))), st.integers(0, 2), st.booleans(), st.booleans())
 @example(list(enumerate(ESCAPES)), 0, True, True)
 def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_timeout):
     # what has emptied its environment is told by its arguments; `random` would say the same in each example
@@ -1173,14 +1041,10 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     folder = tempfile.mkdtemp()
     token = None if by_timeout else cancelled_when(folder + "/ready")
     with BashTool(folder, profile=tiny(default=1.5 if by_timeout else 20)) as tool:
-        result = tool.run(
-            "%s\n%s\necho started; : > ready; wait; sleep %s"
-            % ("trap '' TERM" if deaf else "", "\n".join(lines), seconds),
-            cancel=token,
-        )
-    longer = "[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-    how = "[command timed out after 1.5s]\n" + longer if by_timeout else "[command cancelled]\n"
-    assert result.text == how + "started\n"
+        lines = ["trap '' TERM" if deaf else "", *lines, "echo started; : > ready; wait; sleep " + seconds]
+        result = tool.run("\n".join(lines), cancel=token)
+    how = "[command timed out after 1.5s]\n" + LONGER_MODES if by_timeout else "[command cancelled]"
+    assert result.text == how + "\nstarted\n"
     assert not carriers(nothing_is_left)
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
@@ -1207,16 +1071,7 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert seen and not [pid for pid in dwellers(folder) if alive(pid)]
 
 
-@clause(
-    "004.6",
-    saboteur=(
-        ("        while not self.alone and self.stops < 2 and", "        while self.stops < 2 and"),
-        (
-            "        while not self.alone and monotonic() < kill_until:",
-            "        while time.monotonic() < kill_until:",
-        ),
-    ),
-)
+@clause("004.6", saboteur=(("not self.alone and self.stops", "self.stops"), ("not self.alone and mono", "mono")))
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
@@ -1241,9 +1096,7 @@ def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
             result = tool.run(known.text)
         assert (result.status, result.exit_code, result.signal) == ("exited", known.code, known.signal)
         pids = [number_in(folder / file) for file in known.leaves]
-        for (
-            pid
-        ) in pids:  # without these nothing is named, and only what holds the output is noticed: SPEC.md, Fallbacks
+        for pid in pids:  # without these only what holds the output is noticed, and nothing named: SPEC.md, Fallbacks
             assert "pid %d \"%s\"" % (pid, NAP) in result.text or WITHOUT in ("proc", "subreaper")
         return pids
 
@@ -1343,27 +1196,15 @@ def test_req_bash_004_9_no_secret_in_argv_or_file(monkeypatch, tmp_path):
 
 @clause(
     "005.1",
-    saboteur=(
-        "start_new_session=True,\n        )",
-        'start_new_session=True,\n            preexec_fn=lambda ends=__import__("pty").openpty(): os.open(os.ttyname(ends[1]), os.O_RDWR),\n        )',
-    ),
+    saboteur=("=True,\n        )", "=True, preexec_fn=lambda ends=os.openpty(): os.open(os.ttyname(ends[1]), 2))"),
 )
 def test_req_bash_005_1_no_controlling_terminal():
+    program = "from bash_tool import BashTool; open('/dev/tty').close(); "
+    program += "open('answer', 'w').write(BashTool().run(': </dev/tty && echo has one || echo has none; tty').text)"
     pid, terminal = pty.fork()  # a host that has one
     if pid == 0:
-        os.execve(
-            sys.executable,
-            [
-                sys.executable,
-                "-c",
-                textwrap.dedent("""
-            from bash_tool import BashTool
-            open("/dev/tty").close()
-            open("answer", "w").write(BashTool().run(": </dev/tty && echo has one || echo has none; tty").text)
-        """),
-            ],
-            dict(os.environ, PYTHONPATH=str(TOOL.parent)),
-        )
+        env = dict(os.environ, PYTHONPATH=str(TOOL.parent))
+        os.execve(sys.executable, [sys.executable, "-c", program], env)
     try:
         assert eventually(lambda: Path("answer").exists() and "tty" in Path("answer").read_text())
     finally:
@@ -1387,11 +1228,8 @@ def test_req_bash_005_2_stdin_is_at_its_end():
         @given(st.lists(st.sampled_from(WAYS_OF_READING), min_size=1, max_size=4), known_commands())
         def finds_the_end(ways, known):
             result = tool.run("\n".join([*ways, known.text]))
-            assert (result.status, result.exit_code, result.total_bytes) == (
-                "exited",
-                known.code,
-                len(known.merged.encode()),
-            )
+            assert (result.status, result.exit_code) == ("exited", known.code)
+            assert result.total_bytes == len(known.merged.encode())
 
         finds_the_end()
         result = tool.run("cat; read x; echo $?; python3; readlink /proc/$$/fd/0; exec 0<&0 && echo open")
@@ -1420,17 +1258,15 @@ def test_req_bash_006_1_schema():
     }
     with pytest.raises(ValueError):
         BashTool().definition("nonsense")
-    changed = BashTool(profile=dataclasses.replace(MODES, timeouts_s={"default": 60, "build": 600})).definition()[
-        "input_schema"
-    ]["properties"]["mode"]
-    assert (changed["enum"], changed["description"]) == (
-        ["default", "build"],
-        "Execution mode: default (1min timeout), build (10min timeout)",
-    )
-    changed = BashTool(profile=dataclasses.replace(bash_tool.JOBS, timeouts_s={"default": 7})).definition()[
-        "input_schema"
-    ]["properties"]["timeout"]
-    assert changed["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
+
+    def described(row, timeouts_s, name):
+        tool = BashTool(profile=dataclasses.replace(row, timeouts_s=timeouts_s))
+        return tool.definition()["input_schema"]["properties"][name]
+
+    modes, limit = described(MODES, {"default": 60, "build": 600}, "mode"), described(JOBS, {"default": 7}, "timeout")
+    assert modes["enum"] == ["default", "build"]
+    assert modes["description"] == "Execution mode: default (1min timeout), build (10min timeout)"
+    assert limit["description"] == "Timeout in ms before auto-backgrounding (default: 7000)"
 
 
 @clause("006.2", saboteur=('given.get("mode", "default")', 'given.get("mode", "slow")'))
@@ -1445,9 +1281,8 @@ def test_req_bash_006_2_mode_may_be_omitted():
 def test_req_bash_006_3_names_the_directory(name):
     os.makedirs(Path("place", name), exist_ok=True)
     description = BashTool(Path("place", name)).definition()["description"]
-    assert description.endswith(
-        "/place/%s</pwd>" % "".join(c if c.isprintable() else "\ufffd" for c in name)
-    ) or name in (".", "..")
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    assert description.endswith("/place/%s</pwd>" % shown) or name in (".", "..")
     description.encode("utf-8")
 
 
@@ -1505,11 +1340,8 @@ def test_req_bash_006_4_rejects_by_name():
 def test_req_bash_006_5_takes_json_text(arguments):
     text = json.dumps(arguments)
     same = bash_tool.parse_arguments(json.loads(text), MODES)
-    assert (
-        isinstance(json.loads(text), str)
-        or re.search("NaN|Infinity", text)
-        or bash_tool.parse_arguments(text, MODES) == same
-    )
+    if not isinstance(json.loads(text), str) and not re.search("NaN|Infinity", text):
+        assert bash_tool.parse_arguments(text, MODES) == same
     for broken in ("", "{", "[" * 100000, "1" * 5000, '{"command": "ls", "timeout": NaN}', text + "}", b"\xff"):
         assert bash_tool.parse_arguments(broken, MODES).error == "invalid_arguments"
 
@@ -1518,14 +1350,10 @@ def test_req_bash_006_5_takes_json_text(arguments):
 def test_req_bash_006_6_same_bytes():
     limits = st.floats(0.001, 1e6) | st.integers(1, 10**6)
 
+    names, styles = st.sampled_from(list(PROFILES)), st.sampled_from(["anthropic", "openai", "mcp"])
+
     @few
-    @given(
-        st.sampled_from(list(PROFILES)),
-        folders,
-        st.none() | limits,
-        st.booleans(),
-        st.sampled_from(["anthropic", "openai", "mcp"]),
-    )
+    @given(names, folders, st.none() | limits, st.booleans(), styles)
     def same(name, folder, limit, carry, style):
         os.makedirs("place/" + folder, exist_ok=True)
         tools = [BashTool("place/" + folder, profile=name, timeout_s=limit, carry=carry) for _ in range(2)]
@@ -1557,11 +1385,7 @@ def test_req_bash_006_6_same_bytes():
 def test_req_bash_006_7_strict_for_openai(name):
     tool = BashTool("/", profile=PROFILES[name])
     strict, plain = tool.definition("openai"), tool.definition()
-    assert {key: strict[key] for key in ("type", "name", "strict")} == {
-        "type": "function",
-        "name": "bash",
-        "strict": True,
-    }
+    assert (strict["type"], strict["name"], strict["strict"]) == ("function", "bash", True)
     assert strict["description"] == plain["description"]
     assert set(strict) == set("type name description parameters strict".split())
     parameters, properties = strict["parameters"], plain["input_schema"]["properties"]
@@ -1612,9 +1436,8 @@ def fits(value, schema):
         elif word == "items":
             holds = not isinstance(value, list) or all(fits(each, said) for each in value)
         elif word == "properties":
-            holds = not isinstance(value, dict) or all(
-                fits(value[key], inner) for key, inner in said.items() if key in value
-            )
+            inside = said if isinstance(value, dict) else ()
+            holds = all(fits(value[key], said[key]) for key in inside if key in value)
         elif word == "additionalProperties":
             holds = not isinstance(value, dict) or said is not False or set(value) <= set(schema["properties"])
         else:
@@ -1625,35 +1448,28 @@ def fits(value, schema):
     return True
 
 
-def some_arguments(
-    profile,
-    junk=st.sampled_from(
-        ["", "ls", "slow", "default", True, 1, 1.0, 1.5, 0, -7, 10**30, 86400000, 86400001, [], {}, ["ls"], {"a": 1}]
-    ),
-):
+JUNK = ["", "ls", "slow", "default", True, 1, 1.0, 1.5, 0, -7, 10**30, 86400000, 86400001, [], {}, ["ls"], {"a": 1}]
+
+
+def some_arguments(profile, junk=st.sampled_from(JUNK)):
     """Arguments near the edge of what a profile takes: right and wrong keys, right and wrong values, no nulls."""
     right = {
         "command": st.text(max_size=8),
         "mode": st.sampled_from(["default", "slow", "background", "fast"]),
         "timeout": st.sampled_from([-1, 0, 0.5, 1, 1.0, 86400000, 86400000.0, 86400001]) | st.integers(1, 86400000),
     }
-    given_keys = st.sets(st.sampled_from([*profile.parameters, "cmd"]))
-    return given_keys.flatmap(
-        lambda keys: st.fixed_dictionaries(
-            {key: st.one_of(right.get(key, junk), right.get(key, junk), junk) for key in keys}
-        )
-    )
+    each = {key: st.one_of(right.get(key, junk), right.get(key, junk), junk) for key in (*profile.parameters, "cmd")}
+    given_keys = st.sets(st.sampled_from(list(each)))
+    return given_keys.flatmap(lambda keys: st.fixed_dictionaries({key: each[key] for key in keys}))
 
 
 def refused_beyond_the_schema(arguments, profile):
     """What the schema cannot say."""
     verbs = [verb for verb in ("command", "check_pid", "kill_pid") if verb in profile.parameters and verb in arguments]
-    return (
-        bool(re.search("[\0\ud800-\udfff]", str(arguments.get("command", ""))))
-        or len(verbs) != 1
-        and "check_pid" in profile.parameters
-        or any(not -(2**31) < arguments[verb] < 2**31 for verb in verbs if verb != "command")
-    )
+    if re.search("[\0\ud800-\udfff]", str(arguments.get("command", ""))):
+        return True
+    many = len(verbs) != 1 and "check_pid" in profile.parameters
+    return many or any(not -(2**31) < arguments[verb] < 2**31 for verb in verbs if verb != "command")
 
 
 def agreement(validates):
@@ -1689,13 +1505,15 @@ def test_req_bash_006_9_schema_and_call_agree():
     agreement(fits)
 
 
+TIMEOUTS = [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
+
+
 @clause("006.10", saboteur=('"integer", "minimum": 1000,', '"integer", "minimum": 0,'))
 @given(
     st.sampled_from(list(PROFILES.values())),
     st.none() | json_values(),
-    st.sampled_from(
-        [None, None, 999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1000.5]
-    ),
+    st.none()
+    | st.sampled_from([999, 1000, 1000.0, 1500, 120000, 120001, 900000, 900001, -1, 1e300, "5000", True, 1e3]),
     st.sampled_from([None, None, True, False, "true", 1]),
     st.sampled_from([None, None, "slow", "background", "default"]),
     st.booleans(),
@@ -1774,31 +1592,23 @@ def test_req_bash_007_1_states_the_code(code, prints):
 def test_req_bash_007_2_names_the_signal(name):
     number = getattr(signal, "SIG" + name)
     with BashTool() as tool:
-        own, child = (
-            tool.run("ulimit -c 0; kill -%s $$" % name),
-            tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name),
-        )
+        own = tool.run("ulimit -c 0; kill -%s $$" % name)
+        child = tool.run("ulimit -c 0; bash -c 'kill -%s $$' 2>/dev/null; exit $?" % name)
     for result, named in ((own, "SIG" + name), (child, None)):
         assert (result.exit_code, result.signal, result.is_error) == (128 + number, named, True)
         assert result.text.startswith("[command failed: exit code %d (SIG%s)" % (128 + number, name))
 
 
-@clause(
-    "007.3", saboteur=("for line in lines) + text\n", "for line in lines) + (\"\" if outcome.exit_code else text)\n")
-)
+@clause("007.3", saboteur=("in lines) + text\n", 'in lines) + ("" if outcome.exit_code else text)\n'))
 @given(st.text(st.characters(codec="ascii", categories=["L"]), max_size=20), st.integers(1, 125))
 @few
 def test_req_bash_007_3_gives_the_output_too(text, code):
     with BashTool() as tool:
-        assert tool.run("echo '%s' >&2; exit %d" % (text, code)).text == "[command failed: exit code %d]\n%s\n" % (
-            code,
-            text,
-        )
+        shown = tool.run("echo '%s' >&2; exit %d" % (text, code)).text
+        assert shown == "[command failed: exit code %d]\n%s\n" % (code, text)
 
 
-@clause(
-    "007.4", saboteur=('raise SpawnError("shell_not_found", "the shell %s was not found" % shown(name))', "return name")
-)
+@clause("007.4", saboteur=('raise SpawnError("shell_not_found", "the', 'return name or ("the'))
 def test_req_bash_007_4_system_errors(tmp_path):
     (tmp_path / "plain").write_text("not a program")
 
@@ -1879,11 +1689,7 @@ def test_req_bash_007_7_an_unread_command_is_not_a_result(tmp_path):
 
 
 @clause("008.1", saboteur=(r"[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\)", r"[^\x07\x80-\x9f]*(?:\x07|\x1b\\)"))
-@given(
-    st.lists(
-        st.one_of(st.sampled_from(ESCAPE_SEQUENCES), st.text(st.sampled_from("ab [];0m\n\té"), max_size=6)), max_size=12
-    )
-)
+@given(st.lists(st.sampled_from(ESCAPE_SEQUENCES) | st.text(st.sampled_from("ab [];0m\n\té"), max_size=6), max_size=12))
 @example(["\x1b]0;no end\n", "kept"])
 @example(["\x1b]8;;http://x\x1b\\", "link", "\x1b]0;title\x07"])
 def test_req_bash_008_1_no_escape_sequences(pieces):
@@ -1924,18 +1730,16 @@ def terminal(text):
     return "\n".join(map("".join, lines))
 
 
+def drawn_on_a_screen(sequences, characters):
+    texts = st.text(st.sampled_from(characters), max_size=5)
+    return st.lists(st.sampled_from(sequences) | texts, max_size=20).map("".join)
+
+
 OVERWRITES = "\r \x08 \r\n \x1b[K \x1b[0K \x1b[2K \x1b[1K \x1b[3G \x1b[2D \x1b[D \x1b[C \x1b[m".split(" ")
 
 
 @clause("008.2", saboteur=("\n            line.seek(0)", "\n            line.seek(0), line.truncate()"))
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(OVERWRITES + ESCAPE_SEQUENCES), st.text(st.sampled_from("abc 好\t\n\x1b[]2;K"), max_size=5)
-        ),
-        max_size=20,
-    ).map("".join)
-)
+@given(drawn_on_a_screen(OVERWRITES + ESCAPE_SEQUENCES, "abc 好\t\n\x1b[]2;K"))
 @example("Initial\r\r\r\rFinal")
 @example("Line1\r\nLine2\rLine2Updated\nLine3\r\n")
 @example("你好世界啊\r你好地球")
@@ -1986,18 +1790,11 @@ def test_req_bash_008_4_invalid_bytes_and_nothing_else_are_replaced():
     Path("text").write_text(text, encoding="utf-8")
     with BashTool() as tool:
         result = tool.run("cat text")
-    assert (
-        "\ufffd" not in result.text
-        and result.stdout == text[:455] + "\n\n[snip]\n\n" + text[-455:]
-        or set(result.stdout) <= set(text + "\n[snip]")
-    )
-    data = text.encode()
+    assert set(result.stdout) <= set(text + "\n[snip]")
+    data, profile = text.encode(), dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500)
     for head in range(1, 40):  # wherever the gap between what is kept begins and ends
         for tail in range(1, 9):
-            fitted = bash_tool.keep_ends(
-                bash_tool.Captured(data[:head], data[len(data) - tail :], len(data)),
-                dataclasses.replace(MODES, max_output_bytes=1000, snip_size=500),
-            )
+            fitted = bash_tool.keep_ends(bash_tool.Captured(data[:head], data[len(data) - tail :], len(data)), profile)
             first, last = fitted.text.split("\n\n[snip]\n\n")
             assert text.startswith(first) and text.endswith(last) and head - len(first.encode()) < 4
             assert tail - len(last.encode()) < 4
@@ -2029,20 +1826,11 @@ def test_req_bash_008_5_linear_time():
         assert busy(lambda: bash_tool.looks_secret("BUNDLE_" + many, "a:b")) < 2, shape
 
 
-UPWARDS = "\x1b[A \x1b[2A \x1b[B \x1b[9B \x1b[E \x1b[2E \x1b[F \x1b[3F \x1b[J \x1b[0J \x1b[1J \x1b[2J \x1b[H \n \n \n\n".split(
-    " "
-)
+UPWARDS = ["\x1b[" + end for end in "A 2A B 9B E 2E F 3F J 0J 1J 2J H".split()] + ["\n", "\n", "\n\n"]
 
 
 @clause("008.6", saboteur=('if kind in "AF":', 'if kind in "F":'))
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(UPWARDS), st.sampled_from(OVERWRITES), st.text(st.sampled_from("ab 好\n"), max_size=5)
-        ),
-        max_size=20,
-    ).map("".join)
-)
+@given(drawn_on_a_screen(UPWARDS + OVERWRITES, "ab 好\n"))
 @example("one\ntwo\n\x1b[2A\x1b[Kone!\n\x1b[Ktwo!\n")
 @example("one\ntwo\nthree\x1b[F\x1b[Jend")
 @example("long line\nab\x1b[A-\x1b[B+\x1b[A\nplain\nplain\nplain")
@@ -2105,12 +1893,10 @@ def test_req_bash_009_3_holds_the_bytes_as_they_arrived(data):
 def test_req_bash_009_4_a_file_that_fails_changes_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
 
+    places = st.sampled_from(["/dev/null", "/proc/nowhere", str(tmp_path / "file")])
+
     @fewer
-    @given(
-        st.sampled_from(["/dev/null", "/proc/nowhere", str(tmp_path / "file")]),
-        st.integers(7000, 90000),
-        known_commands(),
-    )
+    @given(places, st.integers(7000, 90000), known_commands())
     def fails(folder, lines, known):
         command = "seq %d\n%s" % (lines, known.text)
         good, bad = BashTool().run(command), BashTool(state_dir=folder).run(command)
@@ -2139,11 +1925,9 @@ def test_req_bash_009_5_is_capped():
         for size, capped in ((200 * 1024 - 1, False), (200 * 1024, False), (200 * 1024 + 1, True), (900000, True)):
             result = tool.run("head -c %d /dev/zero | tr '\\0' x" % size)
             note = "[the file with the full output ends at 200KB: the rest was read but not saved]"
-            data = path_in(result.text).read_bytes()
+            end = b"\n[output file capped at 200KB: the rest was not saved]\n" * capped
             assert (note in result.text.split("\n")[:2]) is capped and result.total_bytes == size
-            assert data == b"x" * min(size, 200 * 1024) + (
-                b"\n[output file capped at 200KB: the rest was not saved]\n" if capped else b""
-            )
+            assert path_in(result.text).read_bytes() == b"x" * min(size, 200 * 1024) + end
 
 
 @pytest.mark.parametrize("is_the_users", [False, True])
@@ -2154,7 +1938,7 @@ def test_req_bash_009_6_the_folder_is_capped(is_the_users):
     folder.mkdir(0o700)
     with BashTool(state_dir=None if is_the_users else folder) as tool:
         for n, name in enumerate(
-            ["output-00000000000a.log", "output-00000000000b.log", "output-00000000000c.log", "output-mine.log"]
+            "output-%s.log" % end for end in ("0" * 11 + "a", "0" * 11 + "b", "0" * 11 + "c", "mine")
         ):
             (folder / name).touch()
             os.truncate(folder / name, 400 * 1024**2)  # sparse
@@ -2248,13 +2032,7 @@ def test_req_bash_010_1_a_flood_stays_small(flood):
     assert max(map(int, grown.split())) < 8 * 1024, grown  # in the host, and in the supervisor
 
 
-@clause(
-    "010.2",
-    saboteur=(
-        "total_bytes += len(chunk)",
-        "total_bytes = min(self.total_bytes + len(chunk), 2 * self._head_bytes + 1)",
-    ),
-)
+@clause("010.2", saboteur=("total_bytes += len(chunk)", "total_bytes = min(self.total_bytes + len(chunk), 131073)"))
 @given(st.lists(st.tuples(st.integers(0, 300000), st.sampled_from(["1", "2"])), max_size=4))
 @few
 @example([(131073, "1"), (1, "2")])
@@ -2272,18 +2050,9 @@ def test_req_bash_010_3_nothing_stays():
         cancel = Cancel()
         threading.Timer(0.05, cancel.cancel).start()
         tool.run(lasting("sleep 600"), timeout_s=60, cancel=cancel)
-        for command in (
-            ":",
-            "exit 3",
-            lasting("sleep 600"),
-            "seq 50000",
-            "exec >&- 2>&-",
-            "nosuchcommand",
-            "kill -9 $$",
-            "sleep 0.2 &",
-            lasting("trap '' TERM; sleep 600"),
-        ):
-            tool.run(command)
+        for command in (":", "exit 3", "sleep 600", "seq 50000", "exec >&- 2>&-", "nosuchcommand", "kill -9 $$"):
+            tool.run(lasting(command))
+        tool.run("sleep 0.2 &"), tool.run(lasting("trap '' TERM; sleep 600"))
         tool.call({"nonsense": 1})
 
     no_leak(calls, rounds=3)
@@ -2342,12 +2111,9 @@ def test_req_bash_011_3_goes_on_reading():
     assert eventually(lambda: tasks() == OWN_THREADS)
     before = descriptors(), tasks()
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
-        result = tool.run(
-            lasting(
-                "(sleep 0.3; for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
-                "echo $BASHPID > after; exec sleep 600) & echo $! > writer; echo now"
-            )
-        )
+        writes = "for i in 1 2 3 4 5; do head -c 70000 /dev/zero | tr '\\0' x; done; echo; echo end; exec >&- 2>&-; "
+        goes_on = "echo $BASHPID > after; exec sleep 600) & echo $! > writer; echo now"
+        result = tool.run("(sleep 0.3; " + writes + lasting(goes_on))
         assert result.stdout == "now\n"
         assert eventually(lambda: Path("after").exists()) and alive(number_in("writer"))
         wanted = b"now\n" + b"x" * 350000 + b"\nend\n"
@@ -2371,9 +2137,8 @@ def test_req_bash_011_4_nothing_written_before_the_end_is_lost():
 
     whatever_holds_the_output()
     with BashTool() as tool:
-        assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == "".join(
-            "%d\n" % n for n in range(1, 201)
-        )
+        numbers = "".join("%d\n" % n for n in range(1, 201))
+        assert tool.run("exec > >(sleep 0.1; sort -n); seq 200 -1 1").stdout == numbers
         assert tool.run("exec > >(tee log) 2>&1; echo one; echo two >&2").stdout == "one\ntwo\n"
         assert all(tool.run("echo %d" % n).stdout == "%d\n" % n for n in range(30))
 
@@ -2428,11 +2193,8 @@ def test_req_bash_011_6_the_numbers_of_what_runs(count, mode):
 def test_req_bash_012_1_in_no_argv(profile, size, shell, stdin):
     word = "sought" + os.urandom(4).hex()
     sought = word[:-1] + "[" + word[-1] + "]"
-    command = "grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; : '%s'\n: '%s'" % (
-        sought,
-        word,
-        size * "x",
-    )
+    command = "grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null; echo none else; : '%s'" % (sought, word)
+    command += "\n: '%s'" % (size * "x")
     with BashTool(profile=profile, shell=shell) as tool:
         assert tool.run(command, stdin=stdin).stdout.rstrip("\n") == "none else"
 
@@ -2520,16 +2282,12 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
     assert tool.run(": > here").error is None and os.listdir(folder / name) == ["here"]
 
 
+WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]
+
+
 @clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
 @few
-@given(
-    st.lists(
-        st.sampled_from(["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]),
-        max_size=3,
-    ),
-    known_commands(),
-    st.booleans(),
-)
+@given(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
 @example(["> made"], Known(":"), False)
 @example([], Known(":"), False)
 @example(["> made"], Known(":"), True)
@@ -2558,17 +2316,13 @@ def test_req_bash_013_3_a_missing_directory_is_no_tool(name, kind, absolute):
     folder = Path(tempfile.mkdtemp())
     if "file" in kind:
         (folder / name).write_text("")
-    cwd, errors = (
-        name + "/below" * (kind == "below a file"),
-        (NotADirectoryError if "file" in kind else FileNotFoundError),
-    )
+    cwd = name + "/below" * (kind == "below a file")
+    errors = NotADirectoryError if "file" in kind else FileNotFoundError
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         if kind == "shut off":
-            patch.setattr(
-                os, "stat", lambda path: (_ for _ in ()).throw(PermissionError(13, "Permission denied", path))
-            )
             errors = PermissionError
+            patch.setattr(os, "stat", lambda path: (_ for _ in ()).throw(errors(13, "Permission denied", path)))
         path = os.path.join(folder, cwd)
         with pytest.raises(errors) as raised:
             BashTool(path if absolute else cwd)
@@ -2592,15 +2346,9 @@ def test_req_bash_014_1_nothing_bends_the_shell(monkeypatch, tmp_path):
     (tmp_path / "rc").write_text("echo noise; alias ls=false\n")
     (tmp_path / "usr").mkdir()
     plain = BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text
-    for name, value in {
-        "ENV": "rc",
-        "SHELLOPTS": "errexit:xtrace:noglob",
-        "BASHOPTS": "nullglob",
-        "CDPATH": "/",
-        "GLOBIGNORE": "u*",
-        "BASH_XTRACEFD": "1",
-        **functions_of_a_host("builtin", "command", "unset"),
-    }.items():
+    bending = {"ENV": "rc", "SHELLOPTS": "errexit:xtrace:noglob", "BASHOPTS": "nullglob", "CDPATH": "/"}
+    bending.update({"GLOBIGNORE": "u*", "BASH_XTRACEFD": "1"}, **functions_of_a_host("builtin", "command", "unset"))
+    for name, value in bending.items():
         monkeypatch.setenv(name, value)
         assert BashTool().run("echo $-; ls -d usr; cd usr; pwd; echo u*").text == plain, name
         assert BashTool().run("type -t builtin command unset").text == "builtin\nbuiltin\nbuiltin\n"
@@ -2637,29 +2385,21 @@ def test_req_bash_014_2_nothing_asks_pages_or_paints(monkeypatch):
 
 
 @clause("014.3", saboteur=('env["LANG"] = "C.UTF-8"', "pass"))
-@given(
-    st.dictionaries(
-        st.sampled_from(["LANG", "LC_ALL", "LC_CTYPE", "LC_TIME"]), st.sampled_from(["", "C", "de_DE.UTF-8"])
-    )
-)
+@given(st.dictionaries(st.sampled_from("LANG LC_ALL LC_CTYPE LC_TIME".split()), st.sampled_from(["", "C", "de.UTF-8"])))
 def test_req_bash_014_3_the_locale(locale):
     env, _ = bash_tool.scrub_env(locale)
     decides = any(locale.get(name) for name in ("LANG", "LC_ALL", "LC_CTYPE"))
-    assert {name: env.get(name) for name in locale if name != "LANG" or decides} == {
-        name: value for name, value in locale.items() if name != "LANG" or decides
-    }
+    assert all(env.get(name) == value for name, value in locale.items() if name != "LANG" or decides)
     assert decides or env["LANG"] == "C.UTF-8"
+
+
+HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH_AUTH_SOCK X lower NETRC_FILE
+GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
 @clause("014.4", saboteur=("name: value", "name: value.strip()"))
 @given(
-    st.dictionaries(
-        st.sampled_from(
-            """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH_AUTH_SOCK
-                GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY X lower NETRC_FILE TOKENIZERS_PARALLELISM CI""".split()
-        ),
-        st.text(st.characters(exclude_characters="\0"), max_size=12),
-    ),
+    st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
 )
 def test_req_bash_014_4_all_else_passes(environ, set_to):
@@ -2687,10 +2427,9 @@ def test_req_bash_014_5_a_given_environment_is_passed():
             assert tool.withheld == ()
         env = dict(line.split(b"=", 1) for line in shown.read_bytes().split(b"\0") if line)
         expected = {**bash_tool.NON_INTERACTIVE, **given_env}
-        added = {b"_", b"PWD", b"OLDPWD", b"SHLVL"}  # by bash
-        assert {name: value for name, value in env.items() if name not in added} == {
-            os.fsencode(name): os.fsencode(value) for name, value in expected.items()
-        }
+        for added in (b"_", b"PWD", b"OLDPWD", b"SHLVL"):  # by bash
+            env.pop(added, None)
+        assert env == {os.fsencode(name): os.fsencode(value) for name, value in expected.items()}
 
     is_passed()
     given_env = {"PATH": os.environ["PATH"]}
@@ -2702,9 +2441,7 @@ def test_req_bash_014_5_a_given_environment_is_passed():
 @clause("014.6", saboteur=("(name in words or name.upper().endswith(REMOTE_ENDINGS))", "name in words"))
 @few
 @given(
-    st.sets(
-        st.tuples(names, st.sampled_from(["PROXY", "proxy", "Index", "INDEX_URL", "index_url", "REGISTRY"])), max_size=6
-    ),
+    st.sets(st.tuples(names, st.sampled_from("PROXY proxy Index INDEX_URL index_url REGISTRY".split())), max_size=6),
     st.sets(names.map(lambda name: name + "URL"), max_size=2),
     known_commands(),
 )
@@ -2800,10 +2537,8 @@ def all_cancelled(commands, profile):
     """The results of commands that run side by side, the n-th of which is cancelled when it has made the file ready-n."""
     folder = tempfile.mkdtemp()
     with BashTool(folder, profile=profile) as tool:
-        return at_once(
-            lambda n: tool.run(commands[n].text, timeout_s=60, cancel=cancelled_when("%s/ready-%d" % (folder, n))),
-            range(len(commands)),
-        )
+        tokens = [cancelled_when("%s/ready-%d" % (folder, n)) for n in range(len(commands))]
+        return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
 @clause("015.1", saboteur=('self.stop("cancelled", cancels)', 'self.stop("timed_out", cancels)'))
@@ -2814,11 +2549,9 @@ def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
         Path(path).unlink() if Path(path).exists() else None
     trap = "trap 'echo cleaned; exit 0' TERM; " if cleans_up else ""
     with BashTool() as tool:
-        result = tool.run(
-            # bash itself may say "Terminated" of the child
-            trap + lasting("echo partial; exec 2>/dev/null; sleep 600 & echo $! > child; touch begun; wait"),
-            cancel=cancelled_when("begun"),
-        )
+        quiet = "exec 2>/dev/null; "  # bash itself may say "Terminated" of the child
+        waits = trap + lasting("echo partial; " + quiet + "sleep 600 & echo $! > child; touch begun; wait")
+        result = tool.run(waits, cancel=cancelled_when("begun"))
     assert result.text == "[command cancelled]\npartial\n" + ("cleaned\n" if cleans_up else "")
     assert (result.status, result.is_error, result.exit_code) == ("cancelled", True, None)
     assert not alive(number_in("child"))
@@ -2890,9 +2623,8 @@ def test_req_bash_015_2_an_exception_in_the_caller():
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()
-        result = tool.run(
-            "trap '' TERM; echo $$; touch begun; while :; do sleep 1; done", cancel=cancelled_when("begun", times=2)
-        )
+        deaf = "trap '' TERM; echo $$; touch begun; while :; do sleep 1; done"
+        result = tool.run(deaf, cancel=cancelled_when("begun", times=2))
         assert result.status == "cancelled" and time.monotonic() - begun < 30 and not alive(int(result.stdout))
     with BashTool(profile=tiny(default=0.5, grace=60)) as tool:  # the timeout was the first reason to end it
         begun = time.monotonic()
@@ -2949,14 +2681,18 @@ def test_req_bash_015_5_close_ends_what_runs():
 @few
 def test_req_bash_016_1_pieces_joined_are_the_output(words):
     pieces, threads = [], set()
-    script = (
-        "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words)
-        + "printf '\\303'; sleep 0.15; printf '\\251\\377'"
-    )
+    script = "".join("printf %%s %s; sleep 0.01\n" % shlex.quote(word) for word in words)
+    script += "printf '\\303'; sleep 0.15; printf '\\251\\377'"
     with BashTool() as tool:
         tool.run(script, on_output=lambda text: (pieces.append(text), threads.add(threading.current_thread())))
     assert "".join(pieces) == "".join(words) + "é\ufffd"
     assert threads == {threading.current_thread()}
+
+
+def skipped_in(text):
+    """The bytes that live output says it skipped."""
+    sizes = re.findall(r"\n\[live output skipped: ([\d.]+)(MB|KB|B)\]\n", text)
+    return sum(float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit] for size, unit in sizes)
 
 
 @clause("016.2", saboteur=("skipped = total - sum(map(len, tails.values()))", "skipped = 0"))
@@ -2971,11 +2707,7 @@ def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
 
     with BashTool() as tool:
         result = tool.run(filler(megabytes * 1048576), on_output=slow)
-    skipped = sum(
-        float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit]
-        for size, unit in re.findall(r"\n\[live output skipped: ([\d.]+)(MB|KB|B)\]\n", "".join(pieces))
-    )
-    kept = "".join(pieces).count("x")
+    skipped, kept = skipped_in("".join(pieces)), "".join(pieces).count("x")
     assert result.exit_code == 0 and max(map(len, pieces)) < 600000
     assert abs(skipped + kept - megabytes * 1048576) < 0.02 * megabytes * 1048576 and skipped > 0
 
@@ -3045,23 +2777,11 @@ def test_req_bash_017_6_environment():
         definition = json.loads(cli("--schema", env=dict(os.environ, BASH_TOOL_PROFILE=name)).stdout)
         assert definition == BashTool(profile=PROFILES[name.lower()]).definition()
     short = dict(os.environ, BASH_TOOL_TIMEOUTS='{"default": 0.3, "grace_s": 0.2}')
-    assert (
-        cli(lasting("trap '' TERM; sleep 600 & wait; wait"), env=short).stdout
-        == b"[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
-    )
-    for name, value in (
-        ("PROFILE", "nobody"),
-        ("TIMEOUTS", "soon"),
-        ("TIMEOUTS", '{"default": "1"}'),
-        ("TIMEOUTS", '{"slowly": 1}'),
-        ("TIMEOUTS", '{"default": -1}'),
-        ("TIMEOUTS", '{"default": 0}'),
-        ("TIMEOUTS", '{"grace_s": -1}'),
-        ("TIMEOUTS", '{"default": true}'),
-        ("TIMEOUTS", '{"default": 1%s}' % ("0" * 900)),
-        ("TIMEOUTS", "[]"),
-        ("TIMEOUTS", '{"default": NaN}'),
-    ):
+    deaf = cli(lasting("trap '' TERM; sleep 600 & wait; wait"), env=short)
+    assert deaf.stdout.decode() == "[command timed out after 0.3s]\n%s\n" % LONGER_MODES
+    limits = ['{"default": %s}' % value for value in ('"1"', "-1", "0", "true", "1" + "0" * 900, "NaN")]
+    limits += ["soon", "[]", '{"slowly": 1}', '{"grace_s": -1}']
+    for name, value in [("PROFILE", "nobody"), *(("TIMEOUTS", value) for value in limits)]:
         for argument in (":", "--mcp"):
             done = cli(argument, env={**os.environ, "BASH_TOOL_" + name: value})
             assert (done.returncode, done.stdout) == (125, b"") and b"Traceback" not in done.stderr
@@ -3159,50 +2879,6 @@ def test_req_bash_017_9_jobs():
     assert cli("--state-dir", "empty", "--jobs").stdout == b""
 
 
-@clause("017.11", saboteur=("signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_S, HEARTBEAT_S)", "pass"))
-@pytest.mark.parametrize("terminal", [True, False])
-def test_req_bash_017_11_a_person_at_a_terminal(terminal):
-    assert bash_tool.HEARTBEAT_S == 10.0
-    script = variant_module(HEARTBEAT_S="0.4").__file__
-    ours, theirs = pty.openpty() if terminal else os.pipe()
-    text = b""
-
-    def seen(word, within_s=20.0):
-        """Whether this has come on standard error by then."""
-        nonlocal text
-        end = time.monotonic() + within_s
-        while word not in text and select.select([ours], [], [], max(0.0, end - time.monotonic()))[0]:
-            text += os.read(ours, 4096).replace(b"\r\n", b"\n")
-        return word in text
-
-    def comes(word):
-        return seen(word, 8 if terminal else 1.5)
-
-    command = "trap 'echo asked' TERM; echo begun; until [ -e go ]; do sleep 0.05; done; "
-    command += "echo on; echo $$ > shell; while :; do sleep 0.05; done"
-    words = [sys.executable, str(script), "--follow", "--mode", "slow", "--timeout", "70", command]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as tool:
-        try:
-            assert seen(b"begun\n")
-            assert comes(b"begun\n\n[still running after 0s; the limit ends after 70s]\n") == terminal
-            assert not terminal or seen(b"[still running after 1s; the limit ends after 70s]\n")
-            Path("go").write_text("")
-            shell = number_in("shell")
-            assert seen(b"on\n")
-            tool.send_signal(signal.SIGINT)
-            assert seen(b"asked\n")
-            assert comes(b"[the command is asked to end (TERM); Ctrl-C once more kills it (KILL)]\n") == terminal
-            tool.send_signal(signal.SIGINT)
-            assert comes(b"[the command is killed (KILL); Ctrl-C twice more ends bash_tool.py]\n") == terminal
-            answer = tool.communicate(timeout=20)[0].decode()
-        finally:
-            tool.kill()
-    assert tool.returncode == 130 and not alive(shell) and answer.startswith("[command cancelled]\nbegun\n")
-    assert terminal or b"[" not in text
-    os.close(ours)
-    os.close(theirs)
-
-
 @clause("017.12", saboteur=('"").split() + options.set', '"").split()'))
 def test_req_bash_017_12_limits_that_are_set():
     numbers = st.integers(100, 3000)
@@ -3220,28 +2896,17 @@ def test_req_bash_017_12_limits_that_are_set():
             assert told.partition("[full")[0] == tool.run("seq 1000").text.partition("[full")[0]
 
     holds()
-    for word in (
-        "nonsense=3",
-        "timeouts_s=3",
-        "=",
-        "grace_s",
-        "grace_s=soon",
-        "grace_s=-1",
-        "snip_size=0",
-        "snip_size=1.5",
-    ):
+    for word in "nonsense=3 timeouts_s=3 = grace_s grace_s=soon grace_s=-1 snip_size=0 snip_size=1.5".split():
         for way, env in ((["--set", word], {}), ([], {"BASH_TOOL_SET": word})):
             for argument in ("touch made", "--mcp"):
                 done = cli(*way, argument, env={**os.environ, **env})
                 assert (done.returncode, done.stdout) == (125, b"") and done.stderr.startswith(b"bash_tool.py: ")
                 assert word.partition("=")[0].encode() in done.stderr
     assert not os.path.exists("made") and cli("--set", "max_output_lines=3", ":").returncode == 125
-    with Client(
-        "--set", "max_output_bytes=100", env=dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
-    ) as client:
-        assert client.call("seq 1000")["content"][0]["text"].startswith(
-            "[output truncated in middle: got 3.8KB, max is 100B]\n1\n2"
-        )
+    env = dict(os.environ, BASH_TOOL_SET="snip_size=3 grace_s=0.3")
+    with Client("--set", "max_output_bytes=100", env=env) as client:
+        cut = "[output truncated in middle: got 3.8KB, max is 100B]\n1\n2"
+        assert client.said("seq 1000").startswith(cut)
 
 
 @clause("017.13", saboteur=('time.time(), "arguments": arguments, **told}', "time.time(), **told}"))
@@ -3273,7 +2938,7 @@ def test_req_bash_017_13_a_log(commands):
         done = cli("--log", "no/such", argument)
         assert (done.returncode, done.stdout) == (125, b"") and b"no/such" in done.stderr and not os.path.exists("made")
     with Client("--log", "/dev/full") as client:
-        assert [client.call("echo %d" % n)["content"][0]["text"] for n in range(2)] == ["0\n", "1\n"]
+        assert [client.said("echo %d" % n) for n in range(2)] == ["0\n", "1\n"]
         assert client.end() == 0 and client.complaints().count("\n") == client.complaints().count("/dev/full") == 1
 
 
@@ -3313,18 +2978,16 @@ def test_req_bash_018_1_denied_substrings(deny, command):
     denied = [pattern for pattern in deny if pattern in command]
     if result.error != "invalid_arguments":
         assert result.error == ("denied" if denied else "not_confirmed") and result.status == "rejected"
-        assert (
-            not denied or result.text == "[system error: Command blocked by safety policy: contains '%s']\n" % denied[0]
-        )
+        said = "[system error: Command blocked by safety policy: contains '%s']\n"
+        assert not denied or result.text == said % denied[0]
+
+
+ERRORS = [RuntimeError, ValueError, OSError]
 
 
 @clause("018.2", saboteur=("not confirm(request.command):", "confirm(request.command) is False:"))
 @few
-@given(
-    st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)])
-    | st.sampled_from([RuntimeError, ValueError, OSError]),
-    known_commands(),
-)
+@given(st.sampled_from([True, False, None, 0, 1, "", "no", (), (0,)]) | st.sampled_from(ERRORS), known_commands())
 @example(RuntimeError, Known("echo hi", merged="hi\n"))
 @example(None, Known("echo hi", merged="hi\n"))
 def test_req_bash_018_2_unconfirmed(answer, known):
@@ -3383,11 +3046,7 @@ def test_req_bash_019_1_the_host_is_left_as_it_was():
 
 
 @clause(
-    "019.2",
-    saboteur=(
-        "token._exchanges.append(self)",
-        "[each.leave() for each in token._exchanges], token._exchanges.append(self)",
-    ),
+    "019.2", saboteur=("_exchanges.append(self)", "_exchanges.append(self), [n.leave() for n in token._exchanges[:-1]]")
 )
 @fewest
 @given(st.lists(known_commands(pause_s=0.05), min_size=20, max_size=30), st.randoms(use_true_random=False))
@@ -3400,14 +3059,13 @@ def test_req_bash_019_2_calls_do_not_meet(commands, chance):
         return tool.run(getattr(call, "text", call), timeout_s=1.0 if NAP in str(call) else None)
 
     results = at_once(run, calls)
-    longer = "[for longer commands use mode=\"slow\", for servers mode=\"background\"]\n"
     for call, result in zip(calls, results):
         if isinstance(call, Known):
             assert (result.stdout, result.exit_code, result.signal) == (call.merged, call.code, call.signal)
         elif call.startswith("seq"):
             assert result.truncated and result.stdout.endswith("49999\n50000\n")
         else:
-            assert result.text == "[command timed out after 1s]\n%st\n" % longer
+            assert result.text == "[command timed out after 1s]\n%s\nt\n" % LONGER_MODES
     assert len({result.output_file for result in results if result.output_file}) == 5
 
 
@@ -3496,13 +3154,7 @@ def test_req_bash_020_2_what_ended_commands_left_lives_on():
     assert all(alive(number_in("p%d" % n)) for n in range(2))
 
 
-@clause(
-    "020.3",
-    saboteur=(
-        "first.kill()  # it had only to fork the fork server, and has done so or failed",
-        'os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")\n            first.kill()',
-    ),
-)
+@clause("020.3", saboteur=("first.kill()  #", 'first.kill(), os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")  #'))
 def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     answer = in_host("""
         tool = BashTool()
@@ -3521,9 +3173,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
-    Path("inner.py").write_text(
-        textwrap.dedent(
-            lasting("""
+    program = """
         import os, sys
         from bash_tool import BashTool
         env = {"PATH": os.environ["PATH"]} if sys.argv[1] == "given" else None
@@ -3532,18 +3182,13 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
         print(tool.run("echo inner; sleep 600", timeout_s=0.3).text, end="", flush=True)
         tool.run("(setsid sh -c 'echo $$ > deep; exec sleep 600' &); until [ -s stray ] && [ -s deep ]; do sleep 0.01; done; "
                  "touch ready; trap '' TERM; while :; do sleep 1; done")
-    """)
-        )
-    )
+    """
+    Path("inner.py").write_text(textwrap.dedent(lasting(program)))
     with BashTool(profile=tiny(default=60, grace=0.5)) as outer:
-        result = outer.run(
-            "PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment),
-            cancel=cancelled_when("ready"),
-        )
-    assert (
-        result.text
-        == "[command cancelled]\n[command timed out after 0.3s]\n[for longer commands use mode=\"slow\", for servers mode=\"background\"]\ninner\n"
-    )
+        command = "PYTHONPATH=%s %s inner.py %s; :" % (TOOL.parent, sys.executable, environment)
+        result = outer.run(command, cancel=cancelled_when("ready"))
+    said = "[command cancelled]\n[command timed out after 0.3s]\n%s\ninner\n"
+    assert result.text == said % LONGER_MODES
     assert eventually(lambda: not alive(number_in("stray")) and not alive(number_in("deep")))
     assert eventually(lambda: not carriers(nothing_is_left))
 
@@ -3552,16 +3197,10 @@ def test_req_bash_020_4_tools_nest(nothing_is_left, environment):
 
 
 @clause("021.1", saboteur=("if len(verbs) > 1 and len(chosen) != 1:", "if len(verbs) > 1 and not chosen:"))
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            name: st.one_of(st.none(), st.just(value))
-            for name, value in (("command", "echo x"), ("check_pid", 1), ("kill_pid", 1), ("timeout", 1000))
-        },
-    )
-)
-def test_req_bash_021_1_exactly_one_verb(arguments):
+@given(st.dictionaries(st.sampled_from(["command", "check_pid", "kill_pid", "timeout"]), st.booleans()))
+def test_req_bash_021_1_exactly_one_verb(chosen):
+    values = {"command": "echo x", "check_pid": 1, "kill_pid": 1, "timeout": 1000}
+    arguments = {name: values[name] if has_value else None for name, has_value in chosen.items()}
     verbs = [verb for verb in ("command", "check_pid", "kill_pid") if arguments.get(verb) is not None]
     parsed = bash_tool.parse_arguments(arguments, JOBS)
     if len(verbs) == 1:
@@ -3615,18 +3254,15 @@ def test_req_bash_021_2_sanitises_to_the_letter(text):
 
 def tail_naively(data, lines, most, rolling):
     """Slow, obvious, independent: drops lines from the front until the rest fits."""
-    kept = data[max(0, len(data) - rolling) :]
-    text = bash_tool.sanitise(
-        re.sub(rb"\A[\x80-\xbf]{1,3}", b"", kept).decode("utf-8", "replace")
-        if len(kept) < len(data)
-        else kept.decode("utf-8", "replace")
-    )
+    kept, cut = data[max(0, len(data) - rolling) :], len(data) > rolling
+    if cut:
+        kept = re.sub(rb"\A[\x80-\xbf]{1,3}", b"", kept)
+    text = bash_tool.sanitise(kept.decode("utf-8", "replace"))
     if text.endswith("\n"):
         text = text[:-1]
     elif not text:
-        return "", len(kept) < len(data)
+        return "", cut
     parts = text.split("\n")
-    cut = len(kept) < len(data)
     if cut and len(parts) > 1:
         parts = parts[1:]
     while len(parts) > lines or (len(parts) > 1 and len("\n".join(parts).encode()) > most):
@@ -3645,14 +3281,9 @@ def test_req_bash_021_3_the_last_whole_lines():
     assert bash_tool.keep_tail(split, narrow).text == "y" * 61
     reached = set()
 
-    @given(
-        st.lists(
-            st.sampled_from(["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]),
-            max_size=40,
-        ).map(lambda parts: "".join(parts).encode("utf-8", "surrogateescape")),
-        st.sampled_from([1, 3, 50]),
-        st.sampled_from([3, 10, 20]),
-    )
+    pieces = ["\n", "a", "é", "€", "bcdefgh", "\n\n", "\x1b[31m", "\r\n", "\udcff", "\udc80"]
+
+    @given(some_bytes(pieces, 40), st.sampled_from([1, 3, 50]), st.sampled_from([3, 10, 20]))
     @draws(200)
     @example(b"\x80whole", 50, 10)
     @example(b"xa\n" + b"\x1b[31m" * 3 + b"bcd", 50, 10)  # what is left of the line that was cut would fit
@@ -3774,15 +3405,13 @@ def test_req_bash_021_6_goes_to_the_background(outputs):
     at_once(run, [(2100, 101), *outputs])
 
 
+written_lines = st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90]))
+
+
 @clause("021.7", saboteur=("self._shown_bytes = offset + stream.total_bytes", "self._shown_bytes = offset"))
 @needs_proc
 @fewest
-@given(
-    st.lists(st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90])), max_size=12),
-    st.lists(
-        st.tuples(st.sampled_from([1, 2]), st.sampled_from(["line", "é€😀", "", "x" * 90])), min_size=1, max_size=12
-    ),
-)
+@given(st.lists(written_lines, max_size=12), st.lists(written_lines, min_size=1, max_size=12))
 def test_req_bash_021_7_only_what_is_new(before, after):
     def writes(lines, pause):
         return ["echo '%d %s' >&%d%s" % (n, word, stream, pause) for n, (stream, word) in lines]
@@ -3797,13 +3426,9 @@ def test_req_bash_021_7_only_what_is_new(before, after):
         del seen[:]
 
         def check():
-            text = tool.call({"check_pid": result.pid}).text
-            match = re.fullmatch(
-                r"\[Process %d still running\.\n\nNew output since last check \((\d+) lines\):\n(.*)\n\nFull output: %s\]"
-                % (result.pid, re.escape(result.output_file)),
-                text,
-                re.DOTALL,
-            )
+            said = r"(?s)\[Process %d still running\.\n\nNew output since last check \((\d+) lines\):\n(.*)\n\nFull output: %s\]"
+            said %= (result.pid, re.escape(result.output_file))
+            match = re.fullmatch(said, tool.call({"check_pid": result.pid}).text)
             lines = match.group(2).split("\n") if match.group(2) else []
             assert int(match.group(1)) == len(lines)
             seen.extend(lines)
@@ -3824,10 +3449,9 @@ def test_req_bash_021_8_the_last_answer():
             code = "%d (%s)" % (known.code, name) if name else str(known.code)
             for _ in range(2):
                 last = tool.call({"check_pid": result.pid})
-                assert last.text == (
-                    "[Process %d exited with code %s.\n\nstdout%s:\n%s\n\nstderr:\n%s\n\nFull output: %s]"
-                    % (result.pid, code, known.last, known.stdout, known.stderr, result.output_file)
-                )
+                said = "[Process %d exited with code %s.\n\nstdout%s:\n%s\n\nstderr:\n%s\n\nFull output: %s]"
+                shown = (result.pid, code, known.last, known.stdout, known.stderr, result.output_file)
+                assert last.text == said % shown
                 assert (last.is_error, last.status, last.pid) == (False, "exited", result.pid)
                 assert (last.exit_code, last.signal) == (known.code, known.signal)
 
@@ -3856,13 +3480,9 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
         stranger = subprocess.Popen(lasting("sleep 600").split())
         try:
             pid = tool.run(lasting("sleep 601")).pid
-            for arguments in (
-                {"check_pid": stranger.pid},
-                {"kill_pid": stranger.pid},
-                {"kill_pid": -1},
-                {"kill_pid": 0},
-            ):
-                result = tool.call(arguments)
+            verbs = ("check_pid", stranger.pid), ("kill_pid", stranger.pid), ("kill_pid", -1), ("kill_pid", 0)
+            for verb, number in verbs:
+                result = tool.call({verb: number})
                 assert (result.status, result.error, result.is_error) == ("rejected", "no_such_job", True)
                 assert result.text.endswith(lasting('; running: %d "sleep 601"]') % pid) and stranger.poll() is None
         finally:
@@ -3870,21 +3490,15 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
             stranger.wait()
 
 
+odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])
+
+
 @clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
-@given(
-    st.one_of(
-        st.integers(-5, 5),
-        st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}]),
-    )
-)
+@given(st.integers(-5, 5) | odd_numbers)
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
-    if (
-        not isinstance(value, (bool, str, list, dict))
-        and value == value
-        and value == int(value)
-        and 1 <= value <= 86_400_000
-    ):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and 1 <= value <= 86_400_000 and value == int(value):
         assert parsed.timeout_s == value / 1000
     else:
         assert parsed.error == "invalid_arguments" and '"timeout" must be' in parsed.reason
@@ -3908,12 +3522,7 @@ def test_req_bash_022_2_a_head_of_characters():
     assert STREAMS.max_output_chars == 30_000
     reached = set()
 
-    @given(
-        st.lists(st.sampled_from(["a", "é", "€", "😀", "\0", "\n", "\udcff", "\udce2\udc82"]), max_size=30).map(
-            lambda parts: "".join(parts).encode("utf-8", "surrogateescape")
-        ),
-        st.sampled_from([1, 5, 12]),
-    )
+    @given(some_bytes([*"aé€😀\0\n\udcff", "\udce2\udc82"], 30), st.sampled_from([1, 5, 12]))
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
@@ -3928,11 +3537,8 @@ def test_req_bash_022_2_a_head_of_characters():
     assert {(False, False, False), (False, True, False), (True, False, False), (True, False, True)} <= reached
     with BashTool(profile=STREAMS) as tool:
         result = tool.run("yes | head -c 30000; yes | head -c 30001 >&2")
-        assert json.loads(result.text) == {
-            "stdout": "y\n" * 15000,
-            "stderr": "y\n" * 15000 + "\n[truncated]",
-            "exitCode": 0,
-        }
+        out = "y\n" * 15000
+        assert json.loads(result.text) == {"stdout": out, "stderr": out + "\n[truncated]", "exitCode": 0}
         assert result.truncated and result.total_bytes == 60001 and result.output_file is None
 
 
@@ -3977,9 +3583,8 @@ def test_req_bash_022_3_errors_are_not_the_commands():
 def test_req_bash_023_1_labels(out, err, code):
     with BashTool(profile=GUARDED) as tool:
         result = tool.call({"command": "printf %s '{}'; printf %s '{}' >&2; exit {}".format(out, err, code)})
-        assert result.text == (
-            "Exit code: %d\nSTDOUT:\n%s\nSTDERR:\n%s" % (code, out, err) if err else "Exit code: %d\n%s" % (code, out)
-        )
+        said = "STDOUT:\n%s\nSTDERR:\n%s" % (out, err) if err else out
+        assert result.text == "Exit code: %d\n%s" % (code, said)
         assert not result.is_error
         if code == 143:
             assert tool.run("kill -9 $$").text == "Exit code: -1\n" and not tool.run("kill -9 $$").is_error
@@ -3990,12 +3595,7 @@ def test_req_bash_023_2_a_head_of_bytes():
     assert GUARDED.max_output_bytes == 256 * 1024
     reached = set()
 
-    @given(
-        st.lists(st.sampled_from(["a", "é", "€", "😀", "\0", "\udcff"]), max_size=20).map(
-            lambda parts: "".join(parts).encode("utf-8", "surrogateescape")
-        ),
-        st.sampled_from([1, 5, 12]),
-    )
+    @given(some_bytes("aé€😀\0\udcff", 20), st.sampled_from([1, 5, 12]))
     @draws(150)
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
@@ -4184,9 +3784,8 @@ def peak_bytes(pid):
 def test_req_bash_025_1_both_eras(method):
     params = {"name": "bash", "arguments": {"command": "x"}} if method == "tools/call" else {}
     for version in ("2026-07-28", None):
-        answer = bash_tool.handle(
-            request(method, "i", **params, **({"_meta": {VERSION: version}} if version else {})), DEFINITION
-        )
+        meta = {"_meta": {VERSION: version}} if version else {}
+        answer = bash_tool.handle(request(method, "i", **params, **meta), DEFINITION)
         if method == "tools/call":
             assert answer == ("i", {"command": "x"}, None, version is not None)
             answer = bash_tool.call_message(answer, bash_tool.Result("text", False, "exited"), False)
@@ -4194,10 +3793,8 @@ def test_req_bash_025_1_both_eras(method):
         assert answer["jsonrpc"] == "2.0" and answer["id"] == "i"
         assert (answer["result"].get("resultType") == "complete") == stateless == ("_meta" in answer["result"])
         if stateless:
-            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == {
-                "name": "bash_tool",
-                "version": bash_tool.__version__,
-            }
+            info = {"name": "bash_tool", "version": bash_tool.__version__}
+            assert answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"] == info
         if method == "tools/list":
             assert answer["result"]["tools"] == [DEFINITION]
             assert ("ttlMs" in answer["result"]) == ("cacheScope" in answer["result"]) == stateless
@@ -4237,15 +3834,12 @@ def test_req_bash_025_3_handshake(version, enveloped):
 @pytest.mark.parametrize("name", PROFILES)
 def test_req_bash_025_4_the_same_text(name):
     limit = {"default": 3, "grace_s": 0.3}
-    row = (
-        tiny(3, 0.3) if name == "modes" else dataclasses.replace(PROFILES[name], timeouts_s={"default": 3}, grace_s=0.3)
-    )
+    row, marks = tiny(3, 0.3, PROFILES[name]), set()
     with (
         Client("--deny", "forbidden", profile=name, timeouts=limit) as client,
         BashTool(profile=row, deny="forbidden") as tool,
         ThreadPoolExecutor(1) as pool,
     ):
-        marks = set()
 
         def say_the_same(arguments):
             there = pool.submit(client.ask, "tools/call", name="bash", arguments=arguments)
@@ -4253,19 +3847,10 @@ def test_req_bash_025_4_the_same_text(name):
             assert (got["content"], got["isError"]) == ([{"type": "text", "text": here.text}], here.is_error)
             marks.add(here.is_error)
 
-        for arguments in (
-            {"command": "echo out; echo é >&2"},
-            {"command": "exit 3"},
-            {"command": "printf '\\377\\0'"},
-            {"command": "no-such-command"},
-            {"command": 7},
-            {},
-            {"cmd": "ls"},
-            {"command": "echo forbidden"},
-            {"command": "x\0"},
-            {"command": "x\ud800"},
-            *([{"command": lasting("echo on; exec sleep 600")}] if name != "jobs" else [{"check_pid": 4}]),
-        ):
+        commands = ["echo out; echo é >&2", "exit 3", "printf '\\377\\0'", "no-such-command", 7, "echo forbidden"]
+        commands += ["x\0", "x\ud800"]
+        last = {"command": lasting("echo on; exec sleep 600")} if name != "jobs" else {"check_pid": 4}
+        for arguments in (*({"command": command} for command in commands), {}, {"cmd": "ls"}, last):
             say_the_same(arguments)
         assert marks == {True, False}
         few(given(known_commands().map(lambda known: {"command": known.text}))(say_the_same))()
@@ -4280,22 +3865,20 @@ def test_req_bash_025_5_the_client_is_wrong(word, value):
         answer = bash_tool.handle(message, DEFINITION)
         return answer["error"]["code"] if isinstance(answer, dict) and "error" in answer else None
 
+    def wrong(is_right):
+        return None if is_right else -32602
+
     known = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
     assert code(request(word)) == (None if word in known else -32601)
-    assert code(request("tools/call", name=word, arguments={"command": "x"})) == (None if word == "bash" else -32602)
-    assert code(request("tools/call", name=value, arguments={"command": "x"})) == (None if value == "bash" else -32602)
-    assert code(request("tools/call", name="bash", arguments=value)) == (
-        None if value is None or isinstance(value, dict) else -32602
-    )
-    assert code({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": value}) == (
-        None if value is None or isinstance(value, dict) and value.get("_meta") is None else -32602
-    )
-    token = (
-        isinstance(value, (str, int)) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
-    )
-    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == (
-        None if value is None or token else -32602
-    )
+    for name in word, value:
+        assert code(request("tools/call", name=name, arguments={"command": "x"})) == wrong(name == "bash")
+    is_object = value is None or isinstance(value, dict)
+    assert code(request("tools/call", name="bash", arguments=value)) == wrong(is_object)
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": value}
+    assert code(listing) == wrong(is_object and (value or {}).get("_meta") is None)
+    is_whole = isinstance(value, float) and value.is_integer() or isinstance(value, int) and not isinstance(value, bool)
+    token = value is None or isinstance(value, str) or is_whole
+    assert code(request("tools/call", name="bash", _meta={"progressToken": value})) == wrong(token)
     assert code(request("ping", _meta={VERSION: 20260728})) == -32602
 
 
@@ -4334,10 +3917,7 @@ def test_req_bash_025_6_structured_content(name):
         os.killpg(pid, signal.SIGKILL)
 
 
-@clause(
-    "025.7",
-    saboteur=("threading.Thread(target=self._work, args=(underway,), daemon=True).start()", "self._work(underway)"),
-)
+@clause("025.7", saboteur=("args=(underway,), daemon=True).start()", "args=(underway,), daemon=True).run()"))
 def test_req_bash_025_7_calls_run_concurrently():
     numbers = itertools.count()
     os.mkfifo("nap")
@@ -4351,10 +3931,8 @@ def test_req_bash_025_7_calls_run_concurrently():
         calls = {client.begin("until [ -e %s ]; do %s; done; echo %d" % (go, nap, n)): n for n in range(count)}
         assert "result" in client.ask(method)
         last = client.begin("touch %s\n%s" % (go, known.text))
-        answers = {
-            answer["id"]: answer["result"]["content"][0]["text"]
-            for answer in (client.receive() for _ in range(count + 1))
-        }
+        received = [client.receive() for _ in range(count + 1)]
+        answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in received}
         assert answers.pop(last).endswith(known.merged) and answers == {id_: "%d\n" % n for id_, n in calls.items()}
 
     with Client(timeouts={"default": 8}) as client:
@@ -4372,10 +3950,8 @@ def test_req_bash_025_8_a_withdrawn_call():
 
     with Client(timeouts={"grace_s": 0.5}) as client:
         kept = client.begin("echo $$ > kept; until [ -e go ]; do sleep 0.1; done; echo kept")
-        calls = {
-            n: client.begin("echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done" % n, token=n)
-            for n in range(3)
-        }
+        endless = "echo $$ > c%d; trap '' TERM; while :; do echo x; sleep 0.1; done"
+        calls = {n: client.begin(endless % n, token=n) for n in range(3)}
         pids = {n: number_in(Path("c%d" % n)) for n in calls}
         for n, id_ in calls.items():
             client.cancel(id_)
@@ -4421,11 +3997,9 @@ def test_req_bash_025_22_an_interrupt_cancels():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background was started to ignore it
     with Client(timeouts={"grace_s": 60}) as client:
         job = client.start(lasting("sleep 600"))
+        command = lasting("echo begun; echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600")
         for count in (1, 3, 0):
-            calls = {
-                client.begin(lasting("echo begun; echo $$ > c%d; sleep 600 & setsid sleep 600 & sleep 600") % n): n
-                for n in range(count)
-            }
+            calls = {client.begin(command % n) for n in range(count)}
             pids = [number_in(Path("c%d" % n)) for n in range(count)]
             client.process.send_signal(signal.SIGINT)
             for _ in calls:
@@ -4486,14 +4060,11 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
     assert not os.path.exists("made") and cli("--carry", ":").returncode == 125
 
 
+live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))
+
+
 @clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15])),
-        min_size=2,
-        max_size=4,
-    )
-)
+@given(st.lists(live_pieces, min_size=2, max_size=4))
 @fewer
 def test_req_bash_025_10_live_output(writes):
     command = "; ".join("printf %%s %s; sleep %g" % (shlex.quote(text), pause) for text, pause in writes)
@@ -4507,9 +4078,8 @@ def test_req_bash_025_10_live_output(writes):
                 message = client.receive()
             assert message["id"] == id_
             assert [note["progress"] for note in told] == sorted({note["progress"] for note in told})
-            assert "".join(note["message"] for note in told) == (
-                "" if token is None else "".join(text for text, _ in writes)
-            )
+            written = "" if token is None else "".join(text for text, _ in writes)
+            assert "".join(note["message"] for note in told) == written
 
 
 @clause("025.11", saboteur=("now - self.told_s >= HEARTBEAT_S:", "now - self.told_s >= HEARTBEAT_S * 9:"))
@@ -4612,9 +4182,8 @@ def test_req_bash_025_12_no_request():
 @given(st.lists(st.one_of(*messages().values()).filter(lambda message: message != []), min_size=1, max_size=6))
 @few
 def test_req_bash_025_13_batches(messages):
-    alone = [
-        answer for answer in (bash_tool.handle(message, DEFINITION) for message in messages) if isinstance(answer, dict)
-    ]
+    answers = [bash_tool.handle(message, DEFINITION) for message in messages]
+    alone = [answer for answer in answers if isinstance(answer, dict)]
     with Client() as client:
         client.send(messages)
         tools = [answer for answer in alone if "tools" in answer.get("result", ())]
@@ -4679,9 +4248,8 @@ def test_req_bash_025_16_descriptors_of_the_wire(nothing_is_left):
         holders = []
         for pid in set(processes()) - {client.process.pid}:
             with contextlib.suppress(OSError):
-                holders += [
-                    pid for fd in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, fd)) in wire
-                ]
+                folder = "/proc/%d/fd/" % pid
+                holders += [pid for fd in os.listdir(folder) if os.readlink(folder + fd) in wire]
         assert len(wire) == 2 and not holders, [of_proc(pid, "cmdline") for pid in holders]
         client.process.stdin.close()
         while client.receive():
@@ -4713,9 +4281,8 @@ def test_req_bash_025_17_an_id_in_use():
             assert (answer["id"], answer["error"]["code"]) == (id_, -32600)
         Path(go).touch()
         answers = [client.receive() for _ in ids]
-        assert {(type(a["id"]), a["id"], a["result"]["content"][0]["text"]) for a in answers} == {
-            (type(id_), id_, "first\n") for id_ in ids
-        }
+        said = {(type(a["id"]), a["id"], a["result"]["content"][0]["text"]) for a in answers}
+        assert said == {(type(id_), id_, "first\n") for id_ in ids}
         call(ids[0], "echo again")
         assert client.receive()["result"]["content"][0]["text"] == "again\n"
 
@@ -4765,11 +4332,7 @@ def test_req_bash_025_20_a_glimpse(count, character):
             text = message["params"]["message"]
             assert len(text.encode()) <= 8192 and "\ufffd" not in text
             told += text
-        skipped = sum(
-            float(size) * {"KB": 1024, "B": 1}[unit]
-            for size, unit in re.findall(r"\n\[live output skipped: ([\d.]+)(KB|B)\]\n", told)
-        )
-        size = len(character.encode())
+        skipped, size = skipped_in(told), len(character.encode())
         assert abs(told.count(character) * size + skipped - count * size) <= 64 * (1 + told.count("skipped"))
         assert skipped or count * size <= 8192
 
@@ -4789,17 +4352,14 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     for value in (-1, True, "3", 1.5):
         with pytest.raises(ValueError, match=re.escape("max_jobs takes a whole number from 0 up, got %r" % value)):
             BashTool(max_jobs=value)
-    with pytest.raises(
-        ValueError,
-        match=re.escape('profile takes a row or one of "modes", "jobs", "streams", "guarded", got ') + "'Modes'",
-    ):
+    rows = 'profile takes a row or one of "modes", "jobs", "streams", "guarded", got \'Modes\''
+    with pytest.raises(ValueError, match=re.escape(rows)):
         BashTool(profile="Modes")
     with pytest.raises(ValueError, match="profile takes a row of PROFILES or its name, got None"):
         BashTool(profile=None)
-    with pytest.raises(TypeError):
-        BashTool().run("touch ran", "slow")
-    with pytest.raises(TypeError):
-        BashTool().run("touch ran", 60)
+    for second in "slow", 60:
+        with pytest.raises(TypeError):
+            BashTool().run("touch ran", second)
     names = {"max_output_bytes", "max_output_lines", "max_output_chars", "snip_size", "rolling_bytes"}
     for row in PROFILES.values():
         used = set(row.truncation.limits)
@@ -4816,19 +4376,12 @@ def test_req_bash_026_1_values_that_cannot_be_kept_to():
     }
     calls = [(name, BashTool, {name.partition("[")[0]: value}) for name in wrong for value in wrong[name]]
     calls += [(name, tool.run, {"command": "touch ran", **given}) for name, _, given in calls]
-    calls += [
-        (name, BashTool, {name: value})
-        for name in ("keep_env", "drop_env", "deny", "shell")
-        for value in (5, "", ["a", 5])
-    ]
-    calls += [
-        (name, BashTool, {name: value}) for name in ("confirm", "on_job_end", "on_call") for value in ("yes", True)
-    ]
+    wrong = dict.fromkeys(("keep_env", "drop_env", "deny", "shell"), (5, "", ["a", 5]))
+    wrong.update(dict.fromkeys(("confirm", "on_job_end", "on_call"), ("yes", True)))
+    wrong.update(carry=("yes",), ephemeral=(1,), state_dir=("",))
+    calls += [(name, BashTool, {name: value}) for name in wrong for value in wrong[name]]
     calls += [
         ("shell", BashTool, {"shell": ()}),
-        ("carry", BashTool, {"carry": "yes"}),
-        ("ephemeral", BashTool, {"ephemeral": 1}),
-        ("state_dir", BashTool, {"state_dir": ""}),
         ("timeouts_s", dataclasses.replace, {"obj": MODES, "timeouts_s": {"slow": 60}}),
         ("on_timeout", dataclasses.replace, {"obj": MODES, "on_timeout": "keep"}),
         ("stdin", tool.run, {"command": "touch ran", "stdin": ["a"]}),
@@ -4869,13 +4422,13 @@ def test_req_bash_026_2_a_row_by_its_name_with_a_limit():
         assert tool.run(lasting("sleep 600")).status == "timed_out" and time.monotonic() - begun < 10
 
 
+latin = st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
+
+
 @clause("026.3", saboteur=("env = {**env, **own}", "env = {**own, **env}"))
 @given(
     st.sampled_from(["default", "background"]),
-    st.dictionaries(
-        st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]),
-        st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF)),
-    ),
+    st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "LANG", "EMPTY", "é"]), latin),
 )
 @few
 def test_req_bash_026_3_a_directory_and_variables_of_one_call(mode, env):
@@ -4945,11 +4498,8 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
         result = tool.run("cat >copy; ls /proc/self/fd | wc -l", mode=mode, stdin=data)
         assert eventually(lambda: os.path.getsize("copy") == len(sent))
         assert Path("copy").read_bytes() == sent and result.stdout.startswith("4\n"), result  # ls itself opens one
-        assert (
-            tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data).exit_code == 0
-            and shell != "bash"
-            or Path("copy").read_bytes() == sent
-        )
+        in_two = tool.run("head -c 3 >copy; cat >>copy", mode=mode, stdin=data)
+        assert in_two.exit_code == 0 and shell != "bash" or Path("copy").read_bytes() == sent
         if shell == "bash":  # what opens its input anew, or reads it from its end, finds nothing else
             assert tool.run("cat /dev/stdin >copy; tac </dev/stdin | wc -c", stdin=data).stdout == "%d\n" % len(sent)
             assert Path("copy").read_bytes() == sent
@@ -4961,20 +4511,15 @@ def test_req_bash_026_5_standard_input(data, shell, mode):
 @example("guarded", Known("exit 3", code=3))
 @example("jobs", Known("sleep 5", code=None))
 def test_req_bash_026_6_ok(name, known):
-    with BashTool(
-        profile=tiny(default=0.5 if known.code is None else 30, profile=PROFILES[name]), deny="not this"
-    ) as tool:
+    row = tiny(0.5 if known.code is None else 30, profile=PROFILES[name])
+    with BashTool(profile=row, deny="not this") as tool:
         assert tool.run(known.text).ok is (known.code == 0)
         assert tool.run("echo not this").ok is False
 
 
 @clause("026.7", saboteur=("._answer(arguments, request, cwd, env,", "._answer(arguments, request, None, env,"))
 @few
-@given(
-    st.dictionaries(
-        st.sampled_from(["MY_TOKEN", "PAGER", "é"]), st.text(st.characters(min_codepoint=1, max_codepoint=0x2FF))
-    )
-)
+@given(st.dictionaries(st.sampled_from(["MY_TOKEN", "PAGER", "é"]), latin))
 def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
     Path("sub").mkdir(exist_ok=True)
     probe = 'pwd; for name in MY_TOKEN PAGER; do printf "%s\\0" "${!name-unset}"; done >told; echo $PAGER'
@@ -4994,9 +4539,7 @@ def test_req_bash_026_7_a_directory_and_variables_of_one_call(env):
     assert not os.path.exists("ran")
 
 
-@clause(
-    "026.8", saboteur=("            self._on_call(arguments, result)\n", "            self._on_call(request, result)\n")
-)
+@clause("026.8", saboteur=("self._on_call(arguments, result)", "self._on_call(request, result)"))
 @few
 @given(known_commands(), st.sampled_from([OSError, KeyboardInterrupt]))
 def test_req_bash_026_8_told_of_each_call(known, error):
@@ -5009,12 +4552,8 @@ def test_req_bash_026_8_told_of_each_call(known, error):
 
     failing, whole = False, json.dumps({"command": known.text})
     with BashTool(on_call=on_call, deny="not this") as tool:
-        answers = [
-            tool.call(whole),
-            tool.run(known.text, timeout_s=9),
-            tool.call({"cmd": 5}),
-            tool.run("not this", stdin="x"),
-        ]
+        answers = [tool.call(whole), tool.run(known.text, timeout_s=9)]
+        answers += [tool.call({"cmd": 5}), tool.run("not this", stdin="x")]
         runs = [dict(command=known.text, mode="default", timeout_s=9, stdin=None)]
         runs += [dict(command="not this", mode="default", timeout_s=None, stdin="x")]
         sent = [whole, runs[0], {"cmd": 5}, runs[1]]
@@ -5043,11 +4582,7 @@ def test_req_bash_026_9_mistakes_of_a_program_are_raised(arguments):
 
 @clause("026.10", saboteur=("withheld.items() if name not in added}", "withheld.items()}"))
 @few
-@given(
-    st.dictionaries(
-        names.map(lambda name: name + "_TOKEN"), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4
-    )
-)
+@given(st.dictionaries(names.map("{}_TOKEN".format), st.text(st.sampled_from("ab é$'\""), max_size=9), max_size=4))
 @example({"A_TOKEN": "mine"})
 def test_req_bash_026_10_variables_that_a_tool_adds(added):
     with pytest.MonkeyPatch.context() as patch:
@@ -5079,12 +4614,8 @@ def test_req_bash_027_1_the_next_answer_tells(name):
     ended = []
     with BashTool(profile=in_profile(name), on_job_end=ended.append) as tool:
         mode = {"mode": "background"} if name == "modes" else {}
-        for next_call, marks in (
-            ({"command": "false"}, "exit code"),
-            ({"command": "true"}, ""),
-            ({"nonsense": 1}, "nonsense"),
-            ({"command": "kill -9 $PPID"}, ""),
-        ):
+        nexts = {"exit code": {"command": "false"}, "nonsense": {"nonsense": 1}, "": {"command": "true"}}
+        for marks, next_call in (*nexts.items(), ("", {"command": "kill -9 $PPID"})):
             with ThreadPoolExecutor(len(cases)) as pool:
                 started = list(pool.map(lambda case: tool.call({"command": case[0], **mode}), cases))
             assert not any(told_in(result.text) for result in started), started
@@ -5098,9 +4629,8 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             lines = result.text.splitlines()
             places = [n for n, line in enumerate(lines) if line.startswith("[background process")]
             first = int(name == "modes" and lines[0].startswith(("[command ", "[system error")))
-            assert places == (
-                list(range(first, first + 5)) if name == "modes" else list(range(len(lines) - 5, len(lines)))
-            ), lines
+            first = first if name == "modes" else len(lines) - 5
+            assert places == list(range(first, first + 5)), lines
             assert all(note[0] != "[" for note in result.notes) and len(result.notes) >= 5
             assert not told_in(tool.call({"command": "true"}).text)
 
@@ -5163,10 +4693,10 @@ def test_req_bash_027_4_waiting_for_jobs():
         assert tool.wait([]) == [] and tool.wait([], any=True) == []
         assert len(told_in(tool.run("true").text)) == 3  # to wait is not to be told
 
+    ending = st.lists(known_commands(pause_s=0.5), min_size=1, max_size=4)
+
     @fewest
-    @given(
-        st.lists(known_commands(pause_s=0.5), min_size=1, max_size=4), st.lists(endless(), max_size=2), st.booleans()
-    )
+    @given(ending, st.lists(endless(), max_size=2), st.booleans())
     def whatever_they_do(commands, others, elsewhere):
         folder = tempfile.mkdtemp()
         with BashTool(state_dir=folder) as tool:
@@ -5207,10 +4737,10 @@ def test_req_bash_027_5_waiting_for_a_line():
         assert running.wait(20, until=re.compile("^30000$")) == "30000" and running.wait(0.2, until="30001") is None
         assert running.kill() and running.wait(20, until="x") == "x"
 
+    some_text = st.text("abcXYZ089 .,:;é€", min_size=1, max_size=3)
+
     @fewest
-    @given(
-        known_commands(pause_s=0.5, most=8), st.lists(st.text("abcXYZ089 .,:;é€", min_size=1, max_size=3), min_size=1)
-    )
+    @given(known_commands(pause_s=0.5, most=8), st.lists(some_text, min_size=1))
     def whatever_is_written(known, sought):
         lines = known.merged.split("\n")
         wanted = [next((line for line in lines if text in line), None) for text in sought]
@@ -5277,13 +4807,7 @@ BEFORE = [  # what a command may do to its shell before it ends: none of it is c
     "sleep 0.01 & ( cd /; exit 3 )",
 ]
 AFTER = [
-    "",
-    "exit 3",
-    "false",
-    "f() { g() { exit 5; }; g; }; f",
-    "set -e; false; cd /",
-    "(exit 9)",
-    "if",
+    *("", "exit 3", "false", "f() { g() { exit 5; }; g; }; f", "set -e; false; cd /", "(exit 9)", "if"),
     "eval 'exit 7'",
 ]
 
@@ -5292,13 +4816,11 @@ AFTER = [
 def acts(draw):
     """A command that changes the directory or an exported variable of its shell."""
     name, value = draw(st.sampled_from(["T_A_", "T_b1", "_T", "PATH", "LC_ALL"]) | names), in_bytes(draw(values))
-    folder = in_bytes(
-        os.fsencode(draw(st.sampled_from(["a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"])))
-    )
+    folder = draw(st.sampled_from(["a b", "link", "new\nline", "..", ".", "link/..", "gone", "é"]))
     cd = ["cd -- {folder}", "cd -- {folder}", "cd -P -- {folder}", "pushd -- {folder}", "cd -", "cd"]
     export = ["export {name}={value}", "export {name}={value}", "{name}={value}", "export -n {name}", "unset {name}"]
     way = draw(st.sampled_from([*cd, *export, "( cd /; export {name}={value} )", "declare -x {name}={value}"]))
-    return way.format(name=name, value=value, folder=folder)
+    return way.format(name=name, value=value, folder=in_bytes(os.fsencode(folder)))
 
 
 def shown_state(path):
@@ -5344,12 +4866,8 @@ def test_req_bash_028_1_goes_on_as_one_shell_would(commands, env):
 def test_req_bash_028_2_is_left_as_it_was(way, data):
     change = "cd /; export T_A_=wrong; unset T_B_\n"
     ends = ["trap - EXIT", "trap 'echo bye' EXIT", "exec true", "kill -9 $$", "kill -TERM $$; sleep 9", "kill -INT $$"]
-    ends += [
-        "(sleep 0.1; kill -9 $PPID) & wait",
-        "enable -n export",
-        "ulimit -f 0",
-        "exec 10>&- 20>&-; g() { exit; }; g",
-    ]
+    ends += ["(sleep 0.1; kill -9 $PPID) & wait", "enable -n export", "ulimit -f 0"]
+    ends += ["exec 10>&- 20>&-; g() { exit; }; g"]
     with BashTool(profile=tiny(default=0.5), carry=True) as tool:
         tool.run("mkdir -p sub; cd sub; export T_A_=$'right\\n' T_B_=")
         if way == "end":
@@ -5374,9 +4892,8 @@ def test_req_bash_028_3_nothing_bends_the_next_shell(monkeypatch, tmp_path):
     with BashTool(carry=True) as tool:
         tool.run("set -eu -o noglob; shopt -s nullglob; ls() { echo wrong; }; export -f ls; export T_A_=1 CDPATH=/")
         tool.run("export %s; export BASH_ENV=rc ENV=rc GPG_TTY=x GLOBIGNORE='*'" % " ".join(dropped))
-        result = tool.run(
-            "false; echo $T_A_ *; cd usr; env | grep -E '^(%s|BASH_FUNC_.*)=|hunter2'" % "|".join(dropped)
-        )
+        bent = "env | grep -E '^(%s|BASH_FUNC_.*)=|hunter2'" % "|".join(dropped)
+        result = tool.run("false; echo $T_A_ *; cd usr; " + bent)
         assert result.stdout == "1 rc usr\n" and result.exit_code == 1, result
     given = {"PATH": os.environ["PATH"], "BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_ls%%": "() { echo ours; }"}
     with BashTool(base_env=given, carry=True) as tool:  # the host's own choice stays
@@ -5409,15 +4926,8 @@ def test_req_bash_028_4_is_not_seen(known, traced):
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
     with tempfile.TemporaryDirectory() as base, BashTool(base, carry=True) as tool, ThreadPoolExecutor(4) as pool:
         tool.run("mkdir {0..3}; export T_A_=first; cd 0")
-        ours = [
-            pool.submit(
-                tool.run,
-                ": > ../begun-%d; until [ -e ../go-%d ]; do sleep 0.05; done; cd ../%d; export T_A_+=-%d; echo $PWD"
-                % (n, n, n, n),
-                timeout_s=PATIENCE_S,
-            )
-            for n in range(4)
-        ]
+        text = ": > ../begun-{0}; until [ -e ../go-{0} ]; do sleep 0.05; done; cd ../{0}; export T_A_+=-{0}; echo $PWD"
+        ours = [pool.submit(tool.run, text.format(n), timeout_s=PATIENCE_S) for n in range(4)]
         assert eventually(lambda: all(Path(base, "begun-%d" % n).exists() for n in range(4)))
         for n in order:
             Path(base, "go-%d" % n).write_text("")
@@ -5436,9 +4946,8 @@ def test_req_bash_028_6_what_leaves_the_state(given):
     with BashTool("/", carry=True) as tool:
         tool.run("cd /usr; export T_A_=1")
         result = tool.run("echo $PWD $T_A_ $T_B_; cd /; export T_A_=2 T_B_=3", **given)
-        assert (
-            "%s 1%s\n" % (given.get("cwd", "/usr"), " own" if "T_B_" in given.get("env", ()) else "") in result.stdout
-        )
+        shown = "%s 1%s\n" % (given.get("cwd", "/usr"), " own" if "T_B_" in given.get("env", ()) else "")
+        assert shown in result.stdout
         assert tool.run("echo $PWD $T_A_ ${T_B_-none}").text == "/usr 1 none\n"
     with BashTool("/", profile="jobs", carry=True) as tool:
         tool.run("cd /usr")
@@ -5450,9 +4959,8 @@ def test_req_bash_028_6_what_leaves_the_state(given):
 @clause("028.7", saboteur=("        required=(),\n    )", "        required=profile.required,\n    )"))
 def test_req_bash_028_7_says_what_persists():
     for row in PROFILES.values():
-        told = {
-            style: BashTool("/", profile=row, carry=True).definition(style) for style in ("anthropic", "openai", "mcp")
-        }
+        carrying = BashTool("/", profile=row, carry=True)
+        told = {style: carrying.definition(style) for style in ("anthropic", "openai", "mcp")}
         plain = BashTool("/", profile=row).definition()
         assert "restart" not in json.dumps(plain) and BashTool("/", profile=row).profile is row
         for definition in told.values():
@@ -5478,11 +4986,9 @@ def test_req_bash_028_7_says_what_persists():
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
         tool.run("cd /usr; export T_A_=1 PATH=/nowhere; unset HOME")
-        slow = pool.submit(
-            tool.run,
-            ": > %s; builtin cd /etc; until [ -e %s ]; do /bin/sleep 0.01; done"
-            % (os.path.abspath("begun"), os.path.abspath("go")),
-        )
+        here = os.getcwd()
+        waits = ": > %s/begun; builtin cd /etc; until [ -e %s/go ]; do /bin/sleep 0.01; done" % (here, here)
+        slow = pool.submit(tool.run, waits)
         assert eventually(lambda: os.path.exists("begun"))
         result = tool.call({"restart": True})
         assert bash_tool.RESTARTED in result.text and (result.is_error, result.exit_code) == (False, 0)
@@ -5546,10 +5052,9 @@ def test_req_bash_029_1_closing_leaves_nothing(commands):
     deaf = lasting("trap '' TERM; sleep 601 & echo up; while :; do sleep 0.05; done")
     jobs = [tool.job(tool.run(command, mode="background").pid) for command in [deaf, lasting("sleep 600")] * 5]
     assert jobs[0].wait(10, until="up")
+    task = lasting("sleep 600 >/dev/null & (setsid sleep 600 >/dev/null &) ; echo left")
     with ThreadPoolExecutor(16) as pool:  # an evaluation of many tasks
-        many = list(
-            pool.map(tool.run, [lasting("sleep 600 >/dev/null & (setsid sleep 600 >/dev/null &) ; echo left")] * 100)
-        )
+        many = list(pool.map(tool.run, [task] * 100))
     pids += [job.pid for job in jobs] + [pid for result in many for pid in result.leftovers]
     assert len(set(pids)) == len(pids) >= 211 and all(map(alive, pids))
     begun = time.monotonic()
@@ -5558,17 +5063,13 @@ def test_req_bash_029_1_closing_leaves_nothing(commands):
     assert all(job.status == "cancelled" for job in jobs)
     assert notes_in(jobs[0].output_file) == ["\n\n[background process failed: cancelled]\n"]
     with Client("--ephemeral") as client:
-        pids = [int(client.call(lasting("sleep 600 >/dev/null & echo $!"))["content"][0]["text"].split("\n")[1])]
+        pids = [int(client.said(lasting("sleep 600 >/dev/null & echo $!")).split("\n")[1])]
         pids.append(client.start(lasting("sleep 600")))
         assert all(map(alive, pids)) and client.end() == 0 and not any(map(alive, pids))
 
 
 @clause(
-    "029.2",
-    saboteur=(
-        "background:\n            self.attached = self.plan.ephemeral",
-        "background:\n            self.attached = False",
-    ),
+    "029.2", saboteur=("d:\n            self.attached = self.plan.ephemeral", "d:\n            self.attached = False")
 )
 @needs_proc
 @fewest

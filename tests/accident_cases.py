@@ -90,16 +90,11 @@ PROMPTS = {
 }
 
 SCREENS = [
-    (r"10%\r50%\r100%\n", "100%\n"),
-    (r"a long line\rshort\033[K\n", "short\n"),
-    (r"\033[1;31mred\033[0m \033[38;5;200mpink\033[m\n", "red pink\n"),
-    (r"|\b/\b-\bdone\n", "done\n"),
-    (r"one\ntwo\n\033[2Auno\033[K\ndos\033[K\n", "uno\ndos\n"),
-    (r"\033]0;title\007text\n", "text\n"),
-    (r"\033]8;;http://x.y\033\\link\033]8;;\033\\\n", "link\n"),
-    (r"\033[?25lhidden\033[?25h\n", "hidden\n"),
-    (r"a\r\nb\r\n", "a\nb\n"),
-    (r"\007bell\n", "bell\n"),
+    *((r"10%\r50%\r100%\n", "100%\n"), (r"a long line\rshort\033[K\n", "short\n")),
+    *((r"\033[1;31mred\033[0m \033[38;5;200mpink\033[m\n", "red pink\n"), (r"|\b/\b-\bdone\n", "done\n")),
+    *((r"one\ntwo\n\033[2Auno\033[K\ndos\033[K\n", "uno\ndos\n"), (r"\033]0;title\007text\n", "text\n")),
+    *((r"\033]8;;http://x.y\033\\link\033]8;;\033\\\n", "link\n"), (r"\033[?25lhidden\033[?25h\n", "hidden\n")),
+    *((r"a\r\nb\r\n", "a\nb\n"), (r"\007bell\n", "bell\n")),
 ]
 
 PLAIN = "(setsid sleep {n} &); sleep {n} & sleep {n}"
@@ -120,11 +115,8 @@ LIBRARY_ENDS = {
 }
 
 LAST_WORDS = [
-    "echo last words; exit 3",
-    "seq 5000; echo last words; kill -9 $$",
-    "echo last words > >(cat)",
-    "echo first; exec echo last words",
-    "seq 3000 | cat; echo last words | cat | cat",
+    *("echo last words; exit 3", "seq 5000; echo last words; kill -9 $$", "echo last words > >(cat)"),
+    *("echo first; exec echo last words", "seq 3000 | cat; echo last words | cat | cat"),
     "trap 'echo last words' EXIT; exit 1",
 ]
 

@@ -1108,13 +1108,11 @@ for module in ("bash_tool.py", "its_modules.py"):
 sys.path.insert(0, str(FOLDER))
 
 import bash_tool  # the copy, not the file beside this one
-from bash_tool import MODES, OnTimeout, Saving
+from bash_tool import MODES, OnTimeout
 
 tool = bash_tool.BashTool(state_dir=FOLDER / "state")
-counting = bash_tool.BashTool(
-    profile=dataclasses.replace(bash_tool.JOBS, saving=Saving.NEVER, on_timeout=OnTimeout.KILL)
-)
-quiet = bash_tool.BashTool(profile=dataclasses.replace(MODES, saving=Saving.NEVER))
+counting = bash_tool.BashTool(profile=dataclasses.replace(bash_tool.JOBS, saves=False, on_timeout=OnTimeout.KILL))
+quiet = bash_tool.BashTool(profile=dataclasses.replace(MODES, saves=False))
 QUICK = False
 
 

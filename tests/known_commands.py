@@ -104,23 +104,12 @@ folders = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/
     lambda name: name not in (".", "..") and len(name.encode()) < 200
 )
 WAYS_OF_WRITING = [
-    "printf %s {}",
-    "printf %s {} | cat",
-    "(printf %s {})",
-    "sh -c 'printf %s \"$1\"' - {}",
-    "f() {{ printf %s \"$1\"; }}; f {}",
-    "w={}; printf %s \"$w\"",
-    "echo -n \"$(printf %s {})\"",
+    *("printf %s {}", "printf %s {} | cat", "(printf %s {})", "sh -c 'printf %s \"$1\"' - {}"),
+    *("f() {{ printf %s \"$1\"; }}; f {}", "w={}; printf %s \"$w\"", "echo -n \"$(printf %s {})\""),
 ]
 WAYS_OF_EXITING = [
-    "exit {}",
-    "(exit {})",
-    "exec sh -c 'exit {}'",
-    "trap 'exit {}' EXIT",
-    "sh -c 'exit {}'",
-    "set -e; sh -c 'exit {}'; exit",
-    "g() {{ return {}; }}; g",
-    ": & wait $!; exit {}",
+    *("exit {}", "(exit {})", "exec sh -c 'exit {}'", "trap 'exit {}' EXIT", "sh -c 'exit {}'"),
+    *("set -e; sh -c 'exit {}'; exit", "g() {{ return {}; }}; g", ": & wait $!; exit {}"),
 ]
 # The end of a command that does not end by itself; what it writes at TERM; whether it is deaf to TERM.
 WAYS_OF_TERM = [
@@ -173,9 +162,8 @@ def known_commands(draw, codes=st.just(0) | failures, signals=DEADLY, pause_s=0.
         end, code = "ulimit -c 0; kill -%s $$" % name, 128 + getattr(signal, "SIG" + name)
     else:
         code = draw(codes)
-        end = draw(st.sampled_from(WAYS_OF_EXITING if code else [":", "exit 0", "! false", *WAYS_OF_EXITING])).format(
-            code
-        )
+        ways = WAYS_OF_EXITING if code else [":", "exit 0", "! false", *WAYS_OF_EXITING]
+        end = draw(st.sampled_from(ways)).format(code)
     return _known([*lines, end], said, code=code, signal=name and "SIG" + name, seconds=pause_s, early=early)
 
 
@@ -198,10 +186,8 @@ def leaving(draw, ways=None, **known):
     """A command that ends by itself when the processes that it leaves, in each of `ways`, have written their numbers."""
     ways = ways or draw(st.lists(st.sampled_from(WAYS_OF_LEAVING), min_size=1, max_size=3))
     files = tuple("left-%d" % n for n in range(len(ways)))
-    starts = [
-        way.format("sh -c 'echo $$ > %s; exec %s'" % (file, NAP)) + "\nuntil [ -s %s ]; do sleep 0.01; done" % file
-        for way, file in zip(ways, files)
-    ]
+    starts = [way.format("sh -c 'echo $$ > %s; exec %s'" % (file, NAP)) for way, file in zip(ways, files)]
+    starts = ["%s\nuntil [ -s %s ]; do sleep 0.01; done" % each for each in zip(starts, files)]
     end = draw(known_commands(**known))
     return dataclasses.replace(end, text="\n".join([*starts, end.text]), leaves=files)
 

@@ -30,11 +30,8 @@ def fenced(kind):
 def rows_of(heading):
     """The rows of the tables of a section of SPEC.md, as lists of cells."""
     section = SPEC.split("\n### %s\n" % heading)[1]
-    return [
-        re.split(r" \| ", line[2:-2])
-        for line in re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines()
-        if line.startswith("| ")
-    ]
+    lines = re.split(r"^###? ", section, flags=re.MULTILINE)[0].splitlines()
+    return [re.split(r" \| ", line[2:-2]) for line in lines if line.startswith("| ")]
 
 
 # A level is built upon others: to ask for it is to ask for them too. "oracle" explains this implementation alone.
@@ -98,12 +95,8 @@ LONGER_MODES = '[for longer commands use mode="slow", for servers mode="backgrou
 
 # What examples, tables and grammars say of background commands, and what a tool without them says in its place.
 WITHOUT_JOBS = (
-    ("| %s\n" % LONGER_MODES, ""),
-    (LONGER_MODES + "\n", ""),
-    (', "background": 86400', ""),
-    ("[job NL]? ", ""),
-    (" [NL LONGER_MODES]?", ""),
-    (", and not for a background command that runs", ""),
+    *(("| %s\n" % LONGER_MODES, ""), (LONGER_MODES + "\n", ""), (', "background": 86400', ""), ("[job NL]? ", "")),
+    *((" [NL LONGER_MODES]?", ""), (", and not for a background command that runs", "")),
 )
 
 
@@ -202,23 +195,19 @@ def steps_of(body):
 def dumped_examples():
     """The examples of SPEC.md, for a runner in any language."""
     kinds = {">": "call", "$": "shell", "-": "send"}
-    return [
-        {
-            "clause": number,
-            "head": head,
-            "black_box": on_the_wire(head, body),
-            "steps": [
-                {
-                    kinds[line[0]]: line.partition(" ")[2],
-                    "expect": "\n".join(expected),
-                    "error": "! error" in rest,
-                    "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")],
-                    "probes": [words[2:] for words in rest if words.startswith("? ")],
-                }
-                for line, rest, expected in steps_of(body)
-            ],
+
+    def dumped(line, rest, expected):
+        return {
+            kinds[line[0]]: line.partition(" ")[2],
+            "expect": "\n".join(expected),
+            "error": "! error" in rest,
+            "receive": [json.loads(words[3:]) for words in rest if words.startswith("<- ")],
+            "probes": [words[2:] for words in rest if words.startswith("? ")],
         }
-        for number, head, body in EXAMPLES
+
+    return [
+        dict(clause=n, head=head, black_box=on_the_wire(head, body), steps=[dumped(*step) for step in steps_of(body)])
+        for n, head, body in EXAMPLES
     ]
 
 
@@ -297,10 +286,8 @@ class Conversation:
                 continue
             text, is_error = self.step(line)
             self.expect(text, expected)
-            assert is_error == ("! error" in rest) or line.startswith("$ ") or not marks, "is_error is %s after %s" % (
-                is_error,
-                line,
-            )
+            is_right = is_error == ("! error" in rest) or line.startswith("$ ") or not marks
+            assert is_right, "is_error is %s after %s" % (is_error, line)
             for words in rest:
                 if words.startswith("? "):
                     self.probe(words[2:])
@@ -310,16 +297,12 @@ def on_the_wire(head, body):
     """Whether an example asks for nothing but what goes over a wire."""
     heads = {key for key, _ in re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", head)}
     scripts = [line for line, _, _ in steps_of(body) if line.startswith("$ ")]
-    return heads <= {"profile", "timeouts_s", "grace_s", "structured"} and not re.search(
-        r"\b(bash_tool|python3)\b", "\n".join(scripts)
-    )
+    is_for_a_server = heads <= {"profile", "timeouts_s", "grace_s", "structured"}
+    return is_for_a_server and not re.search(r"\b(bash_tool|python3)\b", "\n".join(scripts))
 
 
 def size_in_words(count):
     """A size as 4.7 writes it."""
-    unit, name = next(
-        (unit, name)
-        for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
-        if count >= unit or unit == 1
-    )
+    units = {"GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10, "B": 1}
+    name, unit = next((name, unit) for name, unit in units.items() if count >= unit or unit == 1)
     return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)

@@ -1031,14 +1031,8 @@ def resident(pid):
 
 
 CHECKED = [
-    ["exited", 0, "hi\n"],
-    ["exited", 3, "no\n"],
-    ["exited", 137, ""],
-    ["exited", 0, ""],
-    ["timed_out", None, "partial\n"],
-    ["exited", 0, "40000\n"],
-    ["exited", 0, "🙂"],
-    ["left\n", 0],
+    *(["exited", 0, "hi\n"], ["exited", 3, "no\n"], ["exited", 137, ""], ["exited", 0, ""]),
+    *(["timed_out", None, "partial\n"], ["exited", 0, "40000\n"], ["exited", 0, "🙂"], ["left\n", 0]),
     ["running", "up", True, True, "exited", 143],
 ]
 

@@ -250,13 +250,8 @@ def test_row_04_a_word_of_the_command_spares_its_own_shell():
 
 SPARING = ["pkill node", "pkill -f node", "killall -9 bash", "pkill -x sh", "pkill -f no-such-word"]
 STRIKING = [
-    "pkill python",
-    "pkill -f python",
-    "pkill -9 -f python",
-    "pkill -f bash",
-    "pkill -f server",
-    "pkill -f myproject",
-    "killall -9 python python3",
+    *("pkill python", "pkill -f python", "pkill -9 -f python", "pkill -f bash", "pkill -f server"),
+    *("pkill -f myproject", "killall -9 python python3"),
     "ps aux | grep python | grep -v grep | awk '{print $2}' | xargs -r kill -9",
 ]
 needs_killers = needs("pkill", "killall")
@@ -697,12 +692,9 @@ def test_row_12_bytes_come_out_as_valid_text():
     """Invalid bytes, split characters, NUL, all bytes there are; the file has them as they were."""
     with made(default=10) as tool, Client(started=True) as client:
         for command in (
-            "printf 'a\\xff\\xfeb\\xc3\\n'",
-            "printf '\\xf0\\x9f'; sleep 0.05; printf '\\x99\\x82\\n'",
-            "printf 'a\\0b\\n'",
-            "head -c 3000 /dev/urandom",
-            "for i in $(seq 0 255); do printf \"\\\\x$(printf %x $i)\"; done",
-            "yes 中 | head -c 200001",
+            *("printf 'a\\xff\\xfeb\\xc3\\n'", "printf '\\xf0\\x9f'; sleep 0.05; printf '\\x99\\x82\\n'"),
+            *("printf 'a\\0b\\n'", "head -c 3000 /dev/urandom"),
+            *("for i in $(seq 0 255); do printf \"\\\\x$(printf %x $i)\"; done", "yes 中 | head -c 200001"),
         ):
             for text in tool.run(command).text, client.shown(command):
                 text.encode("utf-8")

@@ -1,7 +1,6 @@
 """Commands, their environment, directory and state: what no single clause says."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from hypothesis import given, strategies as st
 from tests.known_commands import known_commands
 from tests.processes import FUNCTIONS, alive, functions_of_a_host, number_in
 from tests.spec import fenced
-from tests.support import BashTool, Client, MODES, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
+from tests.support import BashTool, Client, PLAIN_PYTHON, ROOT, SHOWN_ANYWAY, SOURCE, THOROUGH, TOOL, bash_tool
 from tests.support import cancelled_when, descriptors, fault, few, first_of, in_bytes, in_host, lasting, needs_proc
 from tests.support import plain_bash, ran, side_by_side, stop_in, tiny
 
@@ -103,27 +102,6 @@ def test_programs_that_want_a_screen():
         side_by_side(says_little, [each for each in ("vim x", "watch date", "top") if shutil.which(each.split()[0])])
 
 
-@fault("what_the_answer_cuts", saboteur=("min(limits) if saves_what_is_cut else ", ""))
-@pytest.mark.parametrize(
-    "base, command",
-    [
-        (MODES, "seq 30000"),
-        (bash_tool.JOBS, "seq 2001"),
-        (bash_tool.JOBS, "seq 30000 >&2"),
-        (bash_tool.STREAMS, "yes éé | head -n 10001"),
-        (bash_tool.STREAMS, "seq 30000"),
-        (bash_tool.GUARDED, "seq 60000"),
-    ],
-    ids=str,
-)
-def test_what_the_answer_cuts_is_in_a_file_where_saving_is_when_cut(base, command):
-    """Where `saving` is "when cut", the file holds what the answer cuts, by bytes, lines or characters."""
-    with BashTool(profile=dataclasses.replace(base, saving=bash_tool.Saving.WHEN_CUT)) as tool:
-        result = tool.run(command)
-        assert result.output_file is not None and result.total_bytes == os.stat(result.output_file).st_size
-        assert tool.run("echo short").output_file is None
-
-
 @needs_proc
 def test_a_loop_is_named_by_its_shell():
     """Of a loop the note names the shell that runs it."""
@@ -137,8 +115,7 @@ def test_a_loop_is_named_by_its_shell():
 @fault("a_directory_that_is_shut", saboteur=("(CWD_GONE if is_gone else NO_CWD)", "CWD_GONE"))
 def test_a_directory_that_is_shut_is_not_gone():
     """It is there and cannot be entered, by a user who is not root."""
-    said = in_host(
-        """
+    program = """
         if os.getuid() == 0:
             os.setgroups([])
             os.setresgid(*3 * [int(sys.argv[1])])
@@ -149,28 +126,16 @@ def test_a_directory_that_is_shut_is_not_gone():
         os.chmod(shut, 0)
         print(BashTool(shut).run("echo ran").text.replace(shut, "SHUT"), end="")
         os.rmdir(shut)
-        """,
-        NOBODY,
-    )
-    assert said == (
-        "[the working directory SHUT cannot be entered (Permission denied); the command ran in an empty scratch folder]\n"
-        "ran\n"
-    )
+    """
+    why = "cannot be entered (Permission denied); the command ran in an empty scratch folder"
+    assert in_host(program, NOBODY) == "[the working directory SHUT %s]\nran\n" % why
 
 
 STARTUP_FILES = [
-    "cat; read -r x; echo read=$x",
-    "echo noise; echo more >&2",
-    "cd /usr",
+    *("cat; read -r x; echo read=$x", "echo noise; echo more >&2", "cd /usr"),
     "eval() { echo wrong; }; exec() { echo wrong; }; exit() { echo wrong; }; read() { echo wrong; }",
-    "readonly TMOUT=1; TMOUT=1",
-    "set -eu; shopt -s nullglob",
-    "exec 9>&1 8</dev/null",
-    "module() { eval \"export LOADED=$2\"; }; export -f module",
-    "trap 'echo the end' EXIT",
-    "false",
-    "if",
-    None,
+    *("readonly TMOUT=1; TMOUT=1", "set -eu; shopt -s nullglob", "exec 9>&1 8</dev/null"),
+    *("module() { eval \"export LOADED=$2\"; }; export -f module", "trap 'echo the end' EXIT", "false", "if", None),
 ]
 
 
@@ -230,11 +195,8 @@ def test_what_a_program_prints_is_its_own(environ):
     """A variable for colours, progress bars or widths is neither set nor changed nor taken out, whatever it is."""
     for env in (bash_tool.scrub_env(environ)[0], {**bash_tool.NON_INTERACTIVE, **environ}):
         assert {name: env[name] for name in SHOWN_ANYWAY if name in env} == environ
-        assert all(
-            re.search("PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL", name)
-            for name in env
-            if name not in environ
-        )
+        asks = "PAGER|EDIT|ASKPASS|PROMPT|INTERACTIVE|FRONTEND|^TERM$|^LANG$|NO_INPUT|SUSPEND|VISUAL"
+        assert all(re.search(asks, name) for name in env if name not in environ)
 
 
 def test_input_that_is_no_text_costs_no_descriptor():
@@ -251,8 +213,7 @@ def test_input_that_is_no_text_costs_no_descriptor():
 def test_a_large_standard_input(shell):
     """64 MiB arrive (16 outside `make thorough`), with no second copy in the host, in no argument and no file with a name; a
     command that does not read them is not held up, nor is a leftover that holds them."""
-    printed = in_host(
-        """
+    program = """
         def peak():
             return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 1024
         tool = BashTool(shell=sys.argv[1].split(), state_dir="state")
@@ -272,10 +233,8 @@ def test_a_large_standard_input(shell):
         result = tool.run("read -r mark; ps axww -o args >words; grep -c $mark words; grep -rl $mark . | wc -l",
                           stdin=(os.urandom(16).hex() + chr(10)) * 100000)
         print(json.dumps([*told, result.stdout]))
-    """,
-        shell,
-        64 if THOROUGH else 16,
-    )
+    """
+    printed = in_host(program, shell, 64 if THOROUGH else 16)
     *large, (output, took_s), (seen) = json.loads(printed)
     assert all(right and more < 8 for right, more in large), large
     assert output == "no\n" and took_s < 20 and seen == "0\n0\n", printed
@@ -336,10 +295,7 @@ def test_what_saves_the_state_leaves_no_trace_in_it():
     assert Path("data").read_bytes() == b"head\0tail"
 
 
-@fault(
-    "a_command_of_a_tool_that_carries",
-    saboteur=('os.environb[b"PWD"] = cwd  #', 'os.environb[b"PWD"] = os.path.realpath(cwd)  #'),
-)
+@fault("a_command_of_a_tool_that_carries", saboteur=('[b"PWD"] = cwd  #', '[b"PWD"] = os.path.realpath(cwd)  #'))
 def test_a_command_of_a_tool_that_carries_state_starts_behind_the_link_that_was_entered():
     """So do commands that leave the state as it was: with variables, with a directory, in the background."""
     os.makedirs("place/below")
@@ -431,13 +387,11 @@ def test_only_the_monotonic_clock_decides():
 def test_git_leaves_no_lock():
     """git, interrupted while it holds index.lock, takes it away."""
     with BashTool(profile=tiny(default=60, grace=15)) as tool:
-        tool.run(
-            "git init -q r && cd r && git config user.name a && git config user.email b && echo x > f && git add f"
-        )
-        hook = lasting(
-            "cd r && printf '#!/bin/sh\\ntouch ../begun; sleep 600\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && git commit -qam m"
-        )
-        result = tool.run(hook, cancel=cancelled_when("begun"))
+        config = "git config user.name a && git config user.email b"
+        tool.run("git init -q r && cd r && %s && echo x > f && git add f" % config)
+        hook = lasting("cd r/.git/hooks && printf '#!/bin/sh\\ntouch ../begun; sleep 600\\n' > pre-commit && ")
+        commit = "chmod +x pre-commit && cd ../.. && git commit -qam m"
+        result = tool.run(hook + commit, cancel=cancelled_when("begun"))
         assert result.status == "cancelled" and not Path("r/.git/index.lock").exists()
         assert tool.run("cd r && rm .git/hooks/pre-commit && git commit -qam m && git log --oneline").exit_code == 0
 
@@ -445,9 +399,8 @@ def test_git_leaves_no_lock():
 def test_reopened_output_keeps_what_was_written():
     """A command that opens /dev/stderr again truncates nothing."""
     with BashTool() as tool:
-        assert tool.run(
-            "echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr"
-        ).text == ("one\ntwo\nthree\nfour\nfour\n")
+        command = "echo one; echo two >/dev/stderr; echo three >/dev/stdout; echo four | tee /dev/stderr"
+        assert tool.run(command).text == "one\ntwo\nthree\nfour\nfour\n"
 
 
 def test_a_leading_dash_is_no_option():
@@ -465,8 +418,7 @@ NOBODY = 61234
 def test_umask_and_limits_are_those_of_the_first_command(tmp_path):
     """Commands see the umask and the resource limits that the host had at its first command, though the host changes its
     own later; so do those of another tool."""
-    said = in_host(
-        """
+    program = """
         place, look = sys.argv[1], "umask; ulimit -n; ulimit -Hn"
         tool = BashTool(place, state_dir=place + "/state")
         os.umask(0o027)
@@ -480,7 +432,5 @@ def test_umask_and_limits_are_those_of_the_first_command(tmp_path):
         print(job.read(0)[0].split("\\n\\n")[0].split())
         print(BashTool(place).run(look).stdout.split())
         print(oct(os.umask(0)), resource.getrlimit(resource.RLIMIT_NOFILE))
-        """,
-        tmp_path,
-    )
-    assert said == "%r\n" % ["0027", "500", "1000"] * 4 + "0o22 (200, 1000)\n"
+    """
+    assert in_host(program, tmp_path) == "%r\n" % ["0027", "500", "1000"] * 4 + "0o22 (200, 1000)\n"

@@ -43,13 +43,10 @@ def test_the_latest_kept_commands_keep_both_streams():
     assert sum("stderr:\nerr" in text for text in texts) == 32, texts
 
 
+INTERPRETERS = {"none": "None", "empty": "''", "missing": "'/nonexistent/python'", "another program": "'/bin/false'"}
+INTERPRETERS.update({"ends": "script('exit 1')", "hangs": "script('exec sleep 60')"})
 HOSTS_WITHOUT_AN_INTERPRETER = {  # what is done before the import, and after it
-    "none": ("sys.executable = sys._base_executable = None", ""),
-    "empty": ("sys.executable = sys._base_executable = ''", ""),
-    "missing": ("sys.executable = sys._base_executable = '/nonexistent/python'", ""),
-    "another program": ("sys.executable = sys._base_executable = '/bin/false'", ""),
-    "ends": ("sys.executable = sys._base_executable = script('exit 1')", ""),
-    "hangs": ("sys.executable = sys._base_executable = script('exec sleep 60')", ""),
+    **{name: ("sys.executable = sys._base_executable = " + path, "") for name, path in INTERPRETERS.items()},
     "frozen": ("sys.frozen = True", ""),
     "removed": ("", "os.unlink(bash_tool.__file__)"),
     "edited": ("", "open(bash_tool.__file__, 'a').write('raise SystemExit\\n')"),
@@ -150,13 +147,10 @@ def test_t18_the_agent_dies_while_it_starts_a_job():
         list(pool.map(dies, moments[:-1], itertools.repeat("cold")))
 
 
-@fault(
-    "t24",
-    saboteur=(
-        "() if self._has_prefix else (fd,)",
-        '[fd for fd in range(3, 20) if os.path.exists("/proc/self/fd/%d" % fd)]',
-    ),
-)
+OPEN_ONES = '[fd for fd in range(3, 20) if os.path.exists("/proc/self/fd/%d" % fd)]'
+
+
+@fault("t24", saboteur=("() if self._has_prefix else (fd,)", OPEN_ONES))
 @needs_proc
 def test_t24_the_lock_is_the_supervisors_alone():
     """A job does not inherit the lock that says that it is supervised, nor does a fork of the host."""
@@ -230,17 +224,14 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
     spawn = "def spawn(*words: Any, real: Any = subprocess.Popen, **options: Any) -> Any:\n    %s\n" % act
     spawn += "    return real(*words, **options)\nsubprocess.Popen = spawn\n"
     module = variant((IN_A_SUPERVISOR, textwrap.indent(spawn, " " * 8) + IN_A_SUPERVISOR))
-    printed = in_host(
-        """
+    program = """
         tool, cancel = BashTool(state_dir="state"), Cancel()
         if sys.argv[1] == "slow":
             threading.Timer(0.6, cancel.cancel).start()
         result = tool.run("echo $$ > me; sleep 600", mode="background", cancel=cancel)
         print(json.dumps([result.status, result.error, result.pid, result.text, len(tool.jobs())]))
-    """,
-        how,
-        env=dict(os.environ, PYTHONPATH=str(module)),
-    )
+    """
+    printed = in_host(program, how, env=dict(os.environ, PYTHONPATH=str(module)))
     status, error, pid, text, jobs = json.loads(printed)
     if how == "killed":
         assert (status, error, pid, jobs) == ("failed", "status_unknown", None, 0), text
@@ -255,9 +246,7 @@ def test_a_supervisor_that_does_not_get_to_its_command(how):
 def test_an_exit_in_the_first_moment_is_told_though_somebody_holds_the_pipe():
     """`server & exit 3` has failed, whether or not the server runs; so has a kept command that ended before its timeout
     was noticed."""
-    with BashTool(
-        profile=dataclasses.replace(tiny(default=1.0, grace=0.3), on_timeout=bash_tool.OnTimeout.KEEP)
-    ) as tool:
+    with BashTool(profile=tiny(default=1.0, grace=0.3, on_timeout=bash_tool.OnTimeout.KEEP)) as tool:
         result = tool.run(lasting("sleep 600 & exit 3"), mode="background")
         assert (result.status, result.exit_code, result.is_error) == ("exited", 3, True)
         unseen = WITHOUT in ("proc", "subreaper")  # the processes outside the group
@@ -320,11 +309,8 @@ def test_another_tools_job_at_its_limit_and_a_number_given_again():
             os.killpg(new.pid, signal.SIGKILL)
 
 
-HOW_STARTED = {  # each way to have a job, as the arguments of a call
-    "modes": {"mode": "background"},
-    "modes, kept": {},
-    "jobs": {"timeout": 300},
-}
+# Each way to have a job, as the arguments of a call.
+HOW_STARTED = {"modes": {"mode": "background"}, "modes, kept": {}, "jobs": {"timeout": 300}}
 
 
 def twenty_commands(seed):

@@ -10,7 +10,6 @@ import os
 import pydoc
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import test_bash_tool
-from tests.spec import CLAUSES, Conversation, EXAMPLES, FENCE, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
+from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
@@ -42,7 +41,7 @@ NOT_DRAWN = {
     "025.15 025.18",
     "a property of processes, the same for every command": "003.2 003.4 003.8 003.14 004.1 005.1 012.4 014.2 014.7 019.1 019.3 020.2 020.3 "
     "025.16",
-    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 017.11 025.8 025.11 "
+    "an order of events, each of which waits for the one before": "003.10 003.11 004.6 009.7 011.3 015.3 015.5 017.9 025.8 025.11 "
     "025.22 027.1 027.2 027.3 027.6 028.11 029.3",
 }
 
@@ -50,12 +49,11 @@ NOT_DRAWN = {
 def test_a_property_draws_its_cases_or_says_why_not():
     """The tests of clauses that draw nothing are those of NOT_DRAWN, each of which stands there once."""
     named = " ".join(NOT_DRAWN.values()).split()
-    drawn = {
-        number
-        for number, test in PROPERTIES.items()
-        if hasattr(test, "hypothesis") or re.search(r"\b(given|agreement)\(", inspect.getsource(test))
-    }
-    assert sorted(named) == sorted(set(PROPERTIES) - drawn)
+
+    def draws(test):
+        return hasattr(test, "hypothesis") or re.search(r"\b(given|agreement)\(", inspect.getsource(test))
+
+    assert sorted(named) == sorted(number for number, test in PROPERTIES.items() if not draws(test))
 
 
 def test_spec_ties():
@@ -109,10 +107,8 @@ def test_readme_is_true(tmp_path):
     """The Python of README.md runs, its transcripts are what the tool says, and its first commands do what README says."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     assert readme.count("\n") <= 300
-    told = [
-        subprocess.run(["bash", "-c", program], cwd=HERE, stdout=subprocess.PIPE, timeout=60).stdout.decode()
-        for program in recipes("Begin", HERE / "README.md")
-    ]
+    programs = recipes("Begin", HERE / "README.md")
+    told = [ran("bash", "-c", program, cwd=HERE).stdout.decode() for program in programs]
     assert "hello\nexit code: 3\n" in told[0] and '"name": "bash"' in told[1].split("\n")[1]
     printed = json.loads(told[1].split("\n")[0])["mcpServers"]["bash"]
     with Client(command=[printed["command"], *printed["args"]]) as client:
@@ -195,13 +191,8 @@ def test_spec_failures_and_faults_name_tests():
     """The tables of failures and faults have all rows of the collections, with clauses and tests that exist."""
     rows = decisions("The failures of other tools")
     table = {"A": 9, "B": 18, "C": 8, "D": 19, "E": 7, "F": 7, "G": 14, "H": 9}  # of each letter, so many rows
-    assert [row for row, _, _ in rows] == [
-        row
-        for letter, most in table.items()
-        for n in range(1, most + 1)
-        for row in ["%s%d" % (letter, n)]
-        if row != "B15"
-    ]
+    numbered = ["%s%d" % (letter, n) for letter, most in table.items() for n in range(1, most + 1)]
+    assert [row for row, _, _ in rows] == [row for row in numbered if row != "B15"]
     for row, clauses, tests in rows:
         numbers, names = re.findall(r"\d{3}\.\d+", clauses), re.findall(r"test_\w+", tests)
         assert numbers and set(numbers) <= set(CLAUSES) and names and set(names) <= names_of_tests(), row
@@ -214,37 +205,23 @@ def test_spec_failures_and_faults_name_tests():
 
 def constants(*types):
     """What the module calls by a name in capitals, of these types."""
-    return {
-        name: value
-        for name, value in vars(bash_tool).items()
-        if name.isupper() and name[0] != "_" and type(value) in types
-    }
+    named = {name: value for name, value in vars(bash_tool).items() if name.isupper() and name[0] != "_"}
+    return {name: value for name, value in named.items() if type(value) in types}
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [
-        ("core",),
-        ("server",),
-        ("command line",),
-        ("library",),
-        ("jobs", "server"),
-        ("JOBS", "server"),
-        ("STREAMS", "library"),
-        ("GUARDED", "command line"),
-        tuple(UPON),
-    ],
-    ids=",".join,
-)
+SOME_LEVELS = [("core",), ("server",), ("command line",), ("library",), ("jobs", "server"), ("JOBS", "server")]
+SOME_LEVELS += [("STREAMS", "library"), ("GUARDED", "command line"), tuple(UPON)]
+
+
+@pytest.mark.parametrize("levels", SOME_LEVELS, ids=",".join)
 def test_spec_for_levels(levels):
     """The text for some levels has all their clauses and no other, and names nothing that it does not have."""
     text, known = spec_for(*levels)
     held = {level for level in UPON if level in levels or any(level in UPON[one] for one in levels)} | {"core"}
     assert set(re.findall(r"^#### REQ-BASH-(\S+)", text, re.MULTILINE)) == {n for n in CLAUSES if holds_clause(held, n)}
     examples = [body for n, head, body in EXAMPLES if holds_clause(held, n) and offers_example(held, head, body)]
-    assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == (
-        [*map(without_jobs, examples)] if "jobs" not in held else examples
-    )
+    examples = examples if "jobs" in held else [*map(without_jobs, examples)]
+    assert re.findall(r"(?ms)^```example[^\n]*\n(.*?)^```$", text) == examples
     for head in ("environment", "words SECRET_WORDS", "groups", "pattern SECRET_VALUE", "pattern TOKEN", "grammar"):
         assert "\n```%s\n" % head in text
     assert not re.search(r"^(?:Level: |%s)" % TAG.pattern, text, re.MULTILINE)
@@ -252,9 +229,8 @@ def test_spec_for_levels(levels):
     named = set(re.findall(r"(?<![\d.,-])%s(?![\d.]*\d|,\d|:| ?(?:s|seconds|bytes)\b)" % REFERENCE, prose))
     assert not named & (spec_for(*UPON)[1] | {number[:3] for number in CLAUSES}) - known
     assert {number for number in re.findall(r"\(([1-7]\.\d+)[,)]", prose)} <= known
-    assert not re.search(
-        r"\b(?:%s)\b" % "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held), prose.replace("`", "")
-    )
+    others = "|".join({"JOBS", "STREAMS", "GUARDED", "kill_pid"} - held)
+    assert not re.search(r"\b(?:%s)\b" % others, prose.replace("`", ""))
 
 
 def test_spec_levels():
@@ -265,28 +241,19 @@ def test_spec_levels():
     assert all(any(fnmatch.fnmatch(number, glob) for glob in globs) for number in CLAUSES)
     assert all(any(fnmatch.fnmatch(number, glob) for number in CLAUSES) for glob in globs)
     index = SPEC.split("\n## 7 Index\n")[1].split("\n## ")[0]
-    assert (
-        set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1]))
-        <= set(CLAUSES)
-        == set(re.findall(r"\b\d{3}\.\d+\b", index))
-    )
-    sections = re.findall(r"^###? (\d\.?\d*) ", SPEC, re.MULTILINE)
-    assert set(
-        re.findall(
-            r"\b[1-7]\.\d{1,2}\b", "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| "))
-        )
-    ) <= set(sections)
+    assert set(re.findall(r"\b\d{3}\.\d{1,2}\b", SPEC.split("\n## 4 Reference\n")[1])) <= set(CLAUSES)
+    assert set(CLAUSES) == set(re.findall(r"\b\d{3}\.\d+\b", index))
+    cells = "".join(line.split("|")[3] for line in index.splitlines() if line.startswith("| "))
+    assert set(re.findall(r"\b[1-7]\.\d{1,2}\b", cells)) <= set(re.findall(r"(?m)^###? (\d\.?\d*) ", SPEC))
 
 
 def test_spec_profiles():
     """The table of the profiles is the profiles; a limit that does not hold for one is a dash."""
     head, *rows = [row for row in rows_of("4.1 Profiles") if len(row) == 6]
     assert head[1:5] == ["MODES", "JOBS", "STREAMS", "GUARDED"]
-    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - {
-        "description",
-        "parameters",
-        "required",
-    }
+    elsewhere = {"description", "parameters", "required"}
+    assert {row[0].strip("`") for row in rows} == {one.name for one in dataclasses.fields(MODES)} - elsewhere
+    cleaning = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}
     for field, *cells in rows:
         for cell, name in zip(cells, head[1:5]):
             value = getattr(getattr(bash_tool, name), field.strip("`"))
@@ -295,18 +262,14 @@ def test_spec_profiles():
             elif field == "`format`":
                 value = value.write.__name__.replace("format_", "")
             elif field == "`cleaning`":
-                value = {bash_tool.render: "rendered", bash_tool.sanitise: "sanitised", bash_tool.without_nul: "plain"}[
-                    value
-                ]
+                value = cleaning[value]
             elif field == "`streams`":
                 value = value.name.lower()
             elif hasattr(value, "value"):
                 value = value.value
             elif not isinstance(value, str):
-                cell, value = (
-                    cell if cell == "–" else json.loads(cell),
-                    dict(value) if hasattr(value, "items") else value,
-                )
+                cell = cell if cell == "–" else json.loads(cell)
+                value = dict(value) if hasattr(value, "items") else value
             assert cell in ("–", value), (field, name)
 
 
@@ -320,23 +283,15 @@ def test_spec_definitions():
     assert json.dumps(json.loads(without)) == modes.replace(', "background"]', "]") and "background" not in without
     for name, profile in PROFILES.items():
         same, tool = known[name], bash_tool.BashTool("/", profile=profile)
-        mcp = {
-            **known["mcp"],
-            "inputSchema": same["input_schema"],
-            **{key: same[key] for key in ("name", "description")},
-        }
+        mcp = dict(known["mcp"], inputSchema=same["input_schema"], name=same["name"], description=same["description"])
         assert json.dumps(tool.definition()) == json.dumps(same) and tool.definition("mcp") == mcp
     assert json.dumps(dict(bash_tool.OUTPUT_SCHEMA)) == json.dumps(known["structured"]["outputSchema"])
 
 
 def test_spec_constants():
     """The constants of SPEC.md are the module's, all of them; each of its texts stands in SPEC.md."""
-    rows = [
-        row
-        for heading in ("4.10 Constants", "4.13 The Model Context Protocol")
-        for row in rows_of(heading)
-        if re.fullmatch("`[A-Z_]+`", row[0])
-    ]
+    rows = rows_of("4.10 Constants") + rows_of("4.13 The Model Context Protocol")
+    rows = [row for row in rows if re.fullmatch("`[A-Z_]+`", row[0])]
     units = {"KIB": 1024, "MIB": 1024**2}
     assert {**{row[0].strip("`"): float(row[1]) for row in rows}, **units} == constants(int, float)
     assert len(rows) == len({row[0] for row in rows})
@@ -347,14 +302,9 @@ def test_spec_constants():
 
 def test_spec_results_and_errors():
     """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
-    fields = [
-        name
-        for row in rows_of("4.3 Results")
-        if len(row) == 5 and row[0] != "field"
-        for name in re.findall(r"`(\w+)`", row[0])
-    ]
-    assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
     rows = [row for row in rows_of("4.3 Results") if len(row) == 5]
+    fields = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
     over_mcp = [name for row in rows if row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
     assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
@@ -383,29 +333,23 @@ def test_spec_environment_and_patterns():
     del patterns["TOKEN"]  # by it reads the twin of the renderer, which has patterns of its own
     for name, lines in patterns.items():
         pattern = getattr(bash_tool, "_" + name)
-        assert lines.replace("\n", "") == (
-            pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()
-        ), name
+        pattern = pattern.replace("(?a)", "") if isinstance(pattern, str) else pattern.decode()
+        assert lines.replace("\n", "") == pattern, name
     options = SPEC.split("\n### 4.12 Command line\n")[1].split("\n### ")[0]
     server = SPEC.split("\n### 4.14 What a server takes\n")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(--[a-z-]+)", server, re.MULTILINE)) < set(re.findall(r"--[a-z-]+[a-z]", options))
-    assert set(re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)) == set(
-        re.findall(r"BASH_TOOL_[A-Z]+", SOURCE)
-    )
-    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == set(bash_tool._parser()._option_string_actions) - {
-        "-h",
-        "--help",
-    }
+    variables = re.findall(r"^\| (BASH_TOOL_[A-Z]+)", server, re.MULTILINE)
+    assert set(variables) == set(re.findall(r"BASH_TOOL_[A-Z]+", SOURCE))
+    taken = set(bash_tool._parser()._option_string_actions) - {"-h", "--help"}
+    assert set(re.findall(r"--[a-z-]+[a-z]", options)) == taken
 
 
 def test_help_lists_the_environment():
     """--help names each variable that is set and each that is taken out; README names no other."""
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     section = readme.split("\n## The environment of a command\n")[1].split("\n## ")[0]
-    named, removed = (
-        set(re.findall(r"`([A-Z_]{3,})\b", section.split("- **%s**" % word)[1].split("\n- **")[0]))
-        for word in ("Set", "Taken out")
-    )
+    items = [section.split("- **%s**" % word)[1].split("\n- **")[0] for word in ("Set", "Taken out")]
+    named, removed = (set(re.findall(r"`([A-Z_]{3,})\b", item)) for item in items)
     assert named <= set(bash_tool.NON_INTERACTIVE) and removed <= set(bash_tool.DROPPED_NAMES)
     lines = cli("--help").stdout.decode().split("\n")
     assert len(lines) <= 2 * 24 and max(map(len, lines)) <= 80  # two screens
@@ -436,22 +380,15 @@ class LibraryConversation(Conversation):
                 changes[key] = json.loads(value)
         super().__init__(folder)
         self.tool = BashTool(folder, profile=dataclasses.replace(base, **changes), deny=deny)
-        self.timeouts, self.client = (
-            {mode: limit for mode, limit in self.tool.profile.timeouts_s.items() if limit != base.timeouts_s[mode]},
-            None,
-        )
+        limits, self.client = self.tool.profile.timeouts_s.items(), None
+        self.timeouts = {mode: limit for mode, limit in limits if limit != base.timeouts_s[mode]}
         commands = folder.parent / "commands"
         commands.mkdir()
         for name, words in (("bash_tool", [sys.executable, compiled_script()]), ("python3", [sys.executable])):
             (commands / name).write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(map(shlex.quote, words)))
             (commands / name).chmod(0o755)
-        self.env = dict(
-            os.environ,
-            PATH="%s:%s" % (commands, os.environ["PATH"]),
-            PYTHONPATH=str(TOOL.parent),
-            BASH_TOOL_DIR=str(TOOL.parent),
-            BASH_TOOL_PYTHON=sys.executable,
-        )
+        path, here = "%s:%s" % (commands, os.environ["PATH"]), str(TOOL.parent)
+        self.env = dict(os.environ, PATH=path, PYTHONPATH=here, BASH_TOOL_DIR=here, BASH_TOOL_PYTHON=sys.executable)
 
     def step(self, line):
         begun = time.monotonic()
@@ -471,9 +408,8 @@ class LibraryConversation(Conversation):
     def speak(self, line):
         """A line to a server, which is started for the first of them."""
         if self.client is None:
-            self.client = Client(
-                cwd=self.folder, profile=self.tool.profile.name, timeouts=self.timeouts, structured=self.structured
-            )
+            options = dict(profile=self.tool.profile.name, timeouts=self.timeouts, structured=self.structured)
+            self.client = Client(cwd=self.folder, **options)
         begun = time.monotonic()
         if line == "EOF":
             assert self.client.end() == 0
@@ -552,8 +488,7 @@ def test_public_docstrings_and_doctests():
 def test_depends_on_nothing():
     """The module imports the standard library alone, and parses as Python 3.9."""
     tree = ast.parse(SOURCE, feature_version=(3, 9))
-    imported = {
-        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-    }
-    imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported = {name.split(".")[0] for name in names}
     assert imported <= getattr(sys, "stdlib_module_names", imported)

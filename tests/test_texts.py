@@ -109,8 +109,8 @@ def test_profiles_that_cannot_be():
         for value in (0, 1.5, True):
             wrong.append((row, {name: value}, "%s takes a whole number from 1 up, got %r" % (name, value)))
     cannot_keep = [(row, {"on_timeout": KEEP}, KEEP) for row in (STREAMS, GUARDED)]
-    cannot_keep += [(JOBS, {"saving": bash_tool.Saving.NEVER}, KEEP), (MODES, {"on_timeout": "keep"}, "keep")]
-    reason = "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and saving is not NEVER, got %r"
+    cannot_keep += [(JOBS, {"saves": False}, KEEP), (MODES, {"on_timeout": "keep"}, "keep")]
+    reason = "on_timeout takes OnTimeout.KILL, or KEEP where the format can tell of it and `saves` is True, got %r"
     wrong += [(row, changes, reason % got) for row, changes, got in cannot_keep]
     reason = (
         'timeouts_s takes no "background" where an answer in this format cannot say that a command was started, got %r'

@@ -28,35 +28,16 @@ def timed_out(q, limit):
 @asks("001.1")
 def runs_what_bash_runs(q):
     commands = [
-        r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'",
-        "cat <<'E'\n$HOME `x` \\\nE\n",
-        "f() { echo \"$# $*\"; return 3; }; f 1 '2 3'",
-        "echo a; exit 7; echo b",
-        "echo 'open",
-        "echo a\\",
-        "trap 'echo \"$BASH_COMMAND\"' DEBUG; true; echo a",
-        "if true; then echo yes",
-        "true; # said\nfalse",
-        "set -e; echo on; false; echo never",
-        "(exit 9)",
-        "! true",
-        "trap 'echo bye' EXIT; echo hi",
-        "echo $0 $# ${1-none}",
-        "printf 'no newline at the end'",
-        "echo {1..3} ~+ [x] \\\n  next",
-        "alias ll='echo aliased'\nll 2>/dev/null || echo 'no aliases'",
-        "shopt -po noglob history; echo $-",
-        "echo 'é €' | wc -c",
-        "exec echo replaced",
-        "x=$(printf '\\n\\nq\\n\\n'); echo \"$x\" | wc -l",
-        "echo a &&\necho b ||\necho c",
-        "exec 7>seven; echo x >&7; cat seven",
-        "sleep 0.1 & wait $!; echo $?",
-        "kill -TERM $$",
-        "read -r line; echo \"got $? <$line>\"",
-        "unset PATH; echo ${PATH-unset}",
-        "return 5 2>/dev/null; echo $?",
-        "cd / && pwd; false",
+        *(r"printf '%s\n' \"a  b\" 'c'\"'\"'d' e\ f $'g\th'", "cat <<'E'\n$HOME `x` \\\nE\n"),
+        *("f() { echo \"$# $*\"; return 3; }; f 1 '2 3'", "echo a; exit 7; echo b", "echo 'open", "echo a\\"),
+        *("trap 'echo \"$BASH_COMMAND\"' DEBUG; true; echo a", "if true; then echo yes", "true; # said\nfalse"),
+        *("set -e; echo on; false; echo never", "(exit 9)", "! true", "trap 'echo bye' EXIT; echo hi"),
+        *("echo $0 $# ${1-none}", "printf 'no newline at the end'", "echo {1..3} ~+ [x] \\\n  next"),
+        *("alias ll='echo aliased'\nll 2>/dev/null || echo 'no aliases'", "shopt -po noglob history; echo $-"),
+        *("echo 'é €' | wc -c", "exec echo replaced", "x=$(printf '\\n\\nq\\n\\n'); echo \"$x\" | wc -l"),
+        *("echo a &&\necho b ||\necho c", "exec 7>seven; echo x >&7; cat seven", "sleep 0.1 & wait $!; echo $?"),
+        *("kill -TERM $$", "read -r line; echo \"got $? <$line>\"", "unset PATH; echo ${PATH-unset}"),
+        *("return 5 2>/dev/null; echo $?", "cd / && pwd; false"),
     ]
     for command in commands:
         done, is_whole = of_bash(q, command), "'open" not in command and "if true" not in command
@@ -701,8 +682,8 @@ def a_shell_that_reads_nothing(q):
         said = "[system error: the shell bash ended (%s) before it read the command]\n" % how
         q.equal((reply.text, reply.is_error), (said + "why\n" * ("why" in text), True))
     (programs / "bash").write_text("#!/no/such/interpreter\n")  # 4.4: spawn_failed
-    text = "[system error: the shell bash could not be started: No such file or directory]\n"
-    q.says("echo hi", text, True, wire=q.server(env={"PATH": str(programs)}))
+    text = "[system error: the shell bash could not be started: %s/bash: No such file or directory]\n"
+    q.says("echo hi", text % programs, True, wire=q.server(env={"PATH": str(programs)}))
     (programs / "bash").chmod(0o644)  # what cannot be executed is passed over
     q.says("echo hi", "hi\n", wire=q.server(env={"PATH": "%s:/usr/bin:/bin" % programs}))
 

@@ -324,7 +324,7 @@ def structured_content_conforms(q):
         raise Wrong("an outputSchema in the definition, with BASH_TOOL_STRUCTURED=1", "none")
     page = json.loads(dict(fenced("definition"))["structured"])["outputSchema"]
     q.equal(schema, page, "outputSchema")
-    types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+    types = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None), "array": list}
     plain = dict.fromkeys(("signal", "error", "pid", "output_file"))
     for arguments, shown in (
         ({"command": "echo hi"}, {**plain, "status": "exited", "exit_code": 0, "truncated": False, "total_bytes": 3}),
