@@ -828,8 +828,8 @@ class Plan(SimpleNamespace):
     ephemeral       nothing of it outlives its host
     watched         live output is asked for
     saves           output over `limit_bytes` goes to a file
-    counts_lines    the newlines of each stream are counted
-    kept            bytes of each stream: how much of its beginning and of its end
+    kept            of each stream: how many bytes of its beginning and of its end are kept, and
+                    whether its newlines are counted
     folder          where output files and records stand; `file_prefix`: of their names
     """
 
@@ -957,9 +957,7 @@ class Output:
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
-        self.buffers = [
-            OutputBuffer(*plan.kept, count_lines=plan.counts_lines) for _ in range(plan.streams)
-        ]
+        self.buffers = [OutputBuffer(*plan.kept) for _ in range(plan.streams)]
         # None: there is a file, or none is needed.
         self._pending: bytearray | None = bytearray()
 
@@ -4367,7 +4365,6 @@ class Session:
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
-        used = profile.truncation.limits
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4389,8 +4386,10 @@ class Session:
             watched=watched,
             saves=profile.saves,
             limit_bytes=profile.max_output_bytes,
-            counts_lines="max_output_lines" in used,
-            kept=profile.truncation.kept(profile),
+            kept=(
+                *profile.truncation.kept(profile),
+                "max_output_lines" in profile.truncation.limits,
+            ),
             folder=os.fsencode(self.folder),
             file_prefix=profile.file_prefix,
         )
