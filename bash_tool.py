@@ -829,8 +829,8 @@ class Plan(SimpleNamespace):
     ephemeral       nothing of it outlives its host
     watched         live output is asked for
     saves           output over `limit_bytes` goes to a file
-    kept            of each stream: how many bytes of its beginning and of its end; whether its
-                    newlines are counted
+    kept            of each stream: how many bytes of its beginning and of its end are kept, and
+                    whether its newlines are counted
     folder          where output files and records stand; `file_prefix`: of their names
     """
 
@@ -4364,7 +4364,6 @@ class Session:
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
         profile = self.profile
-        used = profile.truncation.limits
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
         if own:
@@ -4386,7 +4385,10 @@ class Session:
             watched=watched,
             saves=profile.saves,
             limit_bytes=profile.max_output_bytes,
-            kept=(*profile.truncation.kept(profile), "max_output_lines" in used),
+            kept=(
+                *profile.truncation.kept(profile),
+                "max_output_lines" in profile.truncation.limits,
+            ),
             folder=os.fsencode(self.folder),
             file_prefix=profile.file_prefix,
         )
@@ -4558,6 +4560,7 @@ class BashTool:
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
+        require(isinstance(ephemeral, bool), "ephemeral", "True or False", ephemeral)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
