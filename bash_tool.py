@@ -67,7 +67,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import marshal
-import math
 import os
 import select
 import selectors
@@ -80,6 +79,8 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
+from math import inf
+from time import monotonic
 from types import MappingProxyType, SimpleNamespace
 
 __version__ = "0.3.0"
@@ -580,7 +581,7 @@ def data_file(what: str, data: bytes) -> int:
         _write_all(fd, data)  # RLIMIT_FSIZE holds for memory too
     except OSError as problem:
         words = (what, _reason(problem))
-        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words) from None
+        raise SpawnError("spawn_failed", "%s could not be stored: %s" % words)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
@@ -928,13 +929,13 @@ class HostLine(Channel):
         """Sends live output if it is time; returns the moment at which it is. While the host reads
         nothing there is no such moment."""
         if self.unsent or not self._live:
-            return math.inf
+            return inf
         due_s = self._live_sent_s + LIVE_EVERY_S
         if now < due_s:
             return due_s
         self._live_sent_s = now
         self.tell()
-        return math.inf
+        return inf
 
 
 # -- One command: its output, its shell, its life
@@ -951,8 +952,8 @@ class Output:
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
     note_at = -1  # the place of the completion note in the file; -1: none was written
-    _fd: int | None = None
-    _record: int | None = None  # a descriptor of the record of a job
+    _fd = -1
+    _record = -1  # a descriptor of the record of a job
 
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
@@ -988,7 +989,7 @@ class Output:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
                 return
-            self.last_s = time.monotonic()
+            self.last_s = monotonic()
             if not chunk:
                 return self._close_pipe(reader)
             most -= len(chunk)
@@ -1027,7 +1028,7 @@ class Output:
     def save(self) -> None:
         """From now on the bytes go to a file, those from before included. Upholds
         REQ-BASH-009.8."""
-        if self._fd is None and not self.problem:
+        if self._fd < 0 and not self.problem:
             try:
                 folder = os.fsdecode(self._plan.folder)
                 self._fd, self.path = create_output_file(folder, self._plan.file_prefix)
@@ -1038,7 +1039,7 @@ class Output:
 
     def _write(self, chunk: bytes | bytearray) -> None:
         """Upholds REQ-BASH-009.3."""
-        if self._fd is None or self.room < 0 or self.problem:
+        if self._fd < 0 or self.room < 0 or self.problem:
             return
         try:
             _write_all(self._fd, chunk[: self.room])
@@ -1060,11 +1061,11 @@ class Output:
             self._record = create_record(self.path)
         except OSError as problem:
             reason = "no file for the job could be made: " + _reason(problem)
-            raise SpawnError("spawn_failed", reason) from None
+            raise SpawnError("spawn_failed", reason)
 
     def write_record(self, facts: Mapping[str, Any]) -> None:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
-        if self._record is None:
+        if self._record < 0:
             return
         import json  # here, because most supervisors run no job
 
@@ -1074,7 +1075,7 @@ class Output:
 
     def append_note(self, note: str) -> None:
         """Appends a completion note, also behind the cap."""
-        if self._fd is not None:
+        if self._fd >= 0:
             place = os.fstat(self._fd).st_size
             with suppress(OSError):
                 _write_all(self._fd, note.encode("utf-8", "replace"))
@@ -1097,7 +1098,7 @@ class Output:
         REQ-BASH-010.3."""
         self.close_pipes()
         for fd in (self._fd, self._record):
-            if fd is not None:
+            if fd >= 0:
                 os.close(fd)
 
 
@@ -1198,7 +1199,7 @@ class Shell:
                     raise
                 self.scratch = make_scratch(plan.folder)
             except OSError:
-                raise SpawnError("cwd_missing", NO_CWD.format(**why)) from None
+                raise SpawnError("cwd_missing", NO_CWD.format(**why))
             is_gone = isinstance(problem, (FileNotFoundError, NotADirectoryError))
             self.notes.append(((CWD_GONE if is_gone else NO_CWD) + IN_SCRATCH).format(**why))
             self._spawn(self.scratch, writers)
@@ -1330,7 +1331,7 @@ class Command:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
         self.shell = Shell(plan, source)
         self.output = Output(plan, supervisor)
-        self.created, self.started_s = time.time(), time.monotonic()
+        self.created, self.started_s = time.time(), monotonic()
         self.is_job, self.grace_s = plan.background, plan.grace_s
         self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
@@ -1364,7 +1365,7 @@ class Command:
             words = (shown(self.plan.shell[0]), shown(_reason(problem, names_other)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
-            raise SpawnError("spawn_failed", reason) from None
+            raise SpawnError("spawn_failed", reason)
         finally:
             for writer in writers:
                 os.close(writer)
@@ -1385,7 +1386,7 @@ class Command:
         stop or an exit that has come by then goes before."""
         until, is_due = self.started_s + seconds, False
         while not self.exited_s and not self.stops and not is_due:
-            is_due = time.monotonic() >= until
+            is_due = monotonic() >= until
             self.turn(until)
         return not self.exited_s and not self.stops
 
@@ -1411,7 +1412,7 @@ class Command:
             if self.output.pipes:
                 until = quiet_s + self.plan.drain_idle_s
                 until = min(until, self.exited_s + self.plan.drain_total_s)
-            if time.monotonic() >= until:
+            if monotonic() >= until:
                 break
             self.turn(until)
         return not self.stops
@@ -1425,15 +1426,15 @@ class Command:
         """The one function that ends a command: TERM; after the grace, or at a second request,
         passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.4, 004.4 to
         004.6, 015.3 and 020.4."""
-        begun_s = time.monotonic()
+        begun_s = monotonic()
         self.shell.terminate()
-        while not self.alone and self.stops < 2 and time.monotonic() < begun_s + self.grace_s:
+        while not self.alone and self.stops < 2 and monotonic() < begun_s + self.grace_s:
             self.turn(begun_s + self.grace_s)
-        kill_until = time.monotonic() + UNKILLABLE_S
-        while not self.alone and time.monotonic() < kill_until:
+        kill_until = monotonic() + UNKILLABLE_S
+        while not self.alone and monotonic() < kill_until:
             self.shell.signal_group(signal.SIGKILL)
             _kill_below()
-            self.turn(time.monotonic() + KILL_EVERY_S)
+            self.turn(monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
         if not self.alone or not SEES_TREE:
             names = named(descendants())
@@ -1449,11 +1450,9 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        has_left = self.line.closed
-        # A command that was answered is stopped by Exchange.leave: the answer was not read.
-        if self.answered:
-            has_left = has_left and self.plan.background and self.cancels > 0
-        if has_left:
+        # Exchange.leave stops a command whose answer, that of a new job included, was not read.
+        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
+        if self.line.closed and is_unread:
             self.output.discard()  # no answer will name the file
         elif self.is_job:
             self.note_end()
@@ -1494,17 +1493,18 @@ class Command:
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
             status, error = "failed", "spawn_failed"
-        ended = status_of(self.shell.popen.returncode) if status == "exited" else (None, None)
+        is_end = status == "exited"
+        code, name = status_of(self.shell.popen.returncode) if is_end else (None, None)
         facts: dict[str, Any] = {
             "status": status,
-            "exit_code": ended[0],
-            "signal": ended[1],
+            "exit_code": code,
+            "signal": name,
             "error": error,
             "reason": reason,
             "limit_s": plan.limit_s,
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
-            "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
+            "duration_s": (self.exited_s or monotonic()) - self.started_s,
             # Of an answered job the end is told in its file, which names them.
             "leftovers": [] if self.answered else sorted(self.left),
             "can_kill": self.can_kill(),
@@ -1538,14 +1538,14 @@ class Command:
         command, when Job.kill asks, or where it is attached with its host. What cannot be ended
         stays a child of this supervisor, which serves no second command then. Upholds
         REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
-        limit_s = self.started_s + self.plan.limit_s if self.plan.background else math.inf
+        limit_s = self.started_s + self.plan.limit_s if self.plan.background else inf
         self.stops = 0
         self.plan.watched = False  # the call is over
         while not self.is_over():
-            if self.stops or time.monotonic() >= limit_s:
+            if self.stops or monotonic() >= limit_s:
                 self.end()
                 self.hang_up()
-                self.stops, limit_s = 0, math.inf
+                self.stops, limit_s = 0, inf
             else:
                 self.turn(limit_s)
 
@@ -1555,7 +1555,7 @@ class Command:
         left, no caller needs the full grace. Upholds REQ-BASH-020.1."""
         supervisor, line = self.supervisor, self.line
         if self.stops and not SEES_TREE:
-            until = min(until, time.monotonic() + REAP_EVERY_S)
+            until = min(until, monotonic() + REAP_EVERY_S)
         # A stop, or end of file, that was read together with the request: no event follows.
         if line.stops > self.cancels or (line.closed and self.attached):
             until = 0.0
@@ -1576,7 +1576,7 @@ class Command:
         if shell.pid in ended and not self.exited_s:
             shell.returncode = os.waitstatus_to_exitcode(ended[shell.pid])
             self.output.read_all()  # what the shell wrote
-            self.exited_s = time.monotonic()
+            self.exited_s = monotonic()
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
             self.alone = False  # the group is all that is known then
 
@@ -1651,8 +1651,8 @@ class Supervisor(Loop):
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
         self.line.tell("hello", *self.identity)
-        until = time.monotonic() + IDLE_S
-        while not self.line.closed and time.monotonic() < until:
+        until = monotonic() + IDLE_S
+        while not self.line.closed and monotonic() < until:
             if self.line.request is None:
                 self.turn(until)
             plan, self.line.request = self.line.request, None
@@ -1664,12 +1664,12 @@ class Supervisor(Loop):
                     os.environb.update(plan.env)
                 Command(self, plan, source).run()
             if plan is not None or self.line.unsent:  # the host has not read the last answer
-                until = time.monotonic() + IDLE_S
+                until = monotonic() + IDLE_S
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
-        now = time.monotonic()
+        now = monotonic()
         until = min(until, self.line.tell_live(now))
         if not self.line.closed:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
@@ -2006,8 +2006,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
-        lists = {"notes": list(self.notes), "leftovers": list(self.leftovers)}
-        return dict(vars(self), **lists, details=dict(self.details))
+        notes, leftovers = list(self.notes), list(self.leftovers)
+        return dict(vars(self), notes=notes, leftovers=leftovers, details=dict(self.details))
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2141,12 +2141,12 @@ def without_nul(text: str) -> str:
 
 def first_bytes(text: str, most: int) -> str:
     """The longest beginning of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    return text.encode("utf-8")[:most].decode("utf-8", "ignore")
+    return text.encode()[:most].decode("utf-8", "ignore")
 
 
 def last_bytes(text: str, most: int) -> str:
     """The longest end of `text`, cut between characters, of at most `most` bytes in UTF-8."""
-    data = text.encode("utf-8")
+    data = text.encode()
     return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
 
 
@@ -2187,7 +2187,7 @@ def keep_ends(stream: Captured, profile: Profile) -> Fitted:
     head, tail = two_ends(stream, profile)
     got = stream.total_bytes
     if is_whole(stream):
-        got = max(got, len(head.encode("utf-8")))  # U+FFFD takes three bytes
+        got = max(got, len(head.encode()))  # U+FFFD takes three bytes
         if got <= profile.max_output_bytes:
             return Fitted(head, got, False)
     head, tail = first_bytes(head, profile.snip_size), last_bytes(tail, profile.snip_size)
@@ -2228,7 +2228,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     limit = None if whole else "bytes"
     count, size = 0, -1
     for line in reversed(lines):
-        size += len(line.encode("utf-8")) + 1
+        size += len(line.encode()) + 1
         if count == profile.max_output_lines or size > profile.max_output_bytes:
             limit = "lines" if count == profile.max_output_lines else "bytes"
             break
@@ -2241,7 +2241,7 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
         total_lines=total_lines,
         total_bytes=stream.total_bytes,
         output_lines=max(count, int(partial)),
-        output_bytes=len(text.encode("utf-8")),
+        output_bytes=len(text.encode()),
         truncated=limit is not None,
         limit=limit,
         last_line_partial=partial,
@@ -2616,6 +2616,13 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
     right = all(isinstance(string, str) and string and "\0" not in string for string in strings)
     require(right, what, "non-empty strings without NUL", value)
     return strings
+
+
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
 
 
 @dataclass(frozen=True, repr=False)
@@ -3287,12 +3294,12 @@ _RECORD_TYPES: dict[str, Any] = {
 def job_record(said: object) -> Outcome | None:
     """What the JSON of a record says; None where a field is missing or not of its type: another
     program may have written it. Upholds REQ-BASH-003.14."""
-    if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
+    if not isinstance(said, dict):
         return None
-    known = {name: said[name] for name in _RECORD_TYPES}
+    known: dict[str, Any] = {name: said.get(name) for name in _RECORD_TYPES}
     if not all(isinstance(known[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
-    if [type(number) for number in known["supervisor"]] != [int, int]:
+    if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Outcome(**known)
 
@@ -3439,7 +3446,7 @@ class Line(Channel):
         fd = self.socket.fileno()
         if fd < 0:  # closed by another thread
             raise LineLost
-        wait_s = min(max(0.0, until - time.monotonic()), 1e6)
+        wait_s = min(max(0.0, until - monotonic()), 1e6)
         if not hasattr(select, "poll"):
             return any(select.select([fd] * to_read, [fd] * (not to_read), [], wait_s))
         poller = select.poll()
@@ -3448,7 +3455,7 @@ class Line(Channel):
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
-        until = time.monotonic() + ACCEPT_S
+        until = monotonic() + ACCEPT_S
         self.unsent += pack(request)
         with suppress(OSError):
             if fds:
@@ -3480,7 +3487,7 @@ class Line(Channel):
                 messages = self.receive()
             except OSError as problem:
                 is_unread = problem.errno == errno.ECONNRESET
-                raise (NotRun if is_unread else LineLost)("the supervisor has ended") from None
+                raise (NotRun if is_unread else LineLost)("the supervisor has ended")
             if messages is None:
                 raise (LineLost if self.supervisor else NotRun)("no supervisor answered")
             self._messages.extend(messages)
@@ -3633,7 +3640,7 @@ class Exchange:
     _is_sent = False  # the whole request was sent: a stop may follow
     _is_held = False  # answered, and what goes on ends with the line
     _stops_sent = 0  # the count that the supervisor knows of
-    _gives_up_s = math.inf  # the moment after which no message is expected
+    _gives_up_s = inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
 
     def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
@@ -3653,7 +3660,7 @@ class Exchange:
         line, wanted = self._line, self._stops_wanted()
         if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
-            self._gives_up_s = min(self._gives_up_s, time.monotonic() + self._ending_s)
+            self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
             if self._is_held:
                 line.leave()
             else:
@@ -3731,14 +3738,14 @@ class Exchange:
             line.sent_env = self._plan.env
             line.ask(fields, fds)
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
-            raise NotRun(_reason(problem, True)) from None
+            raise NotRun(_reason(problem, True))
         finally:
             for fd in fds:
                 os.close(fd)
         self._is_sent = True
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
-        self._gives_up_s = time.monotonic() + self._waits_s + self._ending_s
+        self._gives_up_s = monotonic() + self._waits_s + self._ending_s
         self.tell_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Outcome:
@@ -3748,11 +3755,11 @@ class Exchange:
         while self._line is not None:
             line = self._line
             # A stop from another thread changes the moment at which the supervisor is given up.
-            is_bounded = self._gives_up_s < math.inf
-            look_s = time.monotonic() + LOOK_AROUND_S if is_bounded else math.inf
+            is_bounded = self._gives_up_s < inf
+            look_s = monotonic() + LOOK_AROUND_S if is_bounded else inf
             message = line.next(min(self._gives_up_s, look_s))
             if message is None:
-                if time.monotonic() >= self._gives_up_s:
+                if monotonic() >= self._gives_up_s:
                     return self._give_up(line)
                 continue
             kind, *parts = message
@@ -3778,7 +3785,7 @@ class Exchange:
         if is_running or (has_left and self._plan.ephemeral):
             is_kept = is_running and not self._plan.background
             outcome = outcome._replace(kept=is_kept, limit_s=self._waits_s)
-            self._gives_up_s, self._stops_sent = math.inf, 0
+            self._gives_up_s, self._stops_sent = inf, 0
             self._is_held = self._plan.ephemeral
             self.tell_stops()
         else:
@@ -3826,9 +3833,9 @@ class Exchange:
         command."""
         if self.waiter is None:  # leftovers, or no monitor thread could be started
             self.wait_for_end()
-        begun_s = time.monotonic()
+        begun_s = monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
-        while here and self._tokens and time.monotonic() < self._gives_up_s + HOST_SLACK_S:
+        while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
             time.sleep(_pause_s(begun_s))
 
     def leave(self) -> None:
@@ -3838,7 +3845,7 @@ class Exchange:
         until the supervisor closes the line, when nothing of the command is left. What the
         supervisor says is not read: bytes that were received when the exception struck may be
         lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
-        line, until = self._line, time.monotonic() + self._ending_s
+        line, until = self._line, monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
@@ -3860,7 +3867,7 @@ class Exchange:
 
 def _pause_s(since_s: float) -> float:
     """How long to sleep before the next look at a file: as long as has passed already."""
-    return min(max(time.monotonic() - since_s, 0.0005), 0.05)
+    return min(max(monotonic() - since_s, 0.0005), 0.05)
 
 
 def _open_own(path: str) -> io.BufferedReader:
@@ -4030,7 +4037,7 @@ class Job:
         require(
             isinstance(wanted, re.Pattern), "until", "a string or a compiled pattern", until
         )
-        begun = time.monotonic()
+        begun = monotonic()
         deadline = _deadline(timeout_s)
         offset, part = 0, b""
         while True:
@@ -4045,7 +4052,7 @@ class Job:
                 text = render(decode(line))
                 if wanted.search(text) and text:
                     return text
-            left_s = deadline - time.monotonic()
+            left_s = deadline - monotonic()
             if left_s <= (-SEARCH_S if data else 0.0) or (ended and not data):
                 return None
             if not data:  # the file alone says when there is more, also to another process
@@ -4081,9 +4088,9 @@ class Job:
 
     def _end(self, cancel: Cancel) -> bool:
         """Does what `kill` does; a cancel on the way is a second request: KILL."""
-        begun, asked = time.monotonic(), 0
+        begun, asked = monotonic(), 0
         while self._supervised():
-            passed_s = time.monotonic() - begun
+            passed_s = monotonic() - begun
             if passed_s > self._grace_s + UNKILLABLE_S + HOST_SLACK_S:
                 return False
             # The grace of this tool may be shorter than that of the job.
@@ -4138,20 +4145,20 @@ class Job:
 def _deadline(timeout_s: float | None) -> float:
     """When a wait is over, for a host that may have given it no limit."""
     if timeout_s is None:
-        return math.inf
-    right = _is_number(timeout_s, -math.inf, math.inf)
+        return inf
+    right = _is_number(timeout_s, -inf, inf)
     require(right, "timeout_s", "a number of seconds, or None", timeout_s)
-    return time.monotonic() + timeout_s
+    return monotonic() + timeout_s
 
 
 def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> list[Job]:
     """Those of the jobs that have ended, as soon as `enough` have, or the time is over. They are
     looked at 20 times a second at most: with another process a file is all that is shared."""
-    begun = time.monotonic()
+    begun = monotonic()
     deadline = _deadline(timeout_s)
     while True:
         ended = [job for job in jobs if job._has_ended()]
-        left_s = deadline - time.monotonic()
+        left_s = deadline - monotonic()
         if len(ended) >= enough or left_s <= 0:
             return ended
         time.sleep(min(left_s, _pause_s(begun)))
@@ -4180,13 +4187,6 @@ def _directory(cwd: AnyPath | None) -> str:
         wanted = "cwd takes an existing directory%s (%s)" % (tilde, problem.strerror)
         raise OSError(problem.errno, wanted, path) from None
     return path
-
-
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -4305,12 +4305,11 @@ class JobTable:
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
         if known is None or known._has_ended():  # the number may have been given again
-            jobs = self.all()
-            for job in jobs:
+            for job in self.all():
                 if job.pid == pid:
                     known = self._known[pid] = job
         if known is None:
-            running = [job for job in jobs if job.status == "running"]
+            running = [job for job in self.all() if job.status == "running"]
             named = _job_names(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
@@ -4334,10 +4333,9 @@ class JobTable:
         """The notes on jobs that have ended and whose end no answer has told: taken out of the
         table, so that each is told once. `told`: a job whose end the answer tells itself.
         Upholds REQ-BASH-027.1 and 027.2."""
-        if told is not None:
-            self._untold.pop(told.pid, None)
         ended = [job for job in list(self._untold.values()) if job._is_final]
-        return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
+        taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
+        return [job._note for job in taken if job is not told]
 
 
 @dataclass(eq=False)
@@ -4400,7 +4398,7 @@ class Session:
         profile = self.profile
         timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
         idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
-        answer_after_s, limit_s = math.inf, timeout_s
+        answer_after_s, limit_s = inf, timeout_s
         if request.mode == "background":  # the output of late writers is in the file
             answer_after_s = LOOK_S
             idle_s, total_s = min(LEAVING_S, idle_s), min(2 * LEAVING_S, total_s)
@@ -4953,7 +4951,7 @@ class CallUnderway:
         self.call = call
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
-        self._began_s = self.told_s = time.monotonic()
+        self._began_s = self.told_s = monotonic()
         self._told = 0
         self._lock = threading.Lock()
         self._output = ""  # live output that no message has told, or its end
@@ -4968,7 +4966,7 @@ class CallUnderway:
     def progress(self) -> Message | None:
         """The next progress message, if one is due: there is live output, or the silence was
         long enough. Upholds REQ-BASH-025.10, 025.11 and 025.20."""
-        now = time.monotonic()
+        now = monotonic()
         with self._lock:
             text, skipped = self._output, self._output_bytes - len(self._output.encode())
             self._output, self._output_bytes = "", 0
@@ -5025,8 +5023,8 @@ class Server:
                 obeyed = self._signals
                 self._tool._session.closing.cancel()
             self._turn(20)
-        self._written_s = time.monotonic()
-        while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
+        self._written_s = monotonic()
+        while self._has_reader and monotonic() < self._written_s + FLUSH_S:
             if self._signals > obeyed or not (self._unsent or self._calls or self._outbox):
                 break
             self._turn(20)
@@ -5085,7 +5083,7 @@ class Server:
             if not is_ready:
                 raise BrokenPipeError
             self._unsent = self._unsent[os.write(_SINK, self._unsent[: select.PIPE_BUF]) :]
-            self._written_s = time.monotonic()
+            self._written_s = monotonic()
         except BlockingIOError:  # where another process has set the flag
             pass
         except OSError:

@@ -310,7 +310,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=('"exit_code": ended[0],', '"exit_code": 124 if self.stopped else ended[0],'))
+@clause("002.6", saboteur=('"exit_code": code,', '"exit_code": 124 if self.stopped else code,'))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -1049,7 +1049,7 @@ def test_req_bash_004_4_ends_the_tree(nothing_is_left, escapes, depth, deaf, by_
     assert not [pid for pid in processes() if seconds.encode() in of_proc(pid, "cmdline") and alive(pid)]
 
 
-@clause("004.5", saboteur=("and time.monotonic() < begun_s + self.grace_s:", "and False:"))
+@clause("004.5", saboteur=("and monotonic() < begun_s + self.grace_s:", "and False:"))
 @fewest
 @given(endless_in_each_way(), st.floats(0.3, 1.0), st.integers(0, 1))
 def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
@@ -1071,7 +1071,9 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert seen and not [pid for pid in dwellers(folder) if alive(pid)]
 
 
-@clause("004.6", saboteur=(("not self.alone and self.stops", "self.stops"), ("not self.alone and time.", "time.")))
+@clause(
+    "004.6", saboteur=(("not self.alone and self.stops", "self.stops"), ("not self.alone and monotonic", "monotonic"))
+)
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:
@@ -4600,7 +4602,7 @@ def test_req_bash_026_10_variables_that_a_tool_adds(added):
 # ---- 027 Jobs that tell --------------------------------------------------------------------------------------------
 
 
-@clause("027.1", saboteur=("return [job._note for job in ended if", "return [job._note for job in ended[:1] if"))
+@clause("027.1", saboteur=("return [job._note for job in taken if", "return [job._note for job in taken[:1] if"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_1_the_next_answer_tells(name):
@@ -4635,7 +4637,7 @@ def test_req_bash_027_1_the_next_answer_tells(name):
             assert not told_in(tool.call({"command": "true"}).text)
 
 
-@clause("027.2", saboteur=("if told is not None:", "if False:"))
+@clause("027.2", saboteur=("in taken if job is not told]", "in taken]"))
 @needs_proc
 def test_req_bash_027_2_what_the_model_has_seen_is_not_told_again():
     with BashTool(profile=in_profile("jobs")) as tool, BashTool() as modes:

@@ -22,7 +22,7 @@ from tests.support import compiled_script, descriptors, fault, in_host, keeping,
 from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
 
-@fault("an_exception_at", saboteur=("if has_left:", "if False:"))
+@fault("an_exception_at", saboteur=("if self.line.closed and is_unread:", "if False:"))
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -158,7 +158,7 @@ def test_a_supervisor_that_drains_is_not_given_up(monkeypatch):
     assert (result.status, result.exit_code, result.stdout) == ("exited", 3, "hi\n"), result
 
 
-@fault("the_seconds_of_a_job-1", saboteur=("(self.exited_s or time.monotonic()) - self.started_s", "0.5"))
+@fault("the_seconds_of_a_job-1", saboteur=("(self.exited_s or monotonic()) - self.started_s", "0.5"))
 @needs_proc
 def test_the_seconds_of_a_job_go_on_at_its_end():
     """A kept command has run since its shell began: while it runs, and then."""

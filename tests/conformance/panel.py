@@ -247,7 +247,7 @@ BROKEN = {
         *wrong("HOST_LEFT_GRACE_S = 0.5 ", 0.3, 1.5),
         ("if self.attached and line.closed:", "if self.attached and line.closed and not self.exited_s:"),
     ],
-    "020.2": [("if self.stops or time.monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:")],
+    "020.2": [("if self.stops or monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "024.4": [("if not text.strip():", 'if not text.strip("\\ufeff \\t\\n"):')],
     "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
@@ -257,10 +257,7 @@ BROKEN = {
     ],
     "025.5": [("if token is not None and _id(token)", 'if "progressToken" in meta and _id(token)')],
     "025.6": [
-        *(
-            ("(self.exited_s or time.monotonic()) - self.started_s", took)
-            for took in ("0.0", "time.monotonic() - self.started_s")
-        )
+        *(("(self.exited_s or monotonic()) - self.started_s", took) for took in ("0.0", "monotonic() - self.started_s"))
     ],
     "025.7": [
         (  # only 32 calls at a time
