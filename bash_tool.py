@@ -4305,12 +4305,11 @@ class JobTable:
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
         if known is None or known._has_ended():  # the number may have been given again
-            jobs = self.all()
-            for job in jobs:
+            for job in self.all():
                 if job.pid == pid:
                     known = self._known[pid] = job
         if known is None:
-            running = [job for job in jobs if job.status == "running"]
+            running = [job for job in self.all() if job.status == "running"]
             named = _job_names(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known

@@ -1071,7 +1071,9 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
     assert seen and not [pid for pid in dwellers(folder) if alive(pid)]
 
 
-@clause("004.6", saboteur=(("not self.alone and self.stops", "self.stops"), ("not self.alone and mono", "mono")))
+@clause(
+    "004.6", saboteur=(("not self.alone and self.stops", "self.stops"), ("not self.alone and monotonic", "monotonic"))
+)
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
     with BashTool(profile=tiny(default=0.3, grace=60)) as tool:

@@ -257,10 +257,7 @@ BROKEN = {
     ],
     "025.5": [("if token is not None and _id(token)", 'if "progressToken" in meta and _id(token)')],
     "025.6": [
-        *(
-            ("(self.exited_s or monotonic()) - self.started_s", took)
-            for took in ("0.0", "monotonic() - self.started_s")
-        )
+        *(("(self.exited_s or monotonic()) - self.started_s", took) for took in ("0.0", "monotonic() - self.started_s"))
     ],
     "025.7": [
         (  # only 32 calls at a time
