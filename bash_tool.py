@@ -1283,6 +1283,11 @@ class Shell:
                 if group != self.popen.pid or not reached:
                     _signal(pid, number)
 
+    def can_kill(self) -> bool:
+        """False where a prefix of the shell has put what runs into a PID namespace of its own, in
+        which the numbers that this process knows mean nothing."""
+        return not self._has_prefix or not any(map(has_inner_number, descendants()))
+
     def clear_scratch(self) -> None:
         """Removes the scratch folder, or says that it holds something. Upholds
         REQ-BASH-013.2."""
@@ -1446,7 +1451,9 @@ class Command:
             self.attached = self.plan.ephemeral
             self.left = descendants()
             if not self.stops and not self.is_job:
-                self.shell.notes += leftover_notes(self.left, self.can_kill(), self.output)
+                self.shell.notes += leftover_notes(
+                    self.left, self.shell.can_kill(), self.output
+                )
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
@@ -1467,11 +1474,6 @@ class Command:
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
         return self.alone and not self.output.pipes
-
-    def can_kill(self) -> bool:
-        """False where a prefix of the shell has put what runs into a PID namespace of its own, in
-        which the numbers that this process knows mean nothing."""
-        return len(self.plan.shell) < 2 or not any(map(has_inner_number, descendants()))
 
     def note_end(self) -> None:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5 to 003.10 and 003.20."""
@@ -1507,7 +1509,7 @@ class Command:
             "duration_s": (self.exited_s or monotonic()) - self.started_s,
             # Of an answered job the end is told in its file, which names them.
             "leftovers": [] if self.answered else sorted(self.left),
-            "can_kill": self.can_kill(),
+            "can_kill": self.shell.can_kill(),
         }
         if self.is_job:
             facts.update(
@@ -2312,7 +2314,7 @@ def job_lines(outcome: Outcome) -> list[str]:
     anything of it runs that a command can stop. Upholds REQ-BASH-003.3 and 003.22."""
     path = printable(outcome.path or NOWHERE.format(reason=outcome.problem))
     started = JOB_STARTED.format(pid=outcome.pid, path=path)
-    is_left = bool(outcome.leftovers) and not outcome.exit_code
+    is_left = outcome.leftovers and not outcome.exit_code
     may_run = outcome.status == "running" or outcome.error == "lost" or is_left
     if may_run and outcome.can_kill:
         return [started, JOB_REMINDER.format(pid=outcome.pid)]
@@ -3689,8 +3691,7 @@ class Exchange:
         closed it. Upholds REQ-BASH-029.3."""
         line = self._line
         if self._is_held and self.waiter is None and line and _has_ended(line.socket):
-            self._end_line(False)
-            self.obey(())
+            self.wait_for_end()
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
@@ -3721,10 +3722,8 @@ class Exchange:
         """Sends the request. Raises NotRun where it was not read, and where there is no
         supervisor; SpawnError. Upholds REQ-BASH-002.1 and 003.18."""
         fields = dict(vars(self._plan))
-        fds: list[int] = []
+        fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
-            if stdin is not None:
-                fds.append(data_file("the input of the command", stdin))
             line = self._line = _engine.borrow()
             if line.sent_env is self._plan.env:
                 fields["env"] = None
@@ -4261,9 +4260,8 @@ class JobTable:
         if not outcome.supervisor:
             return None
         job = Job(outcome.path or "", self._profile.grace_s, outcome._replace(raw=()))
-        held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in outcome.raw)
-        # The file has no more.
-        job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)
+        shown_bytes = sum(without_unfinished(stream).total_bytes for stream in outcome.raw)
+        job._shown_bytes = min(shown_bytes, FILE_CAP_BYTES)  # the file has no more
         if outcome.status != "running":
             self._known[job.pid] = job
         return job

@@ -272,7 +272,7 @@ def test_close_in_the_middle_of_starts():
 
 
 @fault(
-    "the_part_of_an_output", saboteur=("min(outcome.total_bytes - held, FILE_CAP_BYTES)", "outcome.total_bytes - held")
+    "the_part_of_an_output", saboteur=("min(shown_bytes, FILE_CAP_BYTES)", "shown_bytes")
 )
 @needs_proc
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is_capped():
