@@ -310,7 +310,8 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-NON_INTERACTIVE = dict(setting.split("=", 1) for setting in _SETTINGS.split())
+_PAIRS = (setting.split("=", 1) for setting in _SETTINGS.split())
+NON_INTERACTIVE = {name: value for name, value in _PAIRS}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -5287,16 +5288,29 @@ def _write(fd: int, text: str) -> None:
         _write_all(fd, text.encode("utf-8", "surrogateescape"))
 
 
-_FLAGS = {
-    "--follow": "show live output on stderr",
-    "--json": "print the whole result as one line of JSON",
-    "--mcp": "serve the Model Context Protocol on stdin and stdout",
-    "--structured": "with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)",
-    "--carry": "with --mcp: keep the directory and exported variables",
-    "--ephemeral": "end at exit what commands leave running, jobs too",
-    "--jobs": "list the background jobs, with size and elapsed time",
-    "--version": "print the version and this file's sha256",
-}
+# The options, as --help shows them: `...` may be repeated, and what stands in brackets left out.
+_OPTIONS = """\
+--profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
+--mode MODE  default (30s), slow (15min) or background
+--timeout SECONDS  in the place of the mode's limit
+--cwd DIR  where the command runs
+--state-dir DIR  where output files go (default: one folder per user)
+--deny TEXT...  refuse commands that hold TEXT; may be repeated
+--keep-env NAME...  pass a variable though it looks secret; may be repeated
+--drop-env NAME...  withhold a variable whatever it looks like; may be repeated
+--set NAME=VALUE...  change a limit, such as grace_s=2; may be repeated
+--schema [STYLE]  print the definition: anthropic (default), openai, mcp, openai-chat, \
+openai-native, anthropic-native (--carry)
+--log FILE  append a line of JSON for each call to FILE
+--kill PID  end a background job, and say how it ended
+--follow  show live output on stderr
+--json  print the whole result as one line of JSON
+--mcp  serve the Model Context Protocol on stdin and stdout
+--structured  with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)
+--carry  with --mcp: keep the directory and exported variables
+--ephemeral  end at exit what commands leave running, jobs too
+--jobs  list the background jobs, with size and elapsed time
+--version  print the version and this file's sha256"""
 _ABOUT = {
     "set for every command": ", ".join(NON_INTERACTIVE),
     "taken out, with what looks secret (see --keep-env, --drop-env)": ", ".join(
@@ -5316,42 +5330,23 @@ def _parser() -> Any:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80),
         description="Run a command as an LLM agent would, and print what the model would read.",
     )
-    add = parser.add_argument
-    add("command", nargs="?", metavar="COMMAND", help="in quotes; - reads it from stdin")
-    add(
-        "--profile",
-        metavar="NAME",
-        help="modes, jobs, streams or guarded (BASH_TOOL_PROFILE)",
-        type=str.lower,
-        default=os.environ.get("BASH_TOOL_PROFILE", "modes"),
+    parser.add_argument(
+        "command", nargs="?", metavar="COMMAND", help="in quotes; - reads stdin"
     )
-    add("--mode", default="default", help="default (30s), slow (15min) or background")
-    add("--timeout", type=float, metavar="SECONDS", help="in the place of the mode's limit")
-    add("--cwd", metavar="DIR", help="where the command runs")
-    add(
-        "--state-dir",
-        metavar="DIR",
-        help="where output files go (default: one folder per user)",
-    )
-    for name, value, text in (
-        ("--deny", "TEXT", "refuse commands that hold TEXT; may be repeated"),
-        ("--keep-env", "NAME", "pass a variable though it looks secret; may be repeated"),
-        ("--drop-env", "NAME", "withhold a variable whatever it looks like; may be repeated"),
-        ("--set", "NAME=VALUE", "change a limit, such as grace_s=2; may be repeated"),
-    ):
-        add(name, action="append", default=[], metavar=value, help=text)
-    add(
-        "--schema",
-        nargs="?",
-        const="anthropic",
-        metavar="STYLE",
-        help="print the definition: anthropic (default), openai, mcp, "
-        "openai-chat, openai-native, anthropic-native (--carry)",
-    )
-    add("--log", metavar="FILE", help="append a line of JSON for each call to FILE")
-    add("--kill", type=int, metavar="PID", help="end a background job, and say how it ended")
-    for name, text in _FLAGS.items():
-        add(name, action="store_true", help=text)
+    for line in _OPTIONS.splitlines():
+        head, _, text = line.partition("  ")
+        name, _, value = head.partition(" ")
+        how: dict[str, Any] = {"action": "store_true"}
+        if value:
+            kind = {"PROFILE": str.lower, "SECONDS": float, "PID": int}.get(value, str)
+            how = {"metavar": value.strip("[.]"), "type": kind}
+        if value.endswith("..."):
+            how.update(action="append", default=[])
+        if value.startswith("["):
+            how.update(nargs="?", const="anthropic")
+        parser.add_argument(name, help=text, **how)
+    profile = os.environ.get("BASH_TOOL_PROFILE", "modes")
+    parser.set_defaults(profile=profile, mode="default")
     for title, text in _ABOUT.items():
         parser.add_argument_group(title, text)
     return parser

@@ -219,6 +219,12 @@ def as_completion(script, body):
     }
 
 
+def as_cut_completion(script, body):
+    answer = as_completion(script, body)
+    answer["choices"][0]["finish_reason"] = "length"
+    return answer
+
+
 def admitted(kind, value):
     """Whether this TypedDict of an SDK knows every key of the value. Raises if it refuses the value."""
     import pydantic
@@ -312,7 +318,7 @@ def test_interop_openai_responses(tmp_path, monkeypatch):
 
 @pytest.mark.interop
 def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
-    """Neither recipe runs a call that the limit on the answer cut short."""
+    """No recipe runs a call that the limit on the answer cut short."""
     import anthropic
     import openai
 
@@ -320,6 +326,7 @@ def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
     for kind, answer, change, word in (
         (anthropic.Anthropic, as_message, {"stop_reason": "max_tokens"}, "client.messages"),
         (openai.OpenAI, as_response, {"status": "incomplete"}, 'definition("openai")'),
+        (openai.OpenAI, as_cut_completion, {}, '"openai-chat"'),
     ):
         cut_short = functools.partial(lambda answer, change, body: {**answer(Script(), body), **change}, answer, change)
         with quick_tool(tmp_path, monkeypatch) as (_, results), model_server(cut_short) as (url, bodies):
@@ -328,7 +335,7 @@ def test_interop_recipes_run_no_half_calls(tmp_path, monkeypatch):
 
 
 CARRIED_STEPS = (  # what a model asks of a tool that carries state, and what it reads; where others fail
-    ({"command": "mkdir -p sub; cd sub; export GREETING='good day'"}, r"\[no output\]", False),
+    ({"command": "mkdir -p sub; cd sub; export GREETING='good day'"}, r"\[no output\]\n", False),
     ({"command": "basename $PWD; echo $GREETING; exit 3"}, r"\[command failed: exit code 3\]\nsub\ngood day\n", True),
     ({"command": "echo before; cd /; sleep 60"}, r"\[command timed out after 1s\]\nbefore\n", True),  # partial output
     ({"command": "setsid sleep 600 >/dev/null 2>&1 & echo up"}, r"\[still running: pid (\d+) .*\]\nup\n", False),
@@ -380,7 +387,7 @@ def test_interop_anthropic_native(tmp_path, monkeypatch):
     turns, row = Turns(CARRIED_STEPS), dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.5)
     answer = functools.partial(as_message, turns)
     with carrying_tool(tmp_path, row) as bash, model_server(answer) as (url, bodies):
-        tool = recipe("anthropic-native", "native_tool")(bash)
+        tool = recipe("anthropic-native", "Bash")(bash)
         assert admitted(ToolBash20250124Param, tool.to_dict()) and admitted(BetaToolBash20250124Param, tool.to_dict())
         with anthropic.Anthropic(api_key="none", base_url=url) as client:
             runner = client.beta.messages.tool_runner(
@@ -451,7 +458,7 @@ def test_interop_anthropic_worker(tmp_path, monkeypatch):
     steps, row = (*CARRIED_STEPS, short), dataclasses.replace(MODES, timeouts_s={"default": 1.0}, grace_s=0.5)
 
     async def work(bash, url):
-        tool = recipe("anthropic-native", "native_tool")(bash)
+        tool = recipe("anthropic-native", "Bash")(bash)
         async with anthropic.AsyncAnthropic(api_key="none", base_url=url) as client:
             return [call async for call in client.beta.sessions.events.tool_runner("session_1", tools=[tool])]
 
@@ -485,7 +492,7 @@ SHELL_STEPS = (  # the actions of shell calls, and what each command gives: stdo
         [
             ("up\n", "[still running: pid ", {"type": "exit", "exit_code": 0}),
             ("", "", {"type": "exit", "exit_code": 0}),
-            ("", '{"error": "invalid arguments: ', {"type": "exit", "exit_code": 125}),
+            ("", "invalid arguments: ", {"type": "exit", "exit_code": 125}),
         ],
     ),
 )
@@ -533,8 +540,18 @@ def test_interop_openai_native(way, tmp_path, monkeypatch):
         turns.answered = len(outputs)
         return as_shell_response(turns, body)
 
+    answer_shell_call = recipe("def answer_shell_call", "answer_shell_call")
+
     async def with_agents(bash, url):
-        executor = recipe("shell_executor", "shell_executor")(bash)
+        async def executor(request):
+            call = {"call_id": request.data.call_id, "action": vars(request.data.action)}
+            item = await asyncio.to_thread(answer_shell_call, bash, call)
+            outputs = [
+                agents.ShellCommandOutput(out["stdout"], out["stderr"], agents.ShellCallOutcome(**out["outcome"]))
+                for out in item["output"]
+            ]
+            return agents.ShellResult(outputs, max_output_length=item["max_output_length"])
+
         async with openai.AsyncOpenAI(api_key="none", base_url=url) as client:
             agent = agents.Agent(
                 "shell",
@@ -545,9 +562,15 @@ def test_interop_openai_native(way, tmp_path, monkeypatch):
             return run.final_output
 
     def with_responses(bash, url):
-        monkeypatch.setattr(bash_tool, "BashTool", lambda **options: bash)
+        items, tools = [{"role": "user", "content": "go"}], [bash.definition("openai-native")]
         with openai.OpenAI(api_key="none", base_url=url) as client:
-            return recipe("shell_executor")(client, "the-model", "go")
+            while True:
+                answer = client.responses.create(model="the-model", tools=tools, input=items)
+                items += answer.output
+                calls = [item for item in answer.output if item.type == "shell_call"]
+                if not calls:
+                    return answer.output_text
+                items += [answer_shell_call(bash, call.model_dump()) for call in calls]
 
     with carrying_tool(tmp_path, "streams") as bash, model_server(answer) as (url, bodies):
         assert admitted(FunctionShellToolParam, bash.definition("openai-native"))
@@ -566,37 +589,22 @@ def test_interop_openai_native(way, tmp_path, monkeypatch):
 
 @pytest.mark.interop
 def test_interop_openai_chat(tmp_path, monkeypatch):
-    """The same over Chat Completions, where the definition is nested one deeper and each result is a message."""
+    """The recipe for Chat Completions, where the definition is nested one deeper and each result is a message."""
     import openai
     from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionToolMessageParam
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    script, messages = Script(every_key=True), [{"role": "user", "content": "go"}]
-    with (
-        quick_tool(tmp_path) as (bash, results),
-        model_server(functools.partial(as_completion, script)) as (url, bodies),
-    ):
-        flat = bash.definition("openai")
-        tool = {"type": flat.pop("type"), "function": flat}
+    script = Script(every_key=True)
+    answer = functools.partial(as_completion, script)
+    with quick_tool(tmp_path, monkeypatch) as (bash, results), model_server(answer) as (url, bodies):
         with openai.OpenAI(api_key="none", base_url=url) as client:
-            while True:
-                message = (
-                    client.chat.completions.create(model="gpt", tools=[tool], messages=messages).choices[0].message
-                )
-                messages.append(message)
-                if not message.tool_calls:
-                    break
-                messages += [
-                    {"role": "tool", "tool_call_id": call.id, "content": bash.call(call.function.arguments).text}
-                    for call in message.tool_calls
-                ]
-        assert message.content == "done" and all(
-            admitted(ChatCompletionFunctionToolParam, body["tools"][0]) for body in bodies
-        )
+            assert recipe('"openai-chat"')(client, "the-model", "go") == "done"
+        assert all(body["tools"] == [bash.definition("openai-chat")] for body in bodies)
+        assert admitted(ChatCompletionFunctionToolParam, bodies[0]["tools"][0])
         assert all(
             admitted(ChatCompletionToolMessageParam, one) for one in bodies[-1]["messages"] if one["role"] == "tool"
         )
-        script.check(results, "openai's Chat Completions: " + versions("openai"))
+        script.check(results, "openai's Chat Completions, as in the recipe: " + versions("openai"))
 
 
 @pytest.mark.interop

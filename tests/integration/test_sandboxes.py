@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.support import sleepers
 from tests.processes import alive, eventually
-from tests.support import BashTool, PROFILES, background, bash_tool, cancelled_after, tiny, unique
+from tests.support import BashTool, PROFILES, bash_tool, cancelled_after, tiny, unique
 
 
 BUBBLEWRAP = (
@@ -75,7 +75,9 @@ def test_interop_bubblewrap_jobs_and_bombs():
     """A job in a sandbox ends with it, and a fork bomb stays within the limits that it was given."""
     seconds = "7%d.25" % os.getpid()
     with BashTool("/", shell=BUBBLEWRAP, profile=tiny(grace=0.5)) as tool:
-        job = background(tool, "sleep %s & sleep %s" % (seconds, seconds))
+        started = tool.run("sleep %s & sleep %s" % (seconds, seconds), mode="background")
+        assert "kill" not in started.text  # the number would mean nothing inside
+        job = tool.job(started.pid)
         assert len(sleepers(seconds)) == 2 and job.kill() and not sleepers(seconds) and job.exit_code == 143
     bounded = (
         "setpriv",
