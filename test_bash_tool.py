@@ -3493,6 +3493,7 @@ def test_req_bash_021_9_a_number_that_is_no_jobs():
 odd_numbers = st.sampled_from([86_400_000, 86_400_001, 10**30, True, False, "5", 1.5, 2.0, float("nan"), [], {}])
 
 
+@clause("021.10", saboteur=('schema["minimum"] ', "-1 "))
 @given(st.integers(-5, 5) | odd_numbers)
 def test_req_bash_021_10_milliseconds(value):
     parsed = bash_tool.parse_arguments({"command": "x", "timeout": value}, JOBS)
