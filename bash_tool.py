@@ -74,14 +74,13 @@ import selectors
 import signal
 import socket
 import stat
-import struct
 import subprocess
 import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 __version__ = "0.3.0"
 
@@ -622,13 +621,9 @@ def own_outputs(folder: str, prefix: str) -> set[str]:
     found = set()
     for name in os.listdir(folder):
         stem, suffix = os.path.splitext(name)
-        digits = stem[-12:]
-        is_hex = len(digits) == 12 and not digits.strip("0123456789abcdef")
-        if (
-            is_hex
-            and suffix in (".log", ".job")
-            and stem[:-12] in ("output-", "pipe-bash-", prefix)
-        ):
+        is_hex = not stem[-12:].strip("0123456789abcdef")
+        is_ours = stem[:-12] in ("output-", "pipe-bash-", prefix)
+        if is_hex and is_ours and suffix in (".log", ".job"):
             found.add(os.path.join(folder, stem + ".log"))
     return found
 
@@ -788,14 +783,6 @@ class Channel:
         self.unsent = bytearray()  # what the other end has not made room for
         self._received = bytearray()
 
-    def send(self, message: Any, fds: Sequence[int] = ()) -> None:
-        """Sends the message, or as much as goes without waiting. Raises OSError where the other
-        end is closed."""
-        self.unsent += pack(message)
-        if fds:
-            del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
-        self.flush()
-
     def flush(self) -> None:
         """Sends what goes without waiting. Raises OSError where the other end is closed."""
         with suppress(BlockingIOError):
@@ -810,7 +797,7 @@ class Channel:
         self._received += data
         messages = []
         while len(self._received) >= 4:
-            end = 4 + int.from_bytes(self._received[:4], sys.byteorder)
+            end = 4 + int.from_bytes(self._received[:4], "little")
             if len(self._received) < end:
                 break
             messages.append(marshal.loads(self._received[4:end]))
@@ -821,10 +808,10 @@ class Channel:
 def pack(message: Any) -> bytes:
     """The message as it travels."""
     data = marshal.dumps(message)
-    return struct.pack("=I", len(data)) + data
+    return len(data).to_bytes(4, "little") + data
 
 
-class Plan:
+class Plan(SimpleNamespace):
     """A request to a supervisor: all that a command needs. The supervisor sees this and never a
     profile. Paths and texts are bytes: host and supervisor may have different locales."""
 
@@ -850,9 +837,6 @@ class Plan:
     kept: tuple[int, int]  # bytes: of each stream, how much of its beginning and of its end
     folder: bytes  # where output files and records stand
     file_prefix: str  # of their names
-
-    def __init__(self, **fields: Any) -> None:
-        vars(self).update(fields)
 
 
 class OutputBuffer:
@@ -936,9 +920,9 @@ class HostLine(Channel):
             skipped = total - sum(map(len, tails.values()))
             self.unsent += pack(("live", skipped, list(tails.items())))
             self._live.clear()
+        if message:
+            self.unsent += pack(message)
         with suppress(OSError):
-            if message:
-                self.send(message)
             self.flush()
 
     def add_live(self, chunk: bytes, stream: int) -> None:
@@ -971,6 +955,7 @@ class Output:
     room = FILE_CAP_BYTES  # below 0: the file is capped
     path = ""  # of the file; empty where there is none
     problem = ""  # why the file is incomplete or missing
+    note_at = -1  # the place of the completion note in the file; -1: none was written
     _fd: int | None = None
     _record: int | None = None  # a descriptor of the record of a job
 
@@ -1094,17 +1079,13 @@ class Output:
         with suppress(OSError):
             os.pwrite(self._record, text.ljust(RECORD_ROOM), 0)
 
-    def append_note(self, note: str) -> int:
-        """Appends a completion note, also behind the cap; returns its place in the file, -1 where
-        it could not be written."""
-        if self._fd is None:
-            return -1
-        place = os.fstat(self._fd).st_size
-        try:
-            _write_all(self._fd, note.encode("utf-8", "replace"))
-        except OSError:
-            return -1
-        return place
+    def append_note(self, note: str) -> None:
+        """Appends a completion note, also behind the cap."""
+        if self._fd is not None:
+            place = os.fstat(self._fd).st_size
+            with suppress(OSError):
+                _write_all(self._fd, note.encode("utf-8", "replace"))
+                self.note_at = place
 
     def discard(self) -> None:
         """Removes the file, which no answer will name."""
@@ -1351,7 +1332,6 @@ class Command:
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
     cancels = 0  # those that the host has told
-    note_at = -1  # the place of the completion note in the output file
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
@@ -1387,8 +1367,8 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            is_named = problem.filename not in (None, *self.plan.shell)
-            words = (shown(self.plan.shell[0]), shown(_reason(problem, is_named)))
+            names_other = problem.filename not in self.plan.shell
+            words = (shown(self.plan.shell[0]), shown(_reason(problem, names_other)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason) from None
@@ -1506,7 +1486,7 @@ class Command:
         facts = self.facts()
         how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
-        self.note_at = self.output.append_note(note)
+        self.output.append_note(note)
         self.output.write_record(self.facts())
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
         if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
@@ -1528,7 +1508,7 @@ class Command:
             "signal": ended[1],
             "error": error,
             "reason": reason,
-            "limit_s": plan.limit_s if self.stopped else min(plan.limit_s, plan.answer_after_s),
+            "limit_s": plan.limit_s,
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or time.monotonic()) - self.started_s,
@@ -1542,7 +1522,7 @@ class Command:
                 command=decode(plan.text)[:COMMAND_RECORDED],
                 created=self.created,
                 supervisor=self.supervisor.identity,
-                at=self.note_at,
+                at=self.output.note_at,
             )
         return facts
 
@@ -1935,7 +1915,8 @@ class Outcome(NamedTuple):
     reason: str = ""  # for `failed` and `rejected`: the sentence
     limit_s: float = 0.0  # the limit that was exceeded
     kept: bool = False  # after that limit the command goes on as a job
-    streams: tuple[Fitted, ...] = ()
+    stdout: Fitted = NO_STREAM  # or both streams
+    stderr: Fitted = NO_STREAM
     total_bytes: int = 0
     path: str | None = None  # of the file that holds the output as it arrived
     problem: str = ""  # why that file is incomplete or missing
@@ -1952,16 +1933,6 @@ class Outcome(NamedTuple):
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
     raw: Sequence[Captured] = ()  # the streams as they came; `fitted` makes texts of them
-
-    @property
-    def stdout(self) -> Fitted:
-        """The first stream, or the only one."""
-        return self.streams[0] if self.streams else NO_STREAM
-
-    @property
-    def stderr(self) -> Fitted:
-        """The second stream; empty where there is none."""
-        return self.streams[1] if len(self.streams) > 1 else NO_STREAM
 
 
 def rejected(error: str, reason: str) -> Outcome:
@@ -1986,6 +1957,10 @@ class Format(NamedTuple):
     details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
     tells_kept: bool = False  # it can say that a command goes on after its limit
     tells_started: bool = False  # ... and that a command was started in the background
+
+
+# What an Outcome, a Result and a line of the log say in the same words.
+FACTS = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
 
 
 @dataclass(frozen=True)
@@ -2299,14 +2274,19 @@ def fitted(outcome: Outcome, profile: Profile) -> Outcome:
     if outcome.status == "running":  # the output of a background command is in its file
         kept = streams if outcome.kept else ()
         streams = [without_unfinished(stream) for stream in kept]
-    fit = profile.truncation.fit
-    return outcome._replace(streams=tuple(fit(stream, profile) for stream in streams))
+    texts = [profile.truncation.fit(stream, profile) for stream in streams]
+    stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
+    return outcome._replace(stdout=stdout, stderr=stderr)
 
 
-def code_text(code: int, name: str | None = None) -> str:
-    """An exit code, with the name of a signal that ended the shell or that bash passed on as
-    128 + n."""
-    name = name or SIGNAL_NAMES.get(code - 128)
+def code_text(outcome: Outcome) -> str:
+    """The exit code, with the name of a signal that ended the shell or that bash passed on as
+    128 + n; else why there is none."""
+    code = outcome.exit_code
+    if code is None:
+        stopped = stop_text(outcome.status, outcome.limit_s)
+        return "none (%s)" % stopped if stopped else "unknown"
+    name = outcome.signal or SIGNAL_NAMES.get(code - 128)
     return "%d (%s)" % (code, name) if name else str(code)
 
 
@@ -2323,7 +2303,7 @@ def status_line(outcome: Outcome) -> str:
     if not outcome.exit_code:
         return ""
     template = COMMAND_KILLED if outcome.exit_code == SIGKILL_EXIT_CODE else COMMAND_FAILED
-    return template.format(code=code_text(outcome.exit_code, outcome.signal))
+    return template.format(code=code_text(outcome))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2357,8 +2337,8 @@ def ended_note(path: str, outcome: Outcome) -> str:
     last = ""
     for stream in outcome.raw:  # the later one wins: standard error, if it has a line
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
-        lines = [line for line in end.split("\n") if line.strip()]
-        last = "; last line: " + quoted(lines[-1].strip()) if lines else last
+        line = end.strip().rpartition("\n")[2].strip()
+        last = "; last line: " + quoted(line) if line else last
     command = quoted(outcome.command)
     return NOTE_ENDED.format(
         pid=outcome.pid, how=how, command=command, last=last, path=printable(path)
@@ -2385,21 +2365,13 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
     lines += note_lines(outcome)
     if outcome.pid is not None:
         lines += job_lines(outcome)
-    cut = [stream for stream in outcome.streams if stream.cut]
+    cut = [stream for stream in (outcome.stdout, outcome.stderr) if stream.cut]
     for stream in cut:
         most = size_text(profile.max_output_bytes)
         lines.append(TRUNCATED_MIDDLE.format(got=size_text(stream.got_bytes), most=most))
     text = "".join(line + "\n" for line in lines) + text
     saved = saved_text(outcome, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
     return with_newline(text) + saved + "\n" if cut and saved else text
-
-
-def code_or_reason(outcome: Outcome) -> str:
-    """The exit code; else why there is none."""
-    if outcome.exit_code is not None:
-        return code_text(outcome.exit_code, outcome.signal)
-    stopped = stop_text(outcome.status, outcome.limit_s)
-    return "none (%s)" % stopped if stopped else "unknown"
 
 
 def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
@@ -2447,9 +2419,9 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
         ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
-        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_or_reason(outcome))]
+        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
         # A job's file holds both streams as they came.
-        names = ["output"] if len(outcome.streams) == 1 else ["stdout", "stderr"]
+        names = ["output"] if stderr is NO_STREAM else ["stdout", "stderr"]
         for name, stream in zip(names, (stdout, stderr)):
             lines += _last_lines(name, stream, profile.max_output_lines)
     lines += file
@@ -2474,7 +2446,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     if outcome.pid is not None:
         lines = _job_sections(outcome, profile, where)
     elif outcome.status not in ("failed", "rejected"):
-        lines = [*sections, "", "exit code: " + code_or_reason(outcome)]
+        lines = [*sections, "", "exit code: " + code_text(outcome)]
     else:
         lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
         if stdout.text or stderr.text:
@@ -2486,7 +2458,7 @@ def stream_fields(outcome: Outcome) -> dict[str, Any]:
     """The answer as the fields stdout, stderr and exitCode, or error where the command did not
     end by itself. Upholds REQ-BASH-022.1 and 022.3."""
     fields: dict[str, Any] = {}
-    if outcome.streams:
+    if outcome.stdout is not NO_STREAM:
         fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
     if outcome.status == "exited":
         fields["exitCode"] = outcome.exit_code
@@ -2550,7 +2522,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
-    same = "status exit_code signal total_bytes pid duration_s error".split()
+    facts: dict[str, Any] = {name: getattr(outcome, name) for name in FACTS}
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
@@ -2561,7 +2533,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
-        **{name: getattr(outcome, name) for name in same},
+        **facts,
     )
 
 
@@ -3052,9 +3024,8 @@ def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
-    """What a model sent, as a request; or why not, naming the key and what is allowed. A key
-    whose value is null was not given, nor was a `restart` that is false. Upholds
-    REQ-BASH-006.4, 006.5, 012.3, 021.1 and 028.7."""
+    """What a model sent, as a request; or why not: the key, and what is allowed. Null, and a false
+    `restart`, count as not given. Upholds REQ-BASH-006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3065,12 +3036,10 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
     known = _known(profile)
-    unknown = [key for key in arguments if key not in known]
+    unknown = listed([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        return _wrong(
-            "unknown key %s; allowed: %s"
-            % (listed(unknown[:LEFTOVERS_NAMED]), listed(profile.parameters))
-        )
+        allowed = listed(profile.parameters)
+        return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
     given = {key: value for key, value in arguments.items() if value is not None}
     background = given.get("run_in_background")
     mode = "background" if background else given.get("mode", "default")
@@ -3083,9 +3052,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
-        return _wrong(
-            "exactly one of %s is required, got %s" % (listed(verbs), listed(chosen) or "none")
-        )
+        got = listed(chosen) or "none"
+        return _wrong("exactly one of %s is required, got %s" % (listed(verbs), got))
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
@@ -3218,7 +3186,7 @@ def withheld_notes(
     REQ-BASH-014.6 and 014.8."""
     texts = [outcome.command]
     if outcome.exit_code:
-        texts += [stream.text for stream in outcome.streams]
+        texts += [outcome.stdout.text, outcome.stderr.text]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
     told = [
         name
@@ -3333,11 +3301,12 @@ def job_record(said: object) -> Outcome | None:
     program may have written it. Upholds REQ-BASH-003.14."""
     if not isinstance(said, dict) or not said.keys() >= _RECORD_TYPES.keys():
         return None
-    if not all(isinstance(said[name], wanted) for name, wanted in _RECORD_TYPES.items()):
+    known = {name: said[name] for name in _RECORD_TYPES}
+    if not all(isinstance(known[name], wanted) for name, wanted in _RECORD_TYPES.items()):
         return None
-    if [type(number) for number in said["supervisor"]] != [int, int]:
+    if [type(number) for number in known["supervisor"]] != [int, int]:
         return None
-    return Outcome(**{name: said[name] for name in _RECORD_TYPES})
+    return Outcome(**known)
 
 
 # ---- 7 Host side -------------------------------------------------------------------------------
@@ -3364,7 +3333,7 @@ del sys.path[0]
 import marshal
 control = int(sys.argv[1])
 os.write(control, b"1")
-left = int.from_bytes(os.read(control, 4), sys.byteorder)
+left = int.from_bytes(os.read(control, 4), "little")
 code = b""
 while len(code) < left:
     code += os.read(control, left - len(code)) or os._exit(1)
@@ -3410,7 +3379,6 @@ def _start_python(python: str, ours: socket.socket, theirs: socket.socket) -> bo
             ours.sendall(pack(_CODE))
             return bool(ours.recv(1))
         finally:
-            ours.settimeout(None)
             first.kill()  # it had only to fork the fork server, and has done so or failed
     return False
 
@@ -3493,8 +3461,11 @@ class Line(Channel):
     def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
         until = time.monotonic() + ACCEPT_S
+        self.unsent += pack(request)
         with suppress(OSError):
-            self.send(request, fds)
+            if fds:
+                del self.unsent[: socket.send_fds(self.socket, [self.unsent], fds)]
+            self.flush()
             while self.unsent and self.wait_for(False, until):
                 self.flush()
         if self.unsent:
@@ -3811,13 +3782,14 @@ class Exchange:
         raise LineLost  # the command was given up in another thread
 
     def _take_answer(self, facts: dict[str, Any], is_idle: bool) -> Outcome:
-        self._path = facts["path"] = os.fsdecode(facts["path"]) or None
-        facts["raw"] = [Captured(*stream) for stream in facts["raw"]]
+        self._path = os.fsdecode(facts["path"]) or None
+        facts.update(path=self._path, raw=[Captured(*stream) for stream in facts["raw"]])
         outcome = Outcome(**facts)
         is_running = outcome.status == "running"
         has_left = outcome.status == "exited" and not is_idle
         if is_running or (has_left and self._plan.ephemeral):
-            outcome = outcome._replace(kept=is_running and not self._plan.background)
+            is_kept = is_running and not self._plan.background
+            outcome = outcome._replace(kept=is_kept, limit_s=self._waits_s)
             self._gives_up_s, self._stops_sent = math.inf, 0
             self._is_held = self._plan.ephemeral
             self.tell_stops()
@@ -3945,7 +3917,7 @@ class Job:
     """
 
     _monitor_of = 0  # the process in which a thread waits for the end
-    _final: Outcome | None = None  # what that thread received
+    _is_final = False  # ... and has received it
     _note = ""  # what the next answer of the tool says of it
     _shown_bytes = 0  # of the output, that answers have shown
 
@@ -3975,18 +3947,18 @@ class Job:
         self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._known = self._final = final
+        self._known, self._is_final = final, True
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
-            first._known = first._final = first._known._replace(raw=())
+            first._known = first._known._replace(raw=())
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written."""
         if self._monitor_of == os.getpid():
-            return self._final is not None
+            return self._is_final
         return self.status != "running"
 
     def _supervised(self) -> bool:
@@ -4009,7 +3981,7 @@ class Job:
         its supervisor: the record was read after the lock was tried. The monitor thread of a
         job says that itself. Upholds REQ-BASH-003.8."""
         if self._known.status == "running" and not self._supervised():
-            is_watched = self._monitor_of == os.getpid() and self._final is None
+            is_watched = self._monitor_of == os.getpid() and not self._is_final
             if self._known.status == "running" and not is_watched:
                 self._known = _lost(self._known)
         return self._known
@@ -4168,8 +4140,8 @@ class Job:
         is_running = known.status == "running"
         if not is_running:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._final is not None and self._final.raw:
-                return fitted(self._final, profile)
+            if self._known.raw:
+                return fitted(self._known, profile)
         stream, why = Captured(b"", b"", 0), ""
         with self._showing:
             try:
@@ -4177,7 +4149,7 @@ class Job:
             except OSError as problem:
                 why = _reason(problem)
         return known._replace(
-            streams=(profile.truncation.fit(stream, profile),),
+            stdout=profile.truncation.fit(stream, profile),
             total_bytes=stream.total_bytes,
             path=None if why else self.output_file,
             problem=why,
@@ -4270,10 +4242,10 @@ class JobTable:
     step is one operation on a dict."""
 
     def __init__(
-        self, setup: Setup, lists_folder: bool, most: int, on_end: OnEnd | None
+        self, profile: Profile, folder: str, lists_folder: bool, most: int, on_end: OnEnd | None
     ) -> None:
         require(_is_whole(most, 0, sys.maxsize), "max_jobs", "a whole number from 0 up", most)
-        self._profile, self._folder, self._most = setup.profile, setup.folder, most
+        self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
         self._starts: list[object] = []  # of background commands that are not jobs yet
@@ -4310,7 +4282,7 @@ class JobTable:
         """Takes in the job of an answer, if it is about one."""
         if not outcome.supervisor:
             return None
-        job = Job(outcome.path or "", self._profile.grace_s, outcome)
+        job = Job(outcome.path or "", self._profile.grace_s, outcome._replace(raw=()))
         held = sum(s.total_bytes - without_unfinished(s).total_bytes for s in outcome.raw)
         # The file has no more.
         job._shown_bytes = min(outcome.total_bytes - held, FILE_CAP_BYTES)
@@ -4355,11 +4327,12 @@ class JobTable:
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
         if known is None or known._has_ended():  # the number may have been given again
-            for job in self.all():
+            jobs = self.all()
+            for job in jobs:
                 if job.pid == pid:
                     known = self._known[pid] = job
         if known is None:
-            running = [job for job in self.all() if job.status == "running"]
+            running = [job for job in jobs if job.status == "running"]
             named = _job_names(running[-MAX_JOBS:]) or "none"
             raise LookupError(NO_SUCH_JOB.format(pid=pid, named=named))
         return known
@@ -4385,12 +4358,14 @@ class JobTable:
         Upholds REQ-BASH-027.1 and 027.2."""
         if told is not None:
             self._untold.pop(told.pid, None)
-        ended = [job for job in list(self._untold.values()) if job._final is not None]
+        ended = [job for job in list(self._untold.values()) if job._is_final]
         return [job._note for job in ended if self._untold.pop(job.pid, None) is not None]
 
 
-class Setup(NamedTuple):
-    """What all commands of a tool have in common."""
+@dataclass(eq=False)
+class Session:
+    """How a tool answers its calls: what they have in common, and what is remembered from one to
+    the next."""
 
     profile: Profile
     first: Start
@@ -4398,6 +4373,16 @@ class Setup(NamedTuple):
     folder: str
     carries: bool
     ephemeral: bool
+    _deny: Sequence[str]
+    _confirm: OnText | None
+    _jobs: JobTable
+    _untold: dict[str, str]  # withheld names that no answer has told yet, each with why
+
+    def __post_init__(self) -> None:
+        # A list of one Start. A call changes the list that it began with, and a restart makes a new
+        # list: so a call from before the restart has no effect on the calls behind it.
+        self._starts = [self.first]
+        self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
     def plan(self, request: Request, watched: bool, start: Start) -> Plan:
         """What the supervisor is asked for. `watched`: with live output."""
@@ -4450,6 +4435,84 @@ class Setup(NamedTuple):
             "drain_idle_s": idle_s,
             "drain_total_s": total_s,
         }
+
+    def answer(
+        self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
+    ) -> Result:
+        """Does what was asked for."""
+        if isinstance(request, Inquiry):
+            outcome, job, is_gone = self._jobs.inquire(request, cancel)
+            # The question was answered, whatever the answer is.
+            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
+        if isinstance(request, Outcome):
+            outcome = request
+        elif self.closing.count:
+            outcome = rejected("closed", "this tool is closed")
+        elif isinstance(request, Restart):  # REQ-BASH-028.8
+            self._starts = [self.first]
+            told = Fitted(RESTARTED, len(RESTARTED), False)
+            outcome = Outcome("exited", exit_code=0, stdout=told)
+        else:
+            return self._run(request, cancel, on_live)
+        return self._finish(outcome, cancel)
+
+    def _finish(
+        self,
+        outcome: Outcome,
+        cancel: Cancel,
+        job: Job | None = None,
+        passed: Container[str] = (),
+    ) -> Result:
+        """The result, with the notes that are told once; a call that was withdrawn takes none.
+        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
+        if cancel._withdrawn:
+            return present(outcome, self.profile)
+        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
+        if outcome.status != "rejected":
+            notes += tuple(withheld_notes(self._untold, passed, outcome))
+        return present(outcome._replace(notes=notes), self.profile)
+
+    def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
+        """The answer to a command. Where an exception prevents the answer the command is ended.
+        Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
+        for exchange in list(self.closing._exchanges):
+            exchange.release()
+        refusal = _refusal(request, self._deny, self._confirm)
+        starts = self._starts
+        plan = self.plan(request, on_live is not None, starts[0])
+        exchange = Exchange(plan, [self.closing, cancel])
+        job = None
+        if plan.background and refusal is None:
+            refusal = self._jobs.enter(exchange)
+        if refusal is not None:
+            return self._finish(refusal, cancel)
+        try:
+            answer = exchange.answer(on_live, request.stdin)
+            # Else the start stays the same object, which is sent once.
+            if answer.carried != starts[0].written:
+                starts[0] = next_start(answer.carried, self.first.env) or starts[0]
+            job = self._jobs.add(answer)
+            answer = answer._replace(command=request.command, mode=request.mode)
+            outcome = fitted(answer, self.profile)
+            if cancel._withdrawn:  # nobody knows of the file, nor of the job
+                exchange.leave()
+                if job is not None:
+                    self._jobs.drop(job)
+                job, outcome = None, outcome._replace(path=None)
+                if outcome.status == "running":
+                    outcome = Outcome("cancelled")
+            result = self._finish(outcome, cancel, job, request.env or ())
+            if job is not None and outcome.status == "running":
+                self._jobs.watch(job, exchange)
+            return result
+        except BaseException:
+            exchange.leave()
+            if job is not None:
+                self._jobs.drop(job)
+            raise
+        finally:
+            if plan.background:
+                self._jobs.leave(exchange)
 
 
 class BashTool:
@@ -4511,35 +4574,32 @@ class BashTool:
         keep, drop = _strings(keep_env, "keep_env"), _strings(drop_env, "drop_env")
         words = [os.fsencode(word) for word in _strings(shell, "shell")]
         require(words, "shell", "at least the name of a shell", shell)
-        # _untold: the names that no answer has told yet, each with why it is withheld.
-        passed, self._untold = tool_env(
+        passed, withheld = tool_env(
             dict(os.environ), base_env, env or {}, keep, drop, len(words) > 1
         )
-        self.withheld = tuple(self._untold)
-        self._deny, self._confirm, self._on_call = _strings(deny, "deny"), confirm, on_call
+        self.withheld = tuple(withheld)
+        refused = _strings(deny, "deny")
         check_function("confirm", confirm)
         check_function("on_job_end", on_job_end)
         check_function("on_call", on_call)
         first = Start(os.fsencode(_directory(cwd)), _encoded(passed))
         given = None if state_dir is None else _path("state_dir", state_dir)
         folder = given or default_folder(row)
-        self._setup = Setup(row, first, words, folder, carry, bool(ephemeral))
-        # A list of one Start. A call changes the list that it began with, and a restart makes a new
-        # list: so a call from before the restart has no effect on the calls behind it.
-        self._starts = [first]
-        self._closing = Cancel()  # that all calls obey, and all jobs that end with this process
         _engine.confinement = confinement()
-        self._jobs = JobTable(self._setup, given is not None, max_jobs, on_job_end)
+        self._on_call = on_call
+        self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
+        common = row, first, words, folder, carry, ephemeral
+        self._session = Session(*common, refused, confirm, self._jobs, withheld)
 
     @property
     def cwd(self) -> str:
         """The directory of every command; with `carry`, of the first one."""
-        return os.fsdecode(self._setup.first.cwd)
+        return os.fsdecode(self._session.first.cwd)
 
     @property
     def profile(self) -> Profile:
         """How the tool speaks to the model."""
-        return self._setup.profile
+        return self._session.profile
 
     def __enter__(self) -> "BashTool":
         return self
@@ -4652,8 +4712,8 @@ class BashTool:
         and gone when this returns. An interrupt on the way is one more stop for all, raised at
         the end. Upholds REQ-BASH-015.5 and 029.1."""
         try:
-            self._closing.cancel()
-            for exchange in list(self._closing._exchanges):
+            self._session.closing.cancel()
+            for exchange in list(self._session.closing._exchanges):
                 exchange.await_end()
         except BaseException:
             self.close()
@@ -4676,88 +4736,10 @@ class BashTool:
         place = None if cwd is None else _path("cwd", cwd, self.cwd)
         if isinstance(request, Request):
             request = request._replace(cwd=place, env=env)
-        result = self._result(request, cancel, on_live)
+        result = self._session.answer(request, cancel, on_live)
         if self._on_call is not None:
             self._on_call(arguments, result)
         return result
-
-    def _result(
-        self, request: Asked | Outcome, cancel: Cancel, on_live: OnLive | None
-    ) -> Result:
-        """Does what was asked for."""
-        if isinstance(request, Inquiry):
-            outcome, job, is_gone = self._jobs.inquire(request, cancel)
-            # The question was answered, whatever the answer is.
-            return replace(self._finish(outcome, cancel, job), is_error=not is_gone)
-        if isinstance(request, Outcome):
-            outcome = request
-        elif self._closing.count:
-            outcome = rejected("closed", "this tool is closed")
-        elif isinstance(request, Restart):  # REQ-BASH-028.8
-            self._starts = [self._setup.first]
-            told = Fitted(RESTARTED, len(RESTARTED), False)
-            outcome = Outcome("exited", exit_code=0, streams=(told,))
-        else:
-            return self._run(request, cancel, on_live)
-        return self._finish(outcome, cancel)
-
-    def _finish(
-        self,
-        outcome: Outcome,
-        cancel: Cancel,
-        job: Job | None = None,
-        passed: Container[str] = (),
-    ) -> Result:
-        """The result, with the notes that are told once; a call that was withdrawn takes none.
-        `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
-        if cancel._withdrawn:
-            return present(outcome, self.profile)
-        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
-        if outcome.status != "rejected":
-            notes += tuple(withheld_notes(self._untold, passed, outcome))
-        return present(outcome._replace(notes=notes), self.profile)
-
-    def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
-        """The answer to a command. Where an exception prevents the answer the command is ended.
-        Upholds REQ-BASH-003.1, 015.2, 028.5 and 028.6."""
-        for exchange in list(self._closing._exchanges):
-            exchange.release()
-        refusal = _refusal(request, self._deny, self._confirm)
-        starts = self._starts
-        plan = self._setup.plan(request, on_live is not None, starts[0])
-        exchange = Exchange(plan, [self._closing, cancel])
-        job = None
-        if plan.background and refusal is None:
-            refusal = self._jobs.enter(exchange)
-        if refusal is not None:
-            return self._finish(refusal, cancel)
-        try:
-            answer = exchange.answer(on_live, request.stdin)
-            # Else the start stays the same object, which is sent once.
-            if answer.carried != starts[0].written:
-                starts[0] = next_start(answer.carried, self._setup.first.env) or starts[0]
-            job = self._jobs.add(answer)
-            outcome = fitted(answer, self.profile)
-            outcome = outcome._replace(command=request.command, mode=request.mode)
-            if cancel._withdrawn:  # nobody knows of the file, nor of the job
-                exchange.leave()
-                if job is not None:
-                    self._jobs.drop(job)
-                job, outcome = None, outcome._replace(path=None)
-                if outcome.status == "running":
-                    outcome = Outcome("cancelled")
-            result = self._finish(outcome, cancel, job, request.env or ())
-            if job is not None and outcome.status == "running":
-                self._jobs.watch(job, exchange)
-            return result
-        except BaseException:
-            exchange.leave()
-            if job is not None:
-                self._jobs.drop(job)
-            raise
-        finally:
-            if plan.background:
-                self._jobs.leave(exchange)
 
 
 # ---- 9 MCP -------------------------------------------------------------------------------------
@@ -5062,7 +5044,7 @@ class Server:
         while closer.is_alive():
             if self._signals > obeyed:
                 obeyed = self._signals
-                self._tool._closing.cancel()
+                self._tool._session.closing.cancel()
             self._turn(20)
         self._written_s = time.monotonic()
         while self._has_reader and time.monotonic() < self._written_s + FLUSH_S:
@@ -5234,20 +5216,15 @@ class Server:
         self._answer(underway)
 
 
-def _stop_signals() -> list[int]:
-    """The signals that stop this program: not those that it was started to ignore, by nohup or as
-    a job of a shell without job control."""
-    return [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
-
-
 @contextmanager
 def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Signals that stop this program go to this handler meanwhile."""
-    before = {number: signal.signal(number, handler) for number in _stop_signals()}
+    """Signals that stop this program go to this handler meanwhile: not those that it was started
+    to ignore, by nohup or as a job of a shell without job control."""
+    before = {
+        number: signal.signal(number, handler)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:
@@ -5480,29 +5457,27 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
         _write(1, line + "\n")
 
 
-_LOGGED = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
+def _logger(path: str) -> OnCall:
+    """What appends a line of JSON for each call to a file of mode 0600, in one write, so that
+    several servers may share the file. The output of commands is not in it. Raises OSError where
+    the file cannot be opened; one that cannot be written later is told once. Upholds
+    REQ-BASH-017.13."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    problems: list[OSError] = []
 
-
-class Log:
-    """Appends a line of JSON for each call to a file of mode 0600, in one write, so that several
-    servers may share the file. The output of commands is not in it. Raises OSError where the file
-    cannot be opened; one that cannot be written later is told once. Upholds REQ-BASH-017.13."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path  # empty once the file could not be written
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-    def add(self, arguments: object, result: Result) -> None:
+    def log(arguments: object, result: Result) -> None:
         """Appends the line of a call."""
-        told = {name: getattr(result, name) for name in _LOGGED}
+        told = {name: getattr(result, name) for name in FACTS}
         line = {"time": time.time(), "arguments": arguments, **told}
         try:
-            os.write(self._fd, json.dumps(line).encode() + b"\n")
+            os.write(fd, json.dumps(line).encode() + b"\n")
         except OSError as problem:
-            if self._path:
-                words = printable(self._path), _reason(problem)
+            if not problems:
+                words = printable(path), _reason(problem)
                 _write(2, "bash_tool.py: the log %s cannot be written: %s\n" % words)
-            self._path = ""
+            problems.append(problem)
+
+    return log
 
 
 def _open_standard() -> bool:
@@ -5565,7 +5540,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             keep_env=options.keep_env,
             drop_env=options.drop_env,
             state_dir=options.state_dir or default_folder(profile),
-            on_call=Log(options.log).add if options.log else None,
+            on_call=_logger(options.log) if options.log else None,
             carry=options.carry,
             ephemeral=options.ephemeral,
         ) as tool:

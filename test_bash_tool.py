@@ -856,7 +856,7 @@ def test_req_bash_003_19_reopening_loses_nothing(ways):
         assert Path(result.output_file).read_text() == expected + "\n\n[background process completed]\n"
 
 
-@clause("003.20", saboteur=("st_size\n        try", "st_size\n        os.stat(self.path)\n        try"))
+@clause("003.20", saboteur=("st_size\n            with", "st_size\n            os.stat(self.path)\n            with"))
 @pytest.mark.parametrize("fault", ["deleted", "truncated", "replaced", "full"])
 def test_req_bash_003_20_files_that_fail(fault):
     if fault == "full" and os.geteuid() != 0:
@@ -2662,7 +2662,7 @@ def test_req_bash_015_4_a_cancelled_call_does_not_begin():
     however_it_is_called()
 
 
-@clause("015.5", saboteur=("            self._closing.cancel()\n            for", "            for"))
+@clause("015.5", saboteur=("            self._session.closing.cancel()\n            for", "            for"))
 def test_req_bash_015_5_close_ends_what_runs():
     tool = BashTool()
     with ThreadPoolExecutor(3) as pool:
@@ -3438,7 +3438,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("return fitted(self._final, profile)\n", "return self._final\n"))
+@clause("021.8", saboteur=("return fitted(self._known, profile)\n", "return self._known\n"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
@@ -4753,7 +4753,7 @@ def test_req_bash_027_5_waiting_for_a_line():
     whatever_is_written()
 
 
-@clause("027.6", saboteur=("[first.call.id]", "[first.call.id]\n            self._tool._finish(first.answer)"))
+@clause("027.6", saboteur=("[first.call.id]", "[first.call.id]\n            self._tool._session._finish(first.answer)"))
 @needs_proc
 @pytest.mark.parametrize("name", ["modes", "jobs"])
 def test_req_bash_027_6_a_withdrawn_call_takes_no_note_with_it(name):
@@ -4981,7 +4981,7 @@ def test_req_bash_028_7_says_what_persists():
             assert tool.call(given).error == "invalid_arguments"
 
 
-@clause("028.8", saboteur=("self._starts = [self._setup.first]\n", "self._starts[0] = self._setup.first\n"))
+@clause("028.8", saboteur=("            self._starts = [self.first]\n", "            self._starts[0] = self.first\n"))
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
 def test_req_bash_028_8_restart(row):
     with BashTool("/", profile=row, carry=True) as tool, ThreadPoolExecutor(1) as pool:
