@@ -2399,7 +2399,7 @@ HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
-@clause("014.4", saboteur=("name: value", "name: value.strip()"))
+@clause("014.4", saboteur=("name: value for name, value in environ", "name: value.strip() for name, value in environ"))
 @given(
     st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),
