@@ -169,7 +169,6 @@ FLUSH_S = 2.0               # without a read: a client that has closed its end i
 # fmt: on
 
 SIGNAL_NAMES = {int(s): s.name for s in signal.Signals}
-SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
 # Of a program, where a command has none; as timeout(1), docker-run(1) and bash have them.
 EXIT_CODES = {"timed_out": 124, "cancelled": 130, "rejected": 125, "failed": 125}
 
@@ -310,8 +309,7 @@ GIT_EDITOR=no-editor-here:give-the-text-as-an-argument-or-set-GIT_EDITOR=true
 GIT_SEQUENCE_EDITOR=no-editor-here:set-GIT_SEQUENCE_EDITOR=true-or-a-sed-command
 SUDO_EDITOR=/bin/false
 """
-_PAIRS = (setting.split("=", 1) for setting in _SETTINGS.split())
-NON_INTERACTIVE = {key: text for key, text in _PAIRS}
+NON_INTERACTIVE = {one.partition("=")[0]: one.partition("=")[2] for one in _SETTINGS.split()}
 # What would switch the shell itself, export the text of each command (where a host was started by
 # `bash -a -c`), or make gpg ask on a terminal that the command does not have; and functions of the
 # names that keep functions out of the line that the shell is told (see shell_line). BASH_ENV and
@@ -921,6 +919,11 @@ class HostLine(Channel):
         with suppress(OSError):
             self.flush()
 
+    def hang_up(self) -> None:
+        """Closes the line to a host that has left: its caller may wait for that."""
+        if self.closed:
+            self.socket.close()
+
     def add_live(self, chunk: bytes, stream: int) -> None:
         """Takes live output, which is sent about ten times a second."""
         self._live.setdefault(stream, OutputBuffer(0, LIVE_BYTES)).add(chunk)
@@ -1366,8 +1369,7 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            names_other = problem.filename not in self.plan.shell
-            words = (shown(self.plan.shell[0]), shown(_reason(problem, names_other)))
+            words = (shown(self.plan.shell[0]), shown(_reason(problem, True)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason)
@@ -1464,12 +1466,7 @@ class Command:
         elif self.is_job:
             self.note_end()
         self.tell()
-        self.hang_up()
-
-    def hang_up(self) -> None:
-        """Closes the line to a host that has left: its caller may wait for that."""
-        if self.line.closed:
-            self.line.socket.close()
+        self.line.hang_up()
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1483,7 +1480,7 @@ class Command:
         self.output.append_note(note)
         self.output.write_record(self.facts())
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
-        if not self.answered and (succeeded or (still and facts["status"] != "cancelled")):
+        if not self.answered and (succeeded or still):
             # Else the first line of the answer says how the command failed.
             self.output.buffers[0].add(note.encode())
 
@@ -1546,7 +1543,7 @@ class Command:
         while not self.is_over():
             if self.stops or monotonic() >= limit_s:
                 self.end()
-                self.hang_up()
+                self.line.hang_up()
                 self.stops, limit_s = 0, inf
             else:
                 self.turn(limit_s)
@@ -2296,7 +2293,7 @@ def status_line(outcome: Outcome) -> str:
         return SYSTEM_ERROR.format(reason=outcome.reason)
     if not outcome.exit_code:
         return ""
-    template = COMMAND_KILLED if outcome.exit_code == SIGKILL_EXIT_CODE else COMMAND_FAILED
+    template = COMMAND_KILLED if outcome.exit_code == 137 else COMMAND_FAILED  # SIGKILL
     return template.format(code=code_text(outcome))
 
 
@@ -2657,11 +2654,11 @@ class Profile:
     name: str
     description: str
     parameters: Mapping[str, Mapping[str, Any]]
-    required: Sequence[str]
     timeouts_s: Mapping[str, float]
     cleaning: Callable[[str], str]
     truncation: Truncation
     format: Format
+    required: Sequence[str] = ("command",)
     streams: Streams = Streams.SEPARATE
     saves: bool = False
     nonzero_is_error: bool = False
@@ -2737,7 +2734,6 @@ MODES = Profile(
 {"command": {"type": "string", "description": "Shell command to execute via bash -c"},
  "mode": {"type": "string", "enum": ["default", "slow", "background"],
           "description": "Execution mode: {modes}"}}"""),
-    required=("command",),
     timeouts_s=MappingProxyType(
         {
             "default": DEFAULT_TIMEOUT_S,
@@ -2795,7 +2791,6 @@ STREAMS = Profile(
     description=DESCRIPTION_STREAMS,
     parameters=json_object("""
 {"command": {"type": "string", "description": "The bash command to execute"}}"""),
-    required=("command",),
     timeouts_s=MappingProxyType({"default": COMMAND_TIMEOUT_S}),
     cleaning=without_nul,
     truncation=Truncation(
@@ -4188,6 +4183,13 @@ def _directory(cwd: AnyPath | None) -> str:
     return path
 
 
+def _path(what: str, path: AnyPath, base: str = "") -> str:
+    """An absolute path, which is not looked at: its file system may not answer."""
+    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
+    require(right, what, "a path", path)
+    return os.path.abspath(os.path.join(base, path))
+
+
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
@@ -5298,8 +5300,7 @@ def _parser() -> Any:
         if value.startswith("["):
             how.update(nargs="?", const="anthropic")
         parser.add_argument(name, help=text, **how)
-    profile = os.environ.get("BASH_TOOL_PROFILE", "modes")
-    parser.set_defaults(profile=profile, mode="default")
+    parser.set_defaults(profile=os.environ.get("BASH_TOOL_PROFILE", "modes"), mode="default")
     for title, text in _ABOUT.items():
         parser.add_argument_group(title, text)
     return parser
@@ -5322,7 +5323,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
-        return "--profile and BASH_TOOL_PROFILE take one of %s" % listed(sorted(PROFILES))
+        return "--profile and BASH_TOOL_PROFILE take one of %s" % listed(PROFILES)
     has_text, has_style = options.command is not None, options.schema is not None
     others = options.mcp + options.jobs + (options.kill is not None) + options.version
     if has_text + has_style + others != 1:

@@ -1657,7 +1657,7 @@ def test_req_bash_007_5_a_lost_status_is_unknown(profile):
         assert tool.run("echo fine").exit_code == 0
 
 
-@clause("007.6", saboteur=("if outcome.exit_code == SIGKILL_EXIT_CODE else", "if not outcome.exit_code else"))
+@clause("007.6", saboteur=("if outcome.exit_code == 137 else", "if not outcome.exit_code else"))
 @fewest
 @given(
     st.lists(known_commands(codes=st.sampled_from([0, 1, 136, 137, 138, 143]), signals=["KILL", "TERM"]), min_size=4),
@@ -2399,7 +2399,7 @@ HARMLESS = """PATH HOME GIT_AUTHOR_NAME GIT_CONFIG_GLOBAL GIT_CONFIG_VALUE_0 SSH
 GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY TOKENIZERS_PARALLELISM CI""".split()
 
 
-@clause("014.4", saboteur=("name: value", "name: value.strip()"))
+@clause("014.4", saboteur=("name: value for name, value in environ", "name: value.strip() for name, value in environ"))
 @given(
     st.dictionaries(st.sampled_from(HARMLESS), st.text(st.characters(exclude_characters="\0"), max_size=12)),
     st.dictionaries(st.sampled_from(SECRET_NAMES), st.sampled_from(SETTINGS)),

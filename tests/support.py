@@ -109,10 +109,7 @@ def written(source, prefix, folder=None):
 NO_NOTE = ("if not self.alone or not SEES_TREE:", "if not self.alone:")
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
-    "subreaper": [
-        ("SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES", "SEES_TREE = False"),
-        NO_NOTE,
-    ],
+    "subreaper": [("= _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES", "= False"), NO_NOTE],
     "memfd": [('fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
     "python": [("def _python() -> str | None:\n", "def _python() -> str | None:\n    return None\n")],
 }
@@ -143,9 +140,8 @@ def variant_module(*places, **constants):
     process, in its fork server and in its supervisors. A constant's assignment is replaced whole."""
     source = changed(TOOL.read_text(encoding="utf-8"), *places)
     for name, value in constants.items():
-        source, count = re.subn(
-            r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name, lambda found: "%s = %s" % (found[1], value), source
-        )
+        line = r"(?m)^(%s(?:: [^=\n]+)?) = .*$" % name
+        source, count = re.subn(line, lambda found: "%s = %s" % (found[1], value), source)
         assert count == 1, (name, count)
     return load_tool(written(source, "variant-"), "bash_tool_variant_%d" % next(variants))
 
@@ -172,9 +168,8 @@ PLAIN_PYTHON = next(  # an interpreter that any user may start
 )
 SLACK_S = 1.5  # by which a machine that is busy may be late
 needs_root = pytest.mark.skipif(not ROOT, reason="takes root")
-needs_proc = pytest.mark.skipif(
-    WITHOUT in ("proc", "subreaper"), reason="SPEC.md, Fallbacks: a command is its process group then"
-)
+IS_BLIND = WITHOUT in ("proc", "subreaper")
+needs_proc = pytest.mark.skipif(IS_BLIND, reason="SPEC.md, Fallbacks: a command is its process group then")
 THOROUGH = "BASH_TOOL_THOROUGH" in os.environ  # make thorough: more examples, larger sizes, longer soaks
 settings.register_profile(
     "suite",
@@ -307,11 +302,8 @@ def no_leak(calls, rounds=3):
     before = descriptors()
     for _ in range(rounds):
         calls()
-    assert eventually(lambda: len(descriptors()) <= len(before) and tasks() == OWN_THREADS), (
-        before,
-        descriptors(),
-        tasks(),
-    )
+    flat = eventually(lambda: len(descriptors()) <= len(before) and tasks() == OWN_THREADS)
+    assert flat, (before, descriptors(), tasks())
     assert not children()
 
 
@@ -633,20 +625,11 @@ class Client(Process):
     process; with `started`, `command`, `wrap` or `env` it is an interpreter that starts."""
 
     def __init__(
-        self,
-        *arguments,
-        module=None,
-        command=None,
-        wrap=(),
-        started=False,
-        env=None,
-        timeouts=None,
-        profile="modes",
-        structured=False,
-        **options,
+        self, *arguments, module=None, command=None, wrap=(), started=False, env=None, timeouts=None, **options
     ):
         plain = not (started or command or wrap or env)
         assert plain or module is None, "a variant runs in a fork"
+        profile, structured = options.pop("profile", "modes"), options.pop("structured", False)
         if env is None:
             env = dict(os.environ, BASH_TOOL_PROFILE=profile, BASH_TOOL_STRUCTURED="%d" % structured)
         if timeouts is not None:
@@ -933,10 +916,8 @@ def background(tool, command, **options):
     """The job of a command that is still running when it is answered."""
     result = without_news(tool.run(command, mode="background", **options))
     assert (result.status, result.is_error, result.exit_code) == ("running", False, None), result
-    assert result.text == (
-        "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>\n"
-        % (result.pid, result.output_file, result.pid)
-    )
+    said = "<pid>%d</pid>\n<output_file>%s</output_file>\n<reminder>To stop: kill -9 -%d</reminder>\n"
+    assert result.text == said % (result.pid, result.output_file, result.pid)
     return tool.job(result.pid)
 
 
@@ -945,12 +926,10 @@ def supervisor_of(job):
     return parent_of(job.pid)
 
 
-SHOWN_ANYWAY = dict(
-    pair.split("=", 1)
-    for pair in """NO_COLOR= FORCE_COLOR=3 CLICOLOR=1 CLICOLOR_FORCE=1 GCC_COLORS=error=01 PY_COLORS=1 LS_COLORS=di=01;34
+SHOWN_ANYWAY = """NO_COLOR= FORCE_COLOR=3 CLICOLOR=1 CLICOLOR_FORCE=1 GCC_COLORS=error=01 PY_COLORS=1 LS_COLORS=di=01;34
     CARGO_TERM_COLOR=always TQDM_DISABLE= PIP_PROGRESS_BAR=on NO_UPDATE_NOTIFIER= npm_config_progress=true BUILDKIT_PROGRESS=tty
-    HF_HUB_DISABLE_PROGRESS_BARS=0 COLUMNS=80 CI=x""".split()
-)
+HF_HUB_DISABLE_PROGRESS_BARS=0 COLUMNS=80 CI=x"""
+SHOWN_ANYWAY = dict(pair.split("=", 1) for pair in SHOWN_ANYWAY.split())
 
 
 def sections(stdout, stderr, code):
@@ -967,10 +946,8 @@ def told_in(text):
     """What a text, or the JSON of one, says of jobs that have ended: [(pid, how, command, last line)]."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         text = "\n".join("[%s]" % note for note in json.loads(text)["notes"])
-    return [
-        (int(pid), how, json.loads(command), json.loads(last or "null"))
-        for pid, how, command, last, _ in NEWS.findall(text)
-    ]
+    found = NEWS.findall(text)
+    return [(int(pid), how, json.loads(command), json.loads(last or "null")) for pid, how, command, last, _ in found]
 
 
 def in_bytes(data):

@@ -81,12 +81,11 @@ def test_an_interrupted_evaluation_keeps_results_and_leaves_nothing(way, end, tm
     """60 tasks, eight at a time, each of which leaves a process, and some of which ignore TERM; one Ctrl-C in the middle."""
     program, seconds = block("pool.shutdown" if way == "threads" else "run_in_executor"), unique()
     assert len(program.split("\n\nevaluate(")[0].split("\n")) <= 25 or way == "asyncio"
-    host = subprocess.Popen(
+    words, env = (
         [sys.executable, "-c", INTERRUPTED % end, program, seconds],
-        cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=str(TOOL.parent)),
-        stderr=subprocess.PIPE,
+        dict(os.environ, PYTHONPATH=str(TOOL.parent)),
     )
+    host = subprocess.Popen(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
     results = tmp_path / "results"
     try:
         assert eventually(lambda: results.exists() and results.read_text().count("\n") >= 20) and running(seconds)

@@ -39,16 +39,10 @@ def test_quoted_comes_back(value):
     assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            [b" ", *b"a \n m \xc3\xa9 \xf0\x9f\x98\x80 \xe2\x82 \xff \x1b \x1b[3 \x1b]0;t \x07 \\ \r \r\n".split(b" ")]
-        ),
-        max_size=8,
-    ).map(b"".join),
-    st.integers(0, 9),
-    st.integers(0, 5),
-)
+PIECES = [b" ", *b"a \n m \xc3\xa9 \xf0\x9f\x98\x80 \xe2\x82 \xff \x1b \x1b[3 \x1b]0;t \x07 \\ \r \r\n".split(b" ")]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map(b"".join), st.integers(0, 9), st.integers(0, 5))
 @example(b"\x1b[" + b"1;" * 600, 300, 0)
 @example(b"\x1b[" + b"1;" * 400, 300, 0)
 @example(b"\x1b[31", 2, 0)
@@ -75,13 +69,7 @@ def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
 
 def test_what_is_kept_of_a_stream():
     """Enough of each end, whatever it turns out to be, and no more."""
-    for name, kept in (
-        ("MODES", (65536, 65536)),
-        ("JOBS", (0, 102400)),
-        ("STREAMS", (120004, 0)),
-        ("GUARDED", (262148, 0)),
-    ):
-        row = getattr(bash_tool, name)
+    for row, kept in (MODES, (65536, 65536)), (JOBS, (0, 102400)), (STREAMS, (120004, 0)), (GUARDED, (262148, 0)):
         assert row.truncation.kept(row) == kept
     assert MODES.truncation.kept(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
 

@@ -100,15 +100,10 @@ def the_supervisor_is_in_no_ones_way(q):
 
 @asks("003.5", "003.6")
 def ends_are_noted(q):
-    for command, how in (
-        ("sleep 1; echo built", "completed"),
-        ("sleep 1; exit 3", "failed: exit status: 3"),
-        ("sleep 1; exit 143", "failed: exit status: 143"),
-        ("sleep 1; kill -9 $$", "failed: signal: 9 (SIGKILL)"),
-        ("sleep 1; kill -SEGV $$", "failed: signal: 11 (SIGSEGV)"),
-    ):
-        if ("completed" in how) == (q.clause == "003.5"):
-            note_in(q, job_of(q, command)[1], how)
+    ends = {"exit 3": "exit status: 3", "exit 143": "exit status: 143", "kill -9 $$": "signal: 9 (SIGKILL)"}
+    ends["kill -SEGV $$"] = "signal: 11 (SIGSEGV)"
+    for end, how in ends.items() if q.clause == "003.6" else [("echo built", "")]:
+        note_in(q, job_of(q, "sleep 1; " + end)[1], "failed: " + how if how else "completed")
 
 
 @asks("003.7")

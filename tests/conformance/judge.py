@@ -234,16 +234,9 @@ class Wire:
             command = [*(sys.executable, "-c", start + before + "\nos.execvp(sys.argv[1], sys.argv[1:])"), *command]
         self.errors = question.place / ("stderr-%d" % len(question.wires))
         with open(self.errors, "wb") as errors:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,
-                env=environ,
-                cwd=cwd or question.folder,
-                start_new_session=True,
-            )
+            pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0)
+            where = dict(env=environ, cwd=cwd or question.folder, start_new_session=True)
+            self.process = subprocess.Popen(command, **pipes, **where)
         self.pid, self.name = self.process.pid, "server %d" % (len(question.wires) + 1)
         question.wires.append(self)
         shown = {**dict(env), **({"timeouts": timeouts} if timeouts else {})}

@@ -98,14 +98,9 @@ def a_slow_reader_misses_the_oldest(q):
 def the_environment_sets_timeouts(q):
     wrong = ('"default": "soon"', '"default": -1', '"default": 0', '"nonsense_s": 1', '"grace_s": -1')
     wrong += tuple('"slow": ' + value for value in ("true", '"9"', "null", "NaN", "1000000001"))
-    for name, value in (
-        *(("BASH_TOOL_TIMEOUTS", value) for value in ("soon", "[1]", *("{%s}" % pair for pair in wrong))),
-        ("BASH_TOOL_PROFILE", "nobody"),
-        ("BASH_TOOL_PROFILE", ""),
-        ("--no-such-option", None),
-        ("extra", None),
-        ("--cwd", None),
-    ):
+    cases = [("BASH_TOOL_TIMEOUTS", value) for value in ("soon", "[1]", *("{%s}" % pair for pair in wrong))]
+    cases += [("BASH_TOOL_PROFILE", "nobody"), ("BASH_TOOL_PROFILE", "")]
+    for name, value in (*cases, ("--no-such-option", None), ("extra", None), ("--cwd", None)):
         wire = q.server(env={name: value}) if value is not None else q.server(name)
         q.equal(wire.ended(), 125, "exit code of a server with %s=%s:" % (name, value))
         q.that(wire.errors.read_bytes().strip(), "a message on standard error, for %s=%s" % (name, value), "none")
@@ -220,12 +215,8 @@ def each_era_has_its_form(q):
     q.equal(message["result"].get("resultType"), "complete", "server/discover without a version in _meta, resultType:")
     q.run("echo é€😀")
     q.that(q.wire.line.isascii(), "a line of ASCII", q.wire.line)
-    for method, params in (
-        ("server/discover", {}),
-        ("tools/list", {}),
-        ("ping", {}),
-        ("tools/call", {"name": "bash", "arguments": {"command": "echo hi"}}),
-    ):
+    call = {"name": "bash", "arguments": {"command": "echo hi"}}
+    for method, params in ("server/discover", {}), ("tools/list", {}), ("ping", {}), ("tools/call", call):
         (message,) = answers_to(q, q.wire, (requested("a", method, _meta=META, **params), 0, "a"))
         result = message["result"]
         info = result.get("_meta", {}).get("io.modelcontextprotocol/serverInfo", {})
@@ -535,26 +526,20 @@ def garbled_lines_cost_nothing(q):
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": -Infinity}}', -32700, None),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "\xff"}}', -32700, None),
         (b"[" * 100000, -32700, None),
-        (7, -32600, None),
-        (None, -32600, None),
+        *((odd, -32600, None) for odd in (7, None)),
         ({"jsonrpc": "1.0", "id": 8, "method": "ping"}, -32600, 8),
         ({"jsonrpc": "2.0", "id": 9, "method": 9}, -32600, 9),
-        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600, None),
+        *(({"jsonrpc": "2.0", "id": odd, "method": "ping"}, -32600, None) for odd in (True, 1.5, {})),
         ({"jsonrpc": "1.0", "id": {}, "method": "ping"}, -32600, None),
         ({"jsonrpc": "2.0", "id": [], "method": 9}, -32600, None),
-        ({"jsonrpc": "2.0", "id": 1.5}, -32600, None),
-        ({"jsonrpc": "2.0", "id": 5}, -32600, 5),
+        *(({"jsonrpc": "2.0", "id": odd}, -32600, known) for odd, known in ((1.5, None), (5, 5))),
         *(({"jsonrpc": "2.0", "id": odd, "method": "ping"}, 0, odd) for odd in (2**53 + 1, -1, 0, "é😀\u2028\0")),
         ({"jsonrpc": "2.0", "method": "notifications/nobody"}, None, None),
         *(({"jsonrpc": "2.0", "method": CANCELLED, "params": odd}, None, None) for odd in (7, [], None, {})),
-        ({"jsonrpc": "2.0", "id": 8, "error": {"code": 1, "message": "x"}}, None, None),
-        ({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}, None, None),
+        *(({"jsonrpc": "2.0", "id": odd, "error": {"code": 1, "message": "x"}}, None, None) for odd in (8, None)),
         ({"jsonrpc": "1.0", "id": 1.5, "result": None}, None, None),
         ({"jsonrpc": "2.0", "method": "tools/call", "params": 7}, None, None),
-        (b"", None, None),
-        (b" \t ", None, None),
+        *((blank, None, None) for blank in (b"", b" \t ")),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r', 0, 1),
         ({"jsonrpc": "2.0", "id": "", "method": "ping"}, 0, ""),
         (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', 0, 2),

@@ -70,31 +70,21 @@ def main(runs, *arguments):
             more = {"BASH_TOOL_SHUFFLE": str(n)}
         begun = time.monotonic()
         with beside(commands):
-            done = subprocess.run(
-                [*before, *SUITE, *arguments],
-                cwd=HERE,
-                env=dict(os.environ, **more),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
+            options = dict(QUIET, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=False)
+            env = dict(os.environ, **more)
+            done = subprocess.run([*before, *SUITE, *arguments], cwd=HERE, env=env, **options)
         output = done.stdout.decode("utf-8", "replace")
         failed = re.findall(r"(?m)^(?:FAILED|ERROR) \S+?::(.*?)(?: - .*)?$", output)
         for test in failed:
             red[test].append(name)
         table[name].append((time.monotonic() - begun, len(failed)))
-        print(
-            "run %d of %s, beside it %s: %d s, exit code %d, %d failed"
-            % (n + 1, runs, name, table[name][-1][0], done.returncode, len(failed)),
-            flush=True,
-        )
+        shown = (n + 1, runs, name, table[name][-1][0], done.returncode, len(failed))
+        print("run %d of %s, beside it %s: %d s, exit code %d, %d failed" % shown, flush=True)
         if done.returncode:
             print(output[output.find("= FAILURES =") :] if failed else output[-3000:], flush=True)
     for name, rows in table.items():
-        print(
-            "%-16s %d runs, %d red; seconds: %s"
-            % (name, len(rows), sum(bool(count) for _, count in rows), " ".join("%d" % seconds for seconds, _ in rows))
-        )
+        took, reds = " ".join("%d" % seconds for seconds, _ in rows), sum(bool(count) for _, count in rows)
+        print("%-16s %d runs, %d red; seconds: %s" % (name, len(rows), reds, took))
     for test, names in sorted(red.items()):
         print("red %d times: %s, beside %s" % (len(names), test, ", ".join(names)))
     return len(red)

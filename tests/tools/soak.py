@@ -110,10 +110,8 @@ class Soak:
         word, code = "w%d" % rng.getrandbits(60), rng.choice([0, 0, 1, 3, 77])
         size = rng.choice([0, 0, 0, 20000])
         pause = rng.choice(["", "", "sleep 0.0%d; " % rng.randrange(10)])
-        result = tool.run(
-            "%s %s%s echo %s; %s exit %d" % (before, "seq %d; " % size if size else "", pause, word, after, code),
-            **options,
-        )
+        counts = "seq %d; " % size if size else ""
+        result = tool.run("%s %s%s echo %s; %s exit %d" % (before, counts, pause, word, after, code), **options)
         counted = sum(len(str(n)) + 1 for n in range(1, size + 1)) + len(word) + 1
         if self.unguarded(name, result):
             return
@@ -174,10 +172,8 @@ class Soak:
     def kill_supervisor(self, tool, rng):
         mark = self.seconds()
         path = self.place / mark
-        result = tool.run(
-            "%s echo $F >%s; (env -i setsid sleep %s >/dev/null 2>&1 </dev/null &); kill -9 $S; sleep %s"
-            % (GUARD, path, mark, mark)
-        )
+        leaves = "(env -i setsid sleep %s >/dev/null 2>&1 </dev/null &)" % mark
+        result = tool.run("%s echo $F >%s; %s; kill -9 $S; sleep %s" % (GUARD, path, leaves, mark))
         if self.unguarded("KILL supervisor", result):
             return
         right = (result.status, result.error, result.exit_code) == ("failed", "status_unknown", None)
@@ -203,11 +199,10 @@ class Soak:
 
     def work(self, number, until):
         rng, tool = random.Random("%s %s" % (self.seed, number)), self.made()
-        faults = [] if self.calm else [self.kill_supervisor, self.kill_fork_server, self.fork]
+        acts = [self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover, "reopen"]
+        acts += [] if self.calm else [self.kill_supervisor, self.kill_fork_server, self.fork]
         while time.monotonic() < until and len(self.violations) < 30:
-            act = rng.choice(
-                [self.plain] * 8 + [self.timeout, self.cancel, self.cancel, self.job, self.leftover, *faults, "reopen"]
-            )
+            act = rng.choice(acts)
             try:
                 if act == "reopen":
                     tool.close()
@@ -274,15 +269,9 @@ def soak(seconds, seed, calm=False):
         for name in before:
             if name != "fork server":
                 print("%-36s %10d %10d" % (name, before[name], after[name]))
-        allowed = {
-            "descriptors": 0,
-            "threads": 0,
-            "host PSS KiB": 4096 + before["host PSS KiB"] // 10,
-            "fork server PSS KiB": 1024,
-            "fork server descriptors": 4,
-            "largest supervisor PSS KiB": 1024,
-            "most descriptors of a supervisor": 2,
-        }
+        allowed = {"descriptors": 0, "threads": 0, "host PSS KiB": 4096 + before["host PSS KiB"] // 10}
+        allowed.update({"fork server PSS KiB": 1024, "fork server descriptors": 4, "largest supervisor PSS KiB": 1024})
+        allowed["most descriptors of a supervisor"] = 2
         for name, more in allowed.items():
             run.expect("flat", after[name] <= before[name] + more, name, before[name], after[name])
         for name in () if calm else ("KILL supervisor", "KILL fork server"):
