@@ -4157,13 +4157,6 @@ def _await_ends(jobs: Sequence[Job], enough: int, timeout_s: float | None) -> li
 # answer is written.
 
 
-def _path(what: str, path: AnyPath, base: str = "") -> str:
-    """An absolute path, which is not looked at: its file system may not answer."""
-    right = isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path)
-    require(right, what, "a path", path)
-    return os.path.abspath(os.path.join(base, path))
-
-
 def _directory(cwd: AnyPath | None) -> str:
     """The directory of a tool, absolute. One that is given must be there: a typing error is to
     be seen at once. Raises ValueError, OSError. Upholds REQ-BASH-013.3."""
