@@ -4105,9 +4105,8 @@ def test_req_bash_025_11_heartbeat():
         client.request("ping")
         while "id" not in client.receive():
             pass  # what was on its way
-        assert client.said("sleep 1.5") == "[no output]\n" and alive(
-            number_in("deaf")
-        )  # ... and no word of it any more
+        # ... and no word of it any more.
+        assert client.said("sleep 1.5") == "[no output]\n" and alive(number_in("deaf"))
         assert client.call("sleep 1")["isError"] is False  # nobody asked: the answer is the next message
 
 

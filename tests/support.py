@@ -104,8 +104,8 @@ def written(source, prefix, folder=None):
 # ---- The module under test -------------------------------------------------------------------------------------------
 
 
-# What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has there
-# would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
+# What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has
+# there would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
 NO_NOTE = ("if not self.alone or not SEES_TREE:", "if not self.alone:")
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import test_bash_tool
+from tests.spec import NUMBERS, wrong_numbers
 from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
 from tests.spec import without_jobs
@@ -298,6 +299,13 @@ def test_spec_constants():
     told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
     for name, text in constants(str).items():
         assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
+
+
+def test_the_numbers_of_the_pages_are_those_of_the_code():
+    """Each number with a unit in README.md and SPEC.md is the constant that NUMBERS names for its place."""
+    for page in NUMBERS:
+        wrong = wrong_numbers(page, (HERE / page).read_text(encoding="utf-8"), constants(int, float))
+        assert wrong == [], "see tests/tools/numbers.py"
 
 
 def test_spec_results_and_errors():

@@ -93,9 +93,8 @@ def files_are_private(q):
     q.equal(oct(path.stat().st_mode & 0o7777), "0o600", "mode of %s:" % path.name)
     q.equal(oct(path.parent.stat().st_mode & 0o7777), "0o700", "mode of its folder:")
     q.match(r"output-[0-9a-f]{12}\.log", path.name)
-    wire = q.server(
-        "--state-dir", "%s/new/state" % q.folder, before="os.umask(0o027)"
-    )  # 4.9: made with the parents that it lacks
+    # 4.9: the folder is made with the parents that it lacks.
+    wire = q.server("--state-dir", "%s/new/state" % q.folder, before="os.umask(0o027)")
     path = q.named(FULL_OUTPUT, wire.call("seq 100000").text)
     modes = [oct(folder.stat().st_mode & 0o7777) for folder in (path.parent, path.parent.parent)]
     q.equal((path.parent, modes), (q.folder / "new/state", ["0o700", "0o750"]), "a given folder, modes:")

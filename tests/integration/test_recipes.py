@@ -71,15 +71,32 @@ STEPS = {  # by program: what prepares it, how it is started, and for each thing
     "gdb": (
         "printf 'int main(){int x = 41;\\nx++;\\nreturn x;}\\n' >a.c; gcc -g a.c",
         "gdb -q ./a.out",
-        [("break 2\\n", "Breakpoint 1 at"), ("run\\n", "Breakpoint 1, main"), ("print x\\n", r"\$1 = 41"),
-         ("kill\\n", "y or n"), ("y\\n", "Inferior 1 .*killed"), ("quit\\n", None)],
+        [
+            ("break 2\\n", "Breakpoint 1 at"),
+            ("run\\n", "Breakpoint 1, main"),
+            ("print x\\n", r"\$1 = 41"),
+            ("kill\\n", "y or n"),
+            ("y\\n", "Inferior 1 .*killed"),
+            ("quit\\n", None),
+        ],
     ),
     "npm": (
         ":",
         "npm init",
-        [("", r"package name: \S+ "), ("demo\\n", "version: "), ("\\n", "description: "), ("\\n", "entry point: "),
-         ("\\n", "test command: "), ("\\n", "git repository: "), ("\\n", "keywords: "), ("\\n", "author: "),
-         ("\\n", "license: "), ("\\n", "type: |Is this OK"), ("\\n", "Is this OK|$"), ("\\n", None)],
+        [
+            ("", r"package name: \S+ "),
+            ("demo\\n", "version: "),
+            ("\\n", "description: "),
+            ("\\n", "entry point: "),
+            ("\\n", "test command: "),
+            ("\\n", "git repository: "),
+            ("\\n", "keywords: "),
+            ("\\n", "author: "),
+            ("\\n", "license: "),
+            ("\\n", "type: |Is this OK"),
+            ("\\n", "Is this OK|$"),
+            ("\\n", None),
+        ],
     ),
     "git": (
         "git init -q; git config user.email a@b; git config user.name n; seq 30 >n; git add n; git commit -qm n; sed -i 's/^1$/one/;s/^29$/x/' n",
@@ -91,7 +108,7 @@ STEPS = {  # by program: what prepares it, how it is started, and for each thing
         "ssh-keygen -y -f key",
         [("", "Enter passphrase"), ("secret\\n", None)],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STEPS)
