@@ -13,11 +13,13 @@
 What a program imports, each with its own help:
 
     BashTool   the tool: definition() call() run() jobs() job() wait() close()
-    Result     what call() and run() give: text, is_error, status, exit_code, stdout, ...
+    Result     what call() and run() give: text, is_error, ok, status, exit_code, stdout, ...
     Job        a command that goes on by itself: status, read(), wait(), kill()
     Cancel     cancel() ends the calls that were given this token, from any thread
-    Profile    a way of speaking to a model. MODES (the default), JOBS, STREAMS and GUARDED are
-               rows, PROFILES is all of them by name, OnTimeout says what a timeout does
+    serve      serve(tool) is the server of MCP for a tool of the program's own
+    Profile    a way of speaking to a model. MODES (the default) has three time limits, JOBS makes
+               a job of what takes too long, STREAMS answers in JSON, GUARDED with the exit code
+               first. PROFILES is all of them by name, OnTimeout says what a timeout does
 
 Texts are str, sizes are bytes. Times are seconds, in names that end in `_s`; `timeout` is the one
 exception, milliseconds that a model sends. Nothing that a model sends and nothing that a command
@@ -123,6 +125,7 @@ DRAIN_TOTAL_S = 2.0         # after the shell's exit, for leftovers that go on w
 LEAVING_S = 0.1             # after the shell's exit: a process that is just ending is gone by then
 UNKILLABLE_S = 5.0          # after KILL: for uninterruptible processes and those of another user
 KILL_EVERY_S = 0.002        # between two passes of KILL; output is read and children are reaped
+FILL_S = 0.0005             # for the pipe of a flood to fill, before it is read again
 REAP_EVERY_S = 0.02         # between two looks at a process group, whose end no signal announces
 HOST_LEFT_GRACE_S = 0.5     # between TERM and KILL after the host's end: all is gone in a second
 SEARCH_S = 1.0              # by which Job.wait may search longer than its time for a line
@@ -131,13 +134,13 @@ LOOK_AROUND_S = 1.0         # the longest sleep of a loop that also has somethin
 ACCEPT_S = 5.0              # a fork server that does not start by then is replaced, as is a
                             # supervisor that does not take its request
 REQUESTS_MOST = 8           # for one command: idle supervisors may end just before they are asked
-IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads had
-                            # 470 commands a second, with 16 they have 760
+IDLE_MOST = 16              # idle supervisors that the host holds on to; with 4, 16 threads run
+                            # 0.6 times as many commands a second
 IDLE_S = 10.0               # after which an idle supervisor ends by itself
 LIVE_EVERY_S = 0.1          # between two pieces of live output
 MAX_OUTPUT_BYTES = 128 * KIB
 SNIP_SIZE = 4 * KIB         # what is shown of each end of an output over the maximum
-COMMAND_TIMEOUT_S = 120.0   # seeds 001 and 002; seed 004 names none
+COMMAND_TIMEOUT_S = 120.0   # seed 001; seeds 002 and 004 name none
 LONGEST_S = 1e9             # what a program may ask for, some 30 years; our own choice
 TAIL_LINES = 2000           # seed 001: lines, or TAIL_BYTES, whichever is reached first
 TAIL_BYTES = 50 * KIB
@@ -982,7 +985,8 @@ class Output:
         """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
         not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
-        if self.buffers[stream].total_bytes > MIB:
+        is_flood = self.buffers[stream].total_bytes > MIB
+        if is_flood:
             # A flood gets the largest pipe, and nothing else does: a user has 64 MiB of pipes in
             # all (pipe(7)). Where these are used up the pipe stays as it is.
             with suppress(OSError):
@@ -991,6 +995,10 @@ class Output:
             try:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
+                if is_flood and most > MIB - 2 * READ_BYTES:
+                    time.sleep(
+                        FILL_S
+                    )  # let the pipe fill: a read of 8 KiB costs as much as one of 64
                 return
             self.last_s = monotonic()
             if not chunk:
@@ -2621,28 +2629,33 @@ def _strings(value: str | Iterable[str], what: str) -> tuple[str, ...]:
 class Profile:
     """One way of speaking to a model: a row of PROFILES, or `dataclasses.replace(row, ...)`.
 
+    What a host changes first:
+
+    timeouts_s        the limit of each mode in seconds above 0; `default` must be there
+    grace_s           the most seconds between TERM and KILL
+    max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
+                      to the last or the first of this many bytes
+    snip_size         bytes that are shown of each end of a cut stream (MODES)
+    max_output_lines  a stream with more lines is cut to the last of this many (JOBS)
+    max_output_chars  a stream with more characters is cut to the first of this many (STREAMS)
+    on_timeout        whether a command that exceeds its limit is ended or kept as a job
+    saves             whether output over `max_output_bytes` goes to a file
+
+    The rest of the row:
+
     name              of the row, for `BashTool(profile=...)` and BASH_TOOL_PROFILE
     description       of the tool, for the model; `{cwd}` stands for the tool's directory
     parameters        the properties of the JSON Schema of its arguments: some of `command`, `mode`,
                       `timeout`, `check_pid`, `kill_pid` and `restart`
     required          the arguments that must be given
-    timeouts_s        the limit of each mode in seconds above 0; `default` must be there
     streams           stdout and stderr merged in true order, or separate
     cleaning          the function that a stream's text goes through
     truncation        what is shown of a stream that is too long, and which limits count for that
-    saves             whether output over `max_output_bytes` goes to a file
     format            how an answer is written
     nonzero_is_error  whether an exit code other than 0 makes the answer an error
-    max_output_bytes  a stream with more bytes is cut: in MODES to its two ends, in JOBS and GUARDED
-                      to the last or the first of this many bytes
-    max_output_lines  a stream with more lines is cut to the last of this many (JOBS)
-    max_output_chars  a stream with more characters is cut to the first of this many (STREAMS)
-    snip_size         bytes that are shown of each end of a cut stream (MODES)
     rolling_bytes     bytes of each stream that are kept while a command runs (JOBS)
-    grace_s           the most seconds between TERM and KILL
     drain_idle_s      seconds without output, after the shell's exit, that end the reading
     drain_total_s     the most seconds of reading after the shell's exit
-    on_timeout        whether a command that exceeds its limit is ended or kept as a job
     file_prefix       how the names of output files begin
     own_folder        False: output files stand directly in the folder for temporary files
 
@@ -4515,10 +4528,12 @@ class BashTool:
                 process ends: TERM, 0.5 s, KILL
 
     `withheld` holds the names that were kept out of the environment. Commands start with the
-    umask and the resource limits that this process had when its first command began. Raises
-    ValueError for a mistake in these, FileNotFoundError, NotADirectoryError or PermissionError
-    for a `cwd` that is no directory: this one look may hang. Upholds REQ-BASH-014.5, 019.2, 026.1,
-    026.2, 026.8, 026.10 and 029.1."""
+    umask and the resource limits that this process had when its first command began. A program
+    that confines itself (chroot, capabilities, landlock) does so before its first command; a
+    tool that is made after a change of root, capabilities, no_new_privs or namespaces runs its
+    commands confined. Raises ValueError for a mistake in these, FileNotFoundError,
+    NotADirectoryError or PermissionError for a `cwd` that is no directory: this one look may
+    hang. Upholds REQ-BASH-014.5, 019.2, 026.1, 026.2, 026.8, 026.10 and 029.1."""
 
     def __init__(
         self,
