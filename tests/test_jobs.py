@@ -271,9 +271,7 @@ def test_close_in_the_middle_of_starts():
                 assert os.path.exists(result.output_file) and bash_tool.Job(result.output_file, 0.3).kill()
 
 
-@fault(
-    "the_part_of_an_output", saboteur=("min(shown_bytes, FILE_CAP_BYTES)", "shown_bytes")
-)
+@fault("the_part_of_an_output", saboteur=("min(shown_bytes, FILE_CAP_BYTES)", "shown_bytes"))
 @needs_proc
 def test_the_part_of_an_output_that_was_shown_is_not_new_again_where_the_file_is_capped():
     """What the answer of a kept command has shown is old, also where its file holds less than came."""
