@@ -995,10 +995,9 @@ class Output:
             try:
                 chunk = os.read(reader, READ_BYTES)
             except BlockingIOError:
+                # A read of 8 KiB costs as much as one of 64.
                 if is_flood and most > MIB - 2 * READ_BYTES:
-                    time.sleep(
-                        FILL_S
-                    )  # let the pipe fill: a read of 8 KiB costs as much as one of 64
+                    time.sleep(FILL_S)
                 return
             self.last_s = monotonic()
             if not chunk:
