@@ -48,7 +48,7 @@ from tests.support import cancelled_after, cancelled_when, children, clause, cli
 from tests.support import dying_host, few, fewer, fewest, first_of, forked, forked_host, in_bytes, in_fork, in_host
 from tests.support import in_profile, keeping, lasting, lives_in, needs_proc, no_leak, notes_in, plain_bash, ran
 from tests.support import record_beside, request, sections, side_by_side, stop_in, supervisor_of, tasks, tiny, told_in
-from tests.support import unique, unshared, variant_module, warm_up
+from tests.support import unique, unshared, until_lasting, variant_module, warm_up
 from tests.support import nothing_is_left  # noqa: F401
 
 
@@ -2091,7 +2091,7 @@ def test_req_bash_011_2_names_the_leftover(code, count):
     with BashTool(profile=tiny(default=20, drain_idle_s=0.05)) as tool:
         for quiet in ("", " >/dev/null 2>&1"):
             start = lasting("for i in $(seq %d); do sleep 60%d%s & echo $!; done; ") % (count, count, quiet)
-            result = tool.run(start + "exit %d" % code)
+            result = tool.run(start + until_lasting(count, count) + "exit %d" % code)
             assert result.exit_code == code and result.is_error == (code != 0)
             pids = list(map(int, result.stdout.split()))
             (note,) = result.notes
@@ -2153,7 +2153,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
     own = [*unshared("--pid")[:1], "--pid", "sh", "-c", lasting("sleep 601 >/dev/null 2>&1 & ") + '"$@"; exit $?', "sh"]
     starts = lasting("sleep 600 >/dev/null 2>&1 & ") * count
     with BashTool(shell=[*own, "bash"], ephemeral=True) as tool:
-        result = tool.run(starts + "echo up", mode=mode)
+        result = tool.run(starts + until_lasting(0, count) + "echo up", mode=mode)
         assert "kill -9" not in result.text and "up\n" in result.text and result.ok
         assert len(result.leftovers) == count + 1 and result.text.count(lasting(' "sleep 600"')) == count
         running = tool.run(starts + lasting("sleep 602"), mode="background")

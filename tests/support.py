@@ -248,6 +248,13 @@ def lasting(text):
     return re.sub(r"sleep 60(?=\d|%d)", "sleep 60" + RUN, text)
 
 
+def until_lasting(last, count):
+    """In a command: waits until `sleep 60` and these last figures run so often, as `lasting` writes them. What has been
+    forked a moment ago is not yet `sleep`."""
+    pattern = "-e60%s%s" % (RUN, last)
+    return "until [ $(grep -lszx %s /proc/[0-9]*/cmdline | wc -l) -ge %d ]; do :; done; " % (pattern, count)
+
+
 def _kept_folder(prefix):
     """A new folder that is removed when this process, and no fork of it, ends."""
     folder, owner = tempfile.mkdtemp(prefix=prefix, dir=TEMPORARY), os.getpid()
