@@ -14,7 +14,7 @@ import time
 
 from tests.spec import HERE
 
-SUITE = [sys.executable, "-m", "pytest", "-n", str(5 * (os.cpu_count() or 1)), "--dist", "worksteal", "-rf"]
+SUITE = [sys.executable, "-m", "pytest", "-n", str(7 * (os.cpu_count() or 1)), "--dist", "worksteal", "-rf"]
 BUSY = [sys.executable, "-c", "while True: pass"]
 FORKING = """
 import os
