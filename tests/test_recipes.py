@@ -150,7 +150,11 @@ def test_another_user():
 @LINUX
 def test_a_program_is_talked_to(tmp_path):
     """Python behind a FIFO and `script`, as the page shows it: an answer, a Ctrl-C, a hidden password, an exit code."""
-    converse_as(recipes("A program that must be talked to", kind="transcript")[0], tmp_path)
+    try:
+        converse_as(recipes("A program that must be talked to", kind="transcript")[0], tmp_path)
+    finally:
+        for screen in tmp_path.rglob("out"):
+            print(screen.read_text())  # pytest shows it where the test fails
 
 
 def test_judging_another_implementation():
