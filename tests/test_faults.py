@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, carriers, eventually, number_in, of_proc, parent_of
+from tests.processes import PATIENCE_S, alive, carriers, eventually, number_in, of_proc, parent_of
 from tests.spec import LONGER_MODES
 from tests.support import ABSENT_FEATURES, BashTool, Cancel, MODES, PROFILES, WITHOUT, background, bash_tool, cli
 from tests.support import compiled_script, descriptors, fault, in_host, keeping, lasting, needs_proc, ran, supervisor_of
@@ -176,7 +176,7 @@ def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
         assert eventually(lambda: job.total_bytes > 2**25)
         thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")), daemon=True)
         thread.start()
-        thread.join(10 * bash_tool.SEARCH_S)
+        thread.join(PATIENCE_S / 2)
         assert job.kill()
         Path(job.output_file).write_bytes(b"")  # where it is searched all the same, the search ends here
         assert found == [None]
