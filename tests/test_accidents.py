@@ -709,9 +709,8 @@ def test_row_13_free_when_the_host_has_ended():
             port.listen()
             address = port.getsockname()
             fcntl.flock(locked, fcntl.LOCK_EX)
-            for fd in port.fileno(), locked.fileno():
-                os.set_inheritable(fd, True)
-            host = Host(HOLDS, job, way, TOOL, close_fds=False, stderr=subprocess.PIPE)
+            passed = port.fileno(), locked.fileno()  # to this host alone, not to those of the other threads
+            host = Host(HOLDS, job, way, TOOL, pass_fds=passed, stderr=subprocess.PIPE)
         with host, host.process.stderr as stderr, open(lock) as again, socket.socket() as another:
             another.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             host.ended()
