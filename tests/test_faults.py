@@ -172,7 +172,7 @@ def test_a_line_that_never_comes_is_sought_no_longer_than_asked_for():
     """`wait` with `until` returns in time, also where output comes as fast as it is searched."""
     found = []
     with BashTool(profile=tiny(grace=0.3)) as tool:
-        job = background(tool, "sleep 0.5; yes")  # 64 MiB in the file, which take a minute to search
+        job = background(tool, "sleep 0.5; yes 'a line'")  # 64 MiB in the file, which take 15 s to search
         assert eventually(lambda: job.total_bytes > 2**25)
         thread = threading.Thread(target=lambda: found.append(job.wait(0.1, until="no")), daemon=True)
         thread.start()
