@@ -448,21 +448,32 @@ def how_it_ended(facts: Mapping[str, Any], before_number: str) -> str:
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
 # descendant of the command is left; then the supervisor can take the next command.
 #
-# The life of a command. `Command.run` passes through these phases, each a method:
+# The life of a command. `Command.run` passes through these phases, each a method of its own:
 #
-#   start   the shell is spawned in its directory, with a pipe for its output; it reads the text
-#           of the command from a descriptor and evaluates the text
-#   watch   until the shell ends, a stop is asked for, or the limit is over; a background command
-#           is answered as a job on the way, and so is a command that is kept after its limit
-#   drain   the shell has ended, and late writers get a moment
-#   end     only after a stop or at the limit: TERM, the grace, passes of KILL until ECHILD
-#   report  the host is told how the command ended, and the record of a job is written
-#   stay    what the command has left behind goes on, its output is read into the file
+#   phase    what happens                    it ends when                     the host is told
+#   start    the shell is spawned and        it runs, or cannot be spawned    `failed`, the reason
+#            reads the text of the command   (then the life ends)
+#   watch    the shell runs                  it exits (drain); a stop, the    `running`, once it is
+#                                            limit, a signal to the shell     a job
+#                                            of a job (end)
+#   drain    late writers get a moment       silence, nothing is left         nothing
+#                                            (report); a stop (end)
+#   end      TERM, the grace, passes of      ECHILD, or UNKILLABLE_S is       nothing
+#            KILL                            over (report)
+#   report   the record and the notes are    at once                          how it ended
+#            written
+#   stay     leftovers go on, their output   nothing is left; a stop ends     the line is closed
+#            is read into the file           them as `end` does
+#
+# Who may stop it, until the report: the limit, a cancel, the host's end if the command is attached,
+# and `Job.kill` if it is a job. In `stay`: the limit of a background command, `Job.kill`, and where
+# the command is attached its host. A command is attached until it is answered as a background job
+# or reported; one that is ephemeral always is. `Command.stops` counts the stops of all of them. A
+# second one ends the grace.
 #
 # A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
 # its host and of ended processes. The host has left when the supervisor reads end of file on its
-# socket: then an attached command is ended, a detached one (a background command that was answered,
-# leftovers) goes on.
+# socket.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -881,7 +892,9 @@ class HostLine(Channel):
 
     closed = False
     request: Plan | None = None  # the next one
-    stops = 0  # how often the host has asked to end the command
+    new_stops = 0  # how often the host has asked to end the command, since the last look
+    abandoned = False  # the caller has left its call: no answer is read
+    _stops_known = 0  # all stops of the command that the host has told
     _live_sent_s = 0.0
 
     def __init__(self, end: socket.socket) -> None:
@@ -901,10 +914,12 @@ class HostLine(Channel):
         self.closed = messages is None
         for message in messages or ():
             if isinstance(message, int):
-                self.stops = max(self.stops, abs(message))
+                known, self._stops_known = self._stops_known, max(self._stops_known, abs(message))
+                self.new_stops += self._stops_known - known
                 # A negative count says that the caller leaves too. As two messages, a count and
                 # then end of file, the supervisor could report in between (Exchange.leave).
-                self.closed = self.closed or message < 0
+                self.abandoned = self.abandoned or message < 0
+                self.closed = self.closed or self.abandoned
             else:
                 self.request = Plan(**message)
 
@@ -1340,7 +1355,6 @@ class Command:
     answered = False  # the caller knows it as a job
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
-    cancels = 0  # those that the host has told
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
         self.supervisor, self.line, self.plan = supervisor, supervisor.line, plan
@@ -1466,10 +1480,8 @@ class Command:
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        # Exchange.leave stops a command whose answer, that of a new job included, was not read.
-        is_unread = not self.answered or (self.plan.background and self.cancels > 0)
-        if self.line.closed and is_unread:
-            self.output.discard()  # no answer will name the file
+        if self.line.abandoned or (self.line.closed and not self.answered):
+            self.output.discard()  # no answer names the file
         elif self.is_job:
             self.note_end()
         self.tell()
@@ -1563,12 +1575,12 @@ class Command:
         if self.stops and not SEES_TREE:
             until = min(until, monotonic() + REAP_EVERY_S)
         # A stop, or end of file, that was read together with the request: no event follows.
-        if line.stops > self.cancels or (line.closed and self.attached):
+        if line.new_stops or (line.closed and self.attached):
             until = 0.0
         supervisor.turn(until)
-        cancels, self.cancels = line.stops - self.cancels, line.stops
-        if cancels and (self.attached or self.is_job):  # else the cancel came after the report
-            self.stop("cancelled", cancels)
+        stops, line.new_stops = line.new_stops, 0
+        if stops and (self.attached or self.is_job):  # else the cancel came after the report
+            self.stop("cancelled", stops)
         if self.is_job:
             self.stops += supervisor.kills
         supervisor.kills = 0

@@ -2543,7 +2543,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=('self.stop("cancelled", cancels)', 'self.stop("timed_out", cancels)'))
+@clause("015.1", saboteur=('self.stop("cancelled", stops)', 'self.stop("timed_out", cancels)'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):

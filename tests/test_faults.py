@@ -22,7 +22,7 @@ from tests.support import compiled_script, descriptors, fault, in_host, keeping,
 from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
 
-@fault("an_exception_at", saboteur=("if self.line.closed and is_unread:", "if False:"))
+@fault("an_exception_at", saboteur=("if self.line.abandoned or (self.line.closed and not self.answered):", "if False:"))
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
