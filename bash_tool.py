@@ -359,10 +359,10 @@ REMOTE_ENDINGS = ("PROXY", "INDEX", "INDEX_URL", "REGISTRY")
 # -- Words: how a number, a name from outside and an end are written
 
 
-def size_text(count: int) -> str:
+def format_size(count: int) -> str:
     """A number of bytes in the largest unit that leaves one or more, one decimal unless whole.
 
-    >>> size_text(131072), size_text(200000), size_text(7)
+    >>> format_size(131072), format_size(200000), format_size(7)
     ('128KB', '195.3KB', '7B')
     """
     for unit, scale in (("GB", MIB * KIB), ("MB", MIB), ("KB", KIB), ("B", 1)):
@@ -372,7 +372,7 @@ def size_text(count: int) -> str:
     return form % (count / scale, unit)
 
 
-def seconds_text(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Seconds as the texts write them: `30s`, `900s`, `0.7s`."""
     return "%gs" % round(seconds, 3) if seconds < 999_999 else "%ds" % seconds
 
@@ -382,35 +382,35 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def printable(value: object, instead: str = "\ufffd") -> str:
+def make_printable(value: object, instead: str = "\ufffd") -> str:
     """A value from outside, or a path as bytes, as one line that any wire can carry: `instead`
     stands for each character that cannot be printed, lone surrogates included."""
     text = os.fsdecode(value) if isinstance(value, bytes) else str(value)
     return "".join(c if c.isprintable() else instead for c in text)
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """A value from outside on one line, of at most ECHO_CHARS, to stand within a sentence."""
-    text = printable(value, " ")
+    text = make_printable(value, " ")
     return text if len(text) <= ECHO_CHARS else text[: ECHO_CHARS - 1] + "…"
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     r"""A name or text from outside within one of the tool's own bracketed lines: a JSON string of
-    what `shown` gives, in which no quotation mark ends the string and no `]` ends the line.
+    what `shorten` gives, in which no quotation mark ends the string and no `]` ends the line.
 
-    >>> print(quoted("x); to stop: kill -9 -1"), quoted('a]\n"b"'))
+    >>> print(quote("x); to stop: kill -9 -1"), quote('a]\n"b"'))
     "x); to stop: kill -9 -1" "a\u005d \"b\""
     """
-    escaped = shown(value).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = shorten(value).replace("\\", "\\\\").replace('"', '\\"')
     return '"%s"' % escaped.replace("]", "\\u005d")
 
 
-def status_of(returncode: int) -> tuple[int, str | None]:
+def read_returncode(returncode: int) -> tuple[int, str | None]:
     """The exit code and the name of the signal, from subprocess's return code: signal n reads
     as 128 + n, as in any shell. Upholds REQ-BASH-007.2.
 
-    >>> status_of(3), status_of(-9)
+    >>> read_returncode(3), read_returncode(-9)
     ((3, None), (137, 'SIGKILL'))
     """
     if returncode >= 0:
@@ -418,17 +418,17 @@ def status_of(returncode: int) -> tuple[int, str | None]:
     return 128 - returncode, SIGNAL_NAMES.get(-returncode, "signal %d" % -returncode)
 
 
-def stop_text(status: str, limit_s: float) -> str:
+def describe_stop(status: str, limit_s: float) -> str:
     """Why the tool ended a command; empty where the tool did not."""
     if status == "timed_out":
-        return TIMED_OUT.format(limit=seconds_text(limit_s))
+        return TIMED_OUT.format(limit=format_seconds(limit_s))
     return "cancelled" if status == "cancelled" else ""
 
 
-def how_it_ended(facts: Mapping[str, Any], before_number: str) -> str:
+def describe_end(facts: Mapping[str, Any], before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
     answer. Upholds REQ-BASH-003.5 to 003.7."""
-    stopped = stop_text(facts["status"], facts["limit_s"])
+    stopped = describe_stop(facts["status"], facts["limit_s"])
     if stopped:
         return "failed: " + stopped
     if facts["status"] != "exited":
@@ -512,7 +512,7 @@ def _reason(problem: BaseException, with_file: bool = False) -> str:
     if not isinstance(problem, OSError):
         return str(problem)
     file = problem.filename if with_file else None
-    return (printable(file) + ": " if file else "") + (problem.strerror or str(problem))
+    return (make_printable(file) + ": " if file else "") + (problem.strerror or str(problem))
 
 
 def _read_file(path: str) -> bytes:
@@ -774,11 +774,11 @@ def _command_line(pid: int) -> str:
     return "a subshell of the command" if "BASH_EXECUTION_STRING" in text else text
 
 
-def named(processes: Collection[int], form: str = "pid %d %s") -> str:
+def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
     """The processes as a note lists them. Upholds REQ-BASH-011.2."""
     pids = sorted(processes)[:LEFTOVERS_NAMED]
     more = len(processes) - len(pids)
-    names = ", ".join(form % (pid, quoted(_command_line(pid))) for pid in pids)
+    names = ", ".join(form % (pid, quote(_command_line(pid))) for pid in pids)
     return names + (" and %d more" % more if more else "")
 
 
@@ -841,7 +841,7 @@ class Plan(SimpleNamespace):
     ephemeral       nothing of it outlives its host
     watched         live output is asked for
     saves           output over `limit_bytes` goes to a file
-    kept            of each stream: how many bytes of its beginning and of its end are kept, and
+    buffer_sizes    of each stream: how many bytes of its beginning and of its end are kept, and
                     whether its newlines are counted
     folder          where output files and records stand; `file_prefix`: of their names
     """
@@ -914,8 +914,9 @@ class HostLine(Channel):
         self.closed = messages is None
         for message in messages or ():
             if isinstance(message, int):
-                known, self._stops_known = self._stops_known, max(self._stops_known, abs(message))
-                self.new_stops += self._stops_known - known
+                count = max(self._stops_known, abs(message))
+                self.new_stops += count - self._stops_known
+                self._stops_known = count
                 # A negative count says that the caller leaves too. As two messages, a count and
                 # then end of file, the supervisor could report in between (Exchange.leave).
                 self.abandoned = self.abandoned or message < 0
@@ -923,7 +924,7 @@ class HostLine(Channel):
             else:
                 self.request = Plan(**message)
 
-    def tell(self, *message: Any) -> None:
+    def send(self, *message: Any) -> None:
         """Sends the message, after the live output that came before. After the end of the line it
         is dropped."""
         if self._live:
@@ -946,7 +947,7 @@ class HostLine(Channel):
         """Takes live output, which is sent about ten times a second."""
         self._live.setdefault(stream, OutputBuffer(0, LIVE_BYTES)).add(chunk)
 
-    def tell_live(self, now: float) -> float:
+    def send_live(self, now: float) -> float:
         """Sends live output if it is time; returns the moment at which it is. While the host reads
         nothing there is no such moment."""
         if self.unsent or not self._live:
@@ -955,7 +956,7 @@ class HostLine(Channel):
         if now < due_s:
             return due_s
         self._live_sent_s = now
-        self.tell()
+        self.send()
         return inf
 
 
@@ -979,7 +980,7 @@ class Output:
     def __init__(self, plan: Plan, supervisor: Supervisor) -> None:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
-        self.buffers = [OutputBuffer(*plan.kept) for _ in range(plan.streams)]
+        self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
         # None: there is a file, or none is needed.
         self._pending: bytearray | None = bytearray()
 
@@ -1070,7 +1071,7 @@ class Output:
             _write_all(self._fd, chunk[: self.room])
             self.room -= len(chunk)
             if self.room < 0:
-                note = NOTE_CAPPED_IN_FILE.format(cap=size_text(FILE_CAP_BYTES))
+                note = NOTE_CAPPED_IN_FILE.format(cap=format_size(FILE_CAP_BYTES))
                 _write_all(self._fd, note.encode())
         except OSError as problem:
             self.problem = _reason(problem)
@@ -1190,7 +1191,7 @@ def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
         found = os.path.join(cwd, folder, name)
         if os.access(found, os.X_OK) and os.path.isfile(found):
             return found
-    raise SpawnError("shell_not_found", "the shell %s was not found" % shown(name))
+    raise SpawnError("shell_not_found", "the shell %s was not found" % shorten(name))
 
 
 class Shell:
@@ -1218,7 +1219,7 @@ class Shell:
         except OSError as problem:
             if problem.filename != plan.cwd:
                 raise
-            why = {"cwd": printable(plan.cwd), "reason": _reason(problem)}
+            why = {"cwd": make_printable(plan.cwd), "reason": _reason(problem)}
             try:
                 if plan.cwd_required or self._has_prefix:
                     raise
@@ -1272,8 +1273,8 @@ class Shell:
         the position in the file (open(2), open file descriptions)."""
         if os.lseek(self._text_fd, 0, os.SEEK_CUR) >= self._text_bytes:
             return ""
-        code, name = status_of(self.popen.returncode)
-        shell, how = shown(self._plan.shell[0]), name or "exit code %d" % code
+        code, name = read_returncode(self.popen.returncode)
+        shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
     def written(self) -> bytes:
@@ -1320,7 +1321,7 @@ class Shell:
             if self.scratch:
                 os.rmdir(self.scratch)
         except OSError:
-            self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))
+            self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
@@ -1337,13 +1338,13 @@ def leftover_notes(left: Mapping[int, int], can_kill: bool, output: Output) -> l
     if output.pipes:
         output.save()
         problem = output.problem
-        path = NOWHERE.format(reason=problem) if problem else printable(output.path)
+        path = NOWHERE.format(reason=problem) if problem else make_printable(output.path)
     if not left:
         return [NOTE_HELD.format(path=path)] if path else []
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
     stop = NOTE_STOP.format(targets=targets) if can_kill else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
-    return [NOTE_LEFTOVER.format(named=named(left), stop=stop, more=more)]
+    return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
 
 
 class Command:
@@ -1376,7 +1377,7 @@ class Command:
                 self.line.closed = True  # the host takes that for the end
         except SpawnError as problem:
             self.output.discard()
-            self.line.tell("failed", *problem.args)
+            self.line.send("failed", *problem.args)
         finally:
             self.output.close()
             self.shell.close()
@@ -1390,7 +1391,7 @@ class Command:
             self.output.open_pipes(writers)
             self.shell.start(writers)
         except OSError as problem:
-            words = (shown(self.plan.shell[0]), shown(_reason(problem, True)))
+            words = (shorten(self.plan.shell[0]), shorten(_reason(problem, True)))
             reason = "the shell %s could not be started: %s" % words
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason)
@@ -1429,7 +1430,7 @@ class Command:
             with suppress(SpawnError):
                 self.output.begin_job()
         self.output.write_record(self.facts())
-        self.tell()
+        self.send_facts()
 
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if
@@ -1465,7 +1466,7 @@ class Command:
             self.turn(monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
         if not self.alone or not SEES_TREE:
-            names = named(descendants())
+            names = list_processes(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
 
     def report(self) -> None:
@@ -1484,7 +1485,7 @@ class Command:
             self.output.discard()  # no answer names the file
         elif self.is_job:
             self.note_end()
-        self.tell()
+        self.send_facts()
         self.line.hang_up()
 
     def is_over(self) -> bool:
@@ -1494,7 +1495,7 @@ class Command:
     def note_end(self) -> None:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5 to 003.10 and 003.20."""
         facts = self.facts()
-        how, still = how_it_ended(facts, ":"), named(self.left, "%d %s")
+        how, still = describe_end(facts, ":"), list_processes(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.output.append_note(note)
         self.output.write_record(self.facts())
@@ -1512,7 +1513,7 @@ class Command:
         if reason:
             status, error = "failed", "spawn_failed"
         is_end = status == "exited"
-        code, name = status_of(self.shell.popen.returncode) if is_end else (None, None)
+        code, name = read_returncode(self.shell.popen.returncode) if is_end else (None, None)
         facts: dict[str, Any] = {
             "status": status,
             "exit_code": code,
@@ -1537,7 +1538,7 @@ class Command:
             )
         return facts
 
-    def tell(self) -> None:
+    def send_facts(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
         output, facts = self.output, self.facts()
         if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
@@ -1549,7 +1550,7 @@ class Command:
             raw=[buffer.captured() for buffer in output.buffers],
             carried=b"" if self.stopped else self.shell.written(),
         )
-        self.line.tell("answer", facts, self.is_over())  # ready for the next command
+        self.line.send("answer", facts, self.is_over())  # ready for the next command
 
     def stay(self) -> None:
         """Goes on for what is left: reads its output, ends it at the limit of a background
@@ -1668,7 +1669,7 @@ class Supervisor(Loop):
 
     def serve(self) -> None:
         """Runs commands until there is a reason to end."""
-        self.line.tell("hello", *self.identity)
+        self.line.send("hello", *self.identity)
         until = monotonic() + IDLE_S
         while not self.line.closed and monotonic() < until:
             if self.line.request is None:
@@ -1688,7 +1689,7 @@ class Supervisor(Loop):
         """Waits until something happens, at the longest until a moment on the monotonic clock;
         sends live output in time."""
         now = monotonic()
-        until = min(until, self.line.tell_live(now))
+        until = min(until, self.line.send_live(now))
         if not self.line.closed:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.line.unsent else 0)
             self.selector.modify(self.line.socket, events, self._hear)
@@ -1739,7 +1740,7 @@ class ForkServer(Loop):
         try:
             pid = os.fork()
         except OSError as problem:
-            line.tell(
+            line.send(
                 "failed", "spawn_failed", "no supervisor could be started: " + _reason(problem)
             )
         else:
@@ -1757,7 +1758,7 @@ class ForkServer(Loop):
             self._control.close()
             Supervisor(line).serve()
         except BaseException as bug:
-            line.tell("failed", "internal", "bug in bash_tool: %r" % bug)
+            line.send("failed", "internal", "bug in bash_tool: %r" % bug)
         finally:
             os._exit(0)  # after a bug the fork server ends what the supervisor leaves
 
@@ -1942,7 +1943,7 @@ class Outcome(NamedTuple):
     created: float = 0.0  # of a job, as what follows: its beginning, on the wall clock
     supervisor: Sequence[int] = ()  # number and start time of the process that runs it
     at: int = -1  # the place of the completion note in the output file; -1: none yet
-    raw: Sequence[Captured] = ()  # the streams as they came; `fitted` makes texts of them
+    raw: Sequence[Captured] = ()  # the streams as they came; `fit_streams` makes texts of them
 
 
 def rejected(error: str, reason: str) -> Outcome:
@@ -1957,7 +1958,7 @@ class Truncation(NamedTuple):
     fit: Callable[[Captured, "Profile"], Fitted]
     limits: tuple[str, ...]  # the fields of a profile that `fit` looks at
     # how many bytes of the beginning and of the end of a stream are enough for `fit`
-    kept: Callable[["Profile"], tuple[int, int]]
+    needs: Callable[["Profile"], tuple[int, int]]
 
 
 class Format(NamedTuple):
@@ -2168,9 +2169,9 @@ def last_bytes(text: str, most: int) -> str:
     return data[max(0, len(data) - most) :].decode("utf-8", "ignore")
 
 
-def behind_skipped(skipped: int, text: str) -> str:
+def mark_skipped(skipped: int, text: str) -> str:
     """Live output, behind a line on the bytes that were skipped before it, if there are any."""
-    return (NOTE_LIVE_SKIPPED.format(size=size_text(skipped)) if skipped else "") + text
+    return (NOTE_LIVE_SKIPPED.format(size=format_size(skipped)) if skipped else "") + text
 
 
 def with_newline(text: str) -> str:
@@ -2178,9 +2179,9 @@ def with_newline(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def listed(names: Iterable[object]) -> str:
+def join_names(names: Iterable[object]) -> str:
     """Names in quotation marks, with commas between them."""
-    return ", ".join('"%s"' % shown(name) for name in names)
+    return ", ".join('"%s"' % shorten(name) for name in names)
 
 
 def is_whole(stream: Captured) -> bool:
@@ -2278,7 +2279,7 @@ def keep_head(
     return Fitted(kept + mark if cut else kept, stream.total_bytes, cut)
 
 
-def fitted(outcome: Outcome, profile: Profile) -> Outcome:
+def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     """The outcome with the texts of its streams. Upholds REQ-BASH-024.3."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
@@ -2289,12 +2290,12 @@ def fitted(outcome: Outcome, profile: Profile) -> Outcome:
     return outcome._replace(stdout=stdout, stderr=stderr)
 
 
-def code_text(outcome: Outcome) -> str:
+def describe_code(outcome: Outcome) -> str:
     """The exit code, with the name of a signal that ended the shell or that bash passed on as
     128 + n; else why there is none."""
     code = outcome.exit_code
     if code is None:
-        stopped = stop_text(outcome.status, outcome.limit_s)
+        stopped = describe_stop(outcome.status, outcome.limit_s)
         return "none (%s)" % stopped if stopped else "unknown"
     name = outcome.signal or SIGNAL_NAMES.get(code - 128)
     return "%d (%s)" % (code, name) if name else str(code)
@@ -2303,17 +2304,17 @@ def code_text(outcome: Outcome) -> str:
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone.
     Upholds REQ-BASH-002.5, 002.7, 007.1, 007.2 and 007.6."""
-    stopped = stop_text(outcome.status, outcome.limit_s)
+    stopped = describe_stop(outcome.status, outcome.limit_s)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
     if outcome.kept:
-        return COMMAND_KEPT.format(limit=seconds_text(outcome.limit_s))
+        return COMMAND_KEPT.format(limit=format_seconds(outcome.limit_s))
     if outcome.status not in ("exited", "running"):
         return SYSTEM_ERROR.format(reason=outcome.reason)
     if not outcome.exit_code:
         return ""
     template = COMMAND_KILLED if outcome.exit_code == 137 else COMMAND_FAILED  # SIGKILL
-    return template.format(code=code_text(outcome))
+    return template.format(code=describe_code(outcome))
 
 
 def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
@@ -2322,13 +2323,13 @@ def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
     if outcome.path is None and not outcome.problem:
         return ""
     template = lost if outcome.path is None else partly if outcome.problem else whole
-    return template.format(path=printable(outcome.path), reason=outcome.problem)
+    return template.format(path=make_printable(outcome.path), reason=outcome.problem)
 
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
     anything of it runs that a command can stop. Upholds REQ-BASH-003.3 and 003.22."""
-    path = printable(outcome.path or NOWHERE.format(reason=outcome.problem))
+    path = make_printable(outcome.path or NOWHERE.format(reason=outcome.problem))
     started = JOB_STARTED.format(pid=outcome.pid, path=path)
     is_left = outcome.leftovers and not outcome.exit_code
     may_run = outcome.status == "running" or outcome.error == "lost" or is_left
@@ -2340,18 +2341,18 @@ def job_lines(outcome: Outcome) -> list[str]:
 def ended_note(path: str, outcome: Outcome) -> str:
     """The note with which the next answer of a tool tells that a job has ended. Upholds
     REQ-BASH-027.1."""
-    how = how_it_ended(outcome._asdict(), "")
+    how = describe_end(outcome._asdict(), "")
     if outcome.status != "timed_out":
         passed_s = outcome.duration_s
-        how += " after " + seconds_text(round(passed_s, 1 if passed_s < 1 else 0))
+        how += " after " + format_seconds(round(passed_s, 1 if passed_s < 1 else 0))
     last = ""
     for stream in outcome.raw:  # the later one wins: standard error, if it has a line
         end = render(decode((stream.head + stream.tail)[-SNIP_SIZE:]))
         line = end.strip().rpartition("\n")[2].strip()
-        last = "; last line: " + quoted(line) if line else last
-    command = quoted(outcome.command)
+        last = "; last line: " + quote(line) if line else last
+    command = quote(outcome.command)
     return NOTE_ENDED.format(
-        pid=outcome.pid, how=how, command=command, last=last, path=printable(path)
+        pid=outcome.pid, how=how, command=command, last=last, path=make_printable(path)
     )
 
 
@@ -2377,8 +2378,8 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
         lines += job_lines(outcome)
     cut = [stream for stream in (outcome.stdout, outcome.stderr) if stream.cut]
     for stream in cut:
-        most = size_text(profile.max_output_bytes)
-        lines.append(TRUNCATED_MIDDLE.format(got=size_text(stream.got_bytes), most=most))
+        most = format_size(profile.max_output_bytes)
+        lines.append(TRUNCATED_MIDDLE.format(got=format_size(stream.got_bytes), most=most))
     text = "".join(line + "\n" for line in lines) + text
     saved = saved_text(outcome, FULL_OUTPUT, FULL_OUTPUT_PARTLY, FULL_OUTPUT_LOST)
     return with_newline(text) + saved + "\n" if cut and saved else text
@@ -2412,7 +2413,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
     if where:
         file.append(where.lstrip())
     if outcome.kept:
-        first = BACKGROUNDED.format(limit=seconds_text(outcome.limit_s), pid=outcome.pid)
+        first = BACKGROUNDED.format(limit=format_seconds(outcome.limit_s), pid=outcome.pid)
         return [
             first,
             *_last_lines("stdout", stdout, PARTIAL_LINES[0]),
@@ -2429,7 +2430,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
         ]
     else:
         ended = "ended, exit code" if outcome.exit_code is None else "exited with code"
-        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, code_text(outcome))]
+        lines = ["[Process %d %s %s." % (outcome.pid or 0, ended, describe_code(outcome))]
         # A job's file holds both streams as they came.
         names = ["output"] if stderr is NO_STREAM else ["stdout", "stderr"]
         for name, stream in zip(names, (stdout, stderr)):
@@ -2456,7 +2457,7 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     if outcome.pid is not None:
         lines = _job_sections(outcome, profile, where)
     elif outcome.status not in ("failed", "rejected"):
-        lines = [*sections, "", "exit code: " + code_text(outcome)]
+        lines = [*sections, "", "exit code: " + describe_code(outcome)]
     else:
         lines = [SYSTEM_ERROR.format(reason=outcome.reason)]
         if stdout.text or stderr.text:
@@ -2475,7 +2476,7 @@ def stream_fields(outcome: Outcome) -> dict[str, Any]:
     elif outcome.status == "rejected":
         fields["error"] = outcome.reason
     else:
-        why = stop_text(outcome.status, outcome.limit_s) or outcome.reason
+        why = describe_stop(outcome.status, outcome.limit_s) or outcome.reason
         fields["error"] = "bash '%s': %s" % (outcome.command[:ECHO_CHARS], why)
     if outcome.notes:
         fields["notes"] = list(outcome.notes)
@@ -2497,7 +2498,7 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
     Upholds REQ-BASH-023.1 and 023.3."""
     first = {
         "exited": "Exit code: %d" % plain_code(outcome),
-        "timed_out": "Command timed out after " + seconds_text(outcome.limit_s),
+        "timed_out": "Command timed out after " + format_seconds(outcome.limit_s),
         "cancelled": "Cancelled",
         "failed": "Failed to execute: " + outcome.reason,
     }.get(outcome.status, outcome.reason)
@@ -2526,7 +2527,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
     REQ-BASH-024.2, 024.4 and 024.5."""
     if outcome.capped:
-        note = NOTE_CAPPED.format(cap=size_text(FILE_CAP_BYTES))
+        note = NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES))
         outcome = outcome._replace(notes=(*outcome.notes, note))
     text = profile.format.write(outcome, profile)
     if not text.strip():
@@ -2576,7 +2577,7 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
     check_function("on_output", on_output)
     if on_output is None:
         return None
-    return lambda skipped, text: on_output(behind_skipped(skipped, text))
+    return lambda skipped, text: on_output(mark_skipped(skipped, text))
 
 
 # ---- 5 Profiles --------------------------------------------------------------------------------
@@ -2732,7 +2733,7 @@ class Profile:
         require(named, "file_prefix", "the beginning of a file's name", self.file_prefix)
         known = (*VERBS, "mode", "timeout")
         unread = self.parameters.keys() - set(known)
-        require(not unread, "parameters", listed(known), sorted(unread))
+        require(not unread, "parameters", join_names(known), sorted(unread))
 
     def _check_limit(self, name: str) -> None:
         used, value = self.truncation.limits, getattr(self, name)
@@ -2771,7 +2772,7 @@ MODES = Profile(
         name="ends",
         fit=keep_ends,
         limits=("max_output_bytes", "snip_size"),
-        kept=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
+        needs=lambda row: (row.max_output_bytes // 2, -(-row.max_output_bytes // 2)),
     ),
     saves=True,
     format=Format(
@@ -2800,7 +2801,7 @@ JOBS = Profile(
         name="tail",
         fit=keep_tail,
         limits=("max_output_bytes", "max_output_lines", "rolling_bytes"),
-        kept=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
+        needs=lambda row: (0, max(row.rolling_bytes, row.max_output_bytes)),
     ),
     saves=True,
     format=Format(write=format_sections, details=cut_details, tells_kept=True),
@@ -2823,7 +2824,7 @@ STREAMS = Profile(
             stream, row, lambda text: text[: row.max_output_chars], HEAD_CHARS_CUT
         ),
         limits=("max_output_chars",),
-        kept=lambda row: (4 * row.max_output_chars + 4, 0),
+        needs=lambda row: (4 * row.max_output_chars + 4, 0),
     ),
     format=Format(write=format_json, details=stream_fields),
 )
@@ -2840,7 +2841,7 @@ GUARDED = replace(
             stream, row, lambda text: first_bytes(text, row.max_output_bytes), HEAD_BYTES_CUT
         ),
         limits=("max_output_bytes",),
-        kept=lambda row: (row.max_output_bytes + 4, 0),
+        needs=lambda row: (row.max_output_bytes + 4, 0),
     ),
     format=Format(write=format_labels, details=code_details),
     max_output_bytes=HEAD_BYTES,
@@ -2874,7 +2875,9 @@ def carrying(profile: Profile) -> Profile:
 def _row(profile: Profile | str, timeout_s: float | None, carry: bool) -> Profile:
     """The profile of a tool: a row, or the name of one, with the limit of the default mode."""
     if isinstance(profile, str):
-        require(profile in PROFILES, "profile", "a row or one of " + listed(PROFILES), profile)
+        require(
+            profile in PROFILES, "profile", "a row or one of " + join_names(PROFILES), profile
+        )
         profile = PROFILES[profile]
     require(isinstance(profile, Profile), "profile", "a row of PROFILES or its name", profile)
     require(isinstance(carry, bool), "carry", "True or False", carry)
@@ -2896,7 +2899,7 @@ def _mode(name: str, limit_s: float) -> str:
     if name == "background":
         return "background (detached)"
     minutes, rest = divmod(limit_s, 60)
-    limit = "%dmin" % minutes if minutes and not rest else seconds_text(limit_s)
+    limit = "%dmin" % minutes if minutes and not rest else format_seconds(limit_s)
     return "%s (%s timeout)" % (name, limit)
 
 
@@ -2921,7 +2924,7 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     if "mode" not in properties:  # a host has taken it out: nothing is said of modes
         parts = text.split("\n\n")
         text = "\n\n".join(part for part in parts if 'mode="' not in part)
-    told = {"name": "bash", "description": text.replace("{cwd}", printable(cwd))}
+    told = {"name": "bash", "description": text.replace("{cwd}", make_printable(cwd))}
     if style == "anthropic":
         return {**told, "input_schema": arguments}
     if style == "openai-chat":
@@ -2996,8 +2999,10 @@ def parse_command(
     if not isinstance(command, str):
         return _wrong('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
-        got = '"%s"' % shown(mode) if isinstance(mode, str) else _type_name(mode)
-        return _wrong('"mode" must be one of %s, got %s' % (listed(profile.timeouts_s), got))
+        got = '"%s"' % shorten(mode) if isinstance(mode, str) else _type_name(mode)
+        return _wrong(
+            '"mode" must be one of %s, got %s' % (join_names(profile.timeouts_s), got)
+        )
     if "\0" in command:
         return _wrong(
             '"command" holds a NUL character (at index %d), which no shell can take'
@@ -3039,15 +3044,15 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         try:
             arguments = load_json(arguments)
         except ValueError as problem:
-            return _wrong("not a JSON object (%s)" % shown(problem))
+            return _wrong("not a JSON object (%s)" % shorten(problem))
     if not isinstance(arguments, Mapping):
         return _wrong(
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
     known = _known(profile)
-    unknown = listed([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
+    unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
-        allowed = listed(profile.parameters)
+        allowed = join_names(profile.parameters)
         return _wrong("unknown key %s; allowed: %s" % (unknown, allowed))
     given = {key: value for key, value in arguments.items() if value is not None}
     background = given.get("run_in_background")
@@ -3061,8 +3066,8 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     verbs = [verb for verb in VERBS if verb in known]
     chosen = [verb for verb in verbs if given.get(verb, False) is not False]
     if len(verbs) > 1 and len(chosen) != 1:
-        got = listed(chosen) or "none"
-        return _wrong("exactly one of %s is required, got %s" % (listed(verbs), got))
+        got = join_names(chosen) or "none"
+        return _wrong("exactly one of %s is required, got %s" % (join_names(verbs), got))
     if not chosen:
         return _wrong('"command" is required: the shell command to execute, a string')
     verb = chosen[0]
@@ -3089,7 +3094,7 @@ def _refusal(request: Request, deny: Sequence[str], confirm: OnText | None) -> O
     018.2."""
     for pattern in deny:
         if pattern in request.command:
-            return rejected("denied", DENIED.format(pattern=printable(pattern)))
+            return rejected("denied", DENIED.format(pattern=make_printable(pattern)))
     if confirm is not None and not confirm(request.command):
         return rejected("not_confirmed", NOT_CONFIRMED)
     return None
@@ -3205,7 +3210,7 @@ def withheld_notes(
     reasons: dict[str, list[str]] = {}
     for name in told[:NAMES_TOLD]:
         with suppress(KeyError):  # another thread has told the name meanwhile
-            reasons.setdefault(untold.pop(name), []).append(shown(name))
+            reasons.setdefault(untold.pop(name), []).append(shorten(name))
     return [
         NOTE_WITHHELD.format(why=why, names=", ".join(names)) for why, names in reasons.items()
     ]
@@ -3480,7 +3485,7 @@ class Line(Channel):
         if self.unsent:
             raise NotRun("no supervisor answered")
 
-    def tell_stops(self, count: int) -> None:
+    def send_stops(self, count: int) -> None:
         """Sends how often a stop was asked for, from any thread: in one piece, or not at all."""
         with suppress(OSError):
             self.socket.send(pack(count))
@@ -3636,7 +3641,7 @@ class Cancel:
         """Asks every call that was given this token to stop."""
         self._requests.append(None)
         for exchange in list(self._exchanges):
-            exchange.tell_stops()
+            exchange.send_stops()
 
 
 def failed(error: str, reason: str) -> Outcome:
@@ -3668,7 +3673,7 @@ class Exchange:
     def _stops_wanted(self) -> int:
         return sum(token.count for token in self._tokens)
 
-    def tell_stops(self) -> None:
+    def send_stops(self) -> None:
         """Sends how often a stop was asked for, from any thread. Two threads may send the same
         count: it is a count, so that the supervisor does not take it for two stops."""
         line, wanted = self._line, self._stops_wanted()
@@ -3678,7 +3683,7 @@ class Exchange:
             if self._is_held:
                 line.leave()
             else:
-                line.tell_stops(wanted)
+                line.send_stops(wanted)
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """How the command ended, or that it goes on. Where this raises an exception, the command is
@@ -3757,7 +3762,7 @@ class Exchange:
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
         self._gives_up_s = monotonic() + self._waits_s + self._ending_s
-        self.tell_stops()
+        self.send_stops()
 
     def wait(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
@@ -3798,7 +3803,7 @@ class Exchange:
             outcome = outcome._replace(kept=is_kept, limit_s=self._waits_s)
             self._gives_up_s, self._stops_sent = inf, 0
             self._is_held = self._plan.ephemeral
-            self.tell_stops()
+            self.send_stops()
         else:
             self._end_line(is_idle)
         return outcome
@@ -3860,7 +3865,7 @@ class Exchange:
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
-                    line.tell_stops(-1 - self._stops_sent)
+                    line.send_stops(-1 - self._stops_sent)
                 line.leave()
                 while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
                     pass
@@ -4137,7 +4142,7 @@ class Job:
         if not is_running:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
             if self._known.raw:
-                return fitted(self._known, profile)
+                return fit_streams(self._known, profile)
         stream, why = Captured(b"", b"", 0), ""
         with self._showing:
             try:
@@ -4212,7 +4217,7 @@ def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
 
 
 def _job_names(jobs: Iterable[Job]) -> str:
-    return ", ".join("%d %s" % (job.pid, quoted(job.command)) for job in jobs)
+    return ", ".join("%d %s" % (job.pid, quote(job.command)) for job in jobs)
 
 
 def default_folder(profile: Profile) -> str:
@@ -4244,7 +4249,7 @@ class JobTable:
         self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
-        self._starts: list[object] = []  # of background commands that are not jobs yet
+        self._entered: list[object] = []  # of background commands that are not jobs yet
         self._known: dict[int, Job] = {}  # that this tool started or was asked about, by number
         self._untold: dict[int, Job] = {}  # by number
         self._recent: deque[Job] = deque()  # that have ended, the latest last
@@ -4260,9 +4265,9 @@ class JobTable:
     def enter(self, start: object) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
         come, first served. Upholds REQ-BASH-003.16."""
-        self._starts.append(start)
+        self._entered.append(start)
         live = self.live()
-        count = len(live) + self._starts.index(start)
+        count = len(live) + self._entered.index(start)
         if count < self._most:
             return None
         self.leave(start)
@@ -4272,7 +4277,7 @@ class JobTable:
 
     def leave(self, start: object) -> None:
         """Gives back a place: the job has started, or will not."""
-        self._starts.remove(start)
+        self._entered.remove(start)
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
@@ -4401,8 +4406,8 @@ class Session:
             watched=watched,
             saves=profile.saves,
             limit_bytes=profile.max_output_bytes,
-            kept=(
-                *profile.truncation.kept(profile),
+            buffer_sizes=(
+                *profile.truncation.needs(profile),
                 "max_output_lines" in profile.truncation.limits,
             ),
             folder=os.fsencode(self.folder),
@@ -4487,7 +4492,7 @@ class Session:
                 starts[0] = next_start(answer.carried, self.first.env) or starts[0]
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode)
-            outcome = fitted(answer, self.profile)
+            outcome = fit_streams(answer, self.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
                 exchange.leave()
                 if job is not None:
@@ -4902,7 +4907,7 @@ def _handle_request(
     if method == "tools/call":
         if params.get("name") != tool["name"]:
             reason = 'unknown tool: "%s"; there is "%s"' % (
-                shown(params.get("name")),
+                shorten(params.get("name")),
                 tool["name"],
             )
             raise ProtocolError(INVALID_PARAMS, reason)
@@ -4924,7 +4929,7 @@ def _handle_request(
     elif method == "tools/list":
         result = {"tools": [dict(tool)]}
     elif method != "ping":
-        raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shown(method))
+        raise ProtocolError(UNKNOWN_METHOD, "unknown method: %s" % shorten(method))
     if stateless and result:  # all but that of `ping`
         result.update(ttlMs=0, cacheScope="private")
     return result_message(id_, result, stateless)
@@ -4990,7 +4995,7 @@ class CallUnderway:
         with self._lock:
             text, skipped = self._output, self._output_bytes - len(self._output.encode())
             self._output, self._output_bytes = "", 0
-        text = behind_skipped(skipped, text)
+        text = mark_skipped(skipped, text)
         if not text and now - self.told_s >= HEARTBEAT_S:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
         if not text or self.call.token is None or self.cancel._withdrawn:
@@ -5137,14 +5142,14 @@ class Server:
             if not message.strip():
                 return
             if len(message) > MAX_MESSAGE_BYTES:
-                reason = "a message may have %s at most" % size_text(MAX_MESSAGE_BYTES)
+                reason = "a message may have %s at most" % format_size(MAX_MESSAGE_BYTES)
                 return self._answer(
                     error_message(_id_of_long(message), INVALID_REQUEST, reason)
                 )
             try:
                 message = load_json(message)
             except ValueError as problem:
-                reason = "not JSON (%s)" % shown(problem)
+                reason = "not JSON (%s)" % shorten(problem)
                 return self._answer(error_message(None, PARSE_ERROR, reason))
             if isinstance(message, list) and message:  # a batch: each message is answered alone
                 return self._inbox.extendleft(reversed(message))
@@ -5342,7 +5347,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 def _mistake(options: Any) -> str:
     """What is wrong with the options, each of which makes sense by itself; empty if nothing is."""
     if options.profile not in PROFILES:
-        return "--profile and BASH_TOOL_PROFILE take one of %s" % listed(PROFILES)
+        return "--profile and BASH_TOOL_PROFILE take one of %s" % join_names(PROFILES)
     has_text, has_style = options.command is not None, options.schema is not None
     others = options.mcp + options.jobs + (options.kill is not None) + options.version
     if has_text + has_style + others != 1:
@@ -5373,7 +5378,7 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     try:
         given = load_json(os.environ.get("BASH_TOOL_TIMEOUTS") or "{}")
         if not isinstance(given, dict) or not given.keys() <= set(known):
-            raise ValueError("takes a JSON object of seconds for %s" % listed(known))
+            raise ValueError("takes a JSON object of seconds for %s" % join_names(known))
         limits = {mode: given.pop(mode, limit_s) for mode, limit_s in row.timeouts_s.items()}
         row = replace(row, timeouts_s=limits, **given)
     except ValueError as problem:
@@ -5382,7 +5387,9 @@ def _profile(name: str, settings: Sequence[str]) -> Profile:
     for setting in settings:
         limit, _, value = setting.partition("=")
         right = limit in numbers and re.fullmatch("[0-9.]+", value)
-        require(right, "--set or BASH_TOOL_SET", "NAME=NUMBER for " + listed(numbers), setting)
+        require(
+            right, "--set or BASH_TOOL_SET", "NAME=NUMBER for " + join_names(numbers), setting
+        )
         row = replace(row, **{limit: load_json(value)})
     return row
 
@@ -5442,11 +5449,11 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else how_it_ended(job._known._asdict(), ""),
+            "running" if job.status == "running" else describe_end(job._known._asdict(), ""),
             job.duration_s,
-            size_text(job.total_bytes),
-            printable(job.output_file),
-            shown(job.command),
+            format_size(job.total_bytes),
+            make_printable(job.output_file),
+            shorten(job.command),
         )
         if as_json:
             line = json.dumps({name: getattr(job, name) for name in names})
@@ -5469,7 +5476,7 @@ def _logger(path: str) -> OnCall:
             os.write(fd, json.dumps(line).encode() + b"\n")
         except OSError as problem:
             if not problems:
-                words = printable(path), _reason(problem)
+                words = make_printable(path), _reason(problem)
                 _write(2, "bash_tool.py: the log %s cannot be written: %s\n" % words)
             problems.append(problem)
 
@@ -5544,7 +5551,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # while the command was read
         return EXIT_CODES["cancelled"]
     except (ValueError, OSError, LookupError) as problem:
-        _write(2, "bash_tool.py: %s\n" % printable(problem, " "))
+        _write(2, "bash_tool.py: %s\n" % make_printable(problem, " "))
         return EXIT_CODES["failed"]
 
 

@@ -307,7 +307,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     with BashTool() as tool:
         result = tool.run(lasting("sleep 600"), timeout_s=limit)
     assert result.text.split("\n")[0] == "[command timed out after %gs]" % limit
-    assert [bash_tool.seconds_text(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
+    assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
 @clause("002.6", saboteur=('"exit_code": code,', '"exit_code": 124 if self.stopped else code,'))
@@ -468,7 +468,7 @@ def test_req_bash_003_6_failed(commands):
 def test_req_bash_003_7_the_limit_needs_no_host(command):
     ended = bash_tool.Outcome("timed_out", limit_s=86400.0)._asdict()
     assert MODES.timeouts_s["background"] == 86400
-    assert bash_tool.how_it_ended(ended, ":") == "failed: timed out after 86400s"
+    assert bash_tool.describe_end(ended, ":") == "failed: timed out after 86400s"
     program = """
         profile = dataclasses.replace(MODES, timeouts_s=dict(MODES.timeouts_s, background=1.2), grace_s=0.3)
         BashTool(state_dir="state", profile=profile).run("echo $$ > me; " + sys.argv[1], mode="background")
@@ -1277,7 +1277,7 @@ def test_req_bash_006_2_mode_may_be_omitted():
         assert bash_tool.parse_arguments(arguments, MODES) == bash_tool.Request("x", "default")
 
 
-@clause("006.3", saboteur=('.replace("{cwd}", printable(cwd))', '.replace("{cwd}", "/")'))
+@clause("006.3", saboteur=('.replace("{cwd}", make_printable(cwd))', '.replace("{cwd}", "/")'))
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20))
 @few
 def test_req_bash_006_3_names_the_directory(name):
@@ -1326,7 +1326,7 @@ def test_req_bash_006_4_rejects_by_name():
             if isinstance(arguments, dict):
                 odd = [key for key in arguments if key not in ("command", "mode")]
                 assert '"command"' in request.reason or not odd and '"mode"' in request.reason
-                assert not odd or bash_tool.shown(odd[0]) in request.reason and '"command", "mode"' in request.reason
+                assert not odd or bash_tool.shorten(odd[0]) in request.reason and '"command", "mode"' in request.reason
 
     answers()
     assert reached == {True, False}
@@ -2083,7 +2083,7 @@ def test_req_bash_011_1_answers_in_bounded_time(known, idle, more):
     assert silent.stdout == known.merged
 
 
-@clause("011.2", saboteur=("named=named(left), stop", "named=\"processes\", stop"))
+@clause("011.2", saboteur=("named=list_processes(left), stop", "named=\"processes\", stop"))
 @needs_proc
 @given(st.integers(0, 3), st.integers(1, 3))
 @few
@@ -2271,7 +2271,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
         (folder / name).write_text("")
     result = tool.run("pwd; ls -A; stat -c %%a .; %s" % known.text)
     note = "the working directory %s is gone (%s); the command ran in an empty scratch folder" % (
-        bash_tool.printable(str(folder / name)),
+        bash_tool.make_printable(str(folder / name)),
         "Not a directory" if replaced else "No such file or directory",
     )
     assert result.notes == (note,) and (result.error, result.status) == ("cwd_missing", "exited")
@@ -2287,7 +2287,7 @@ def test_req_bash_013_1_runs_in_an_empty_folder(known, name, state_dir, replaced
 WAYS_OF_MAKING = ["> a", "mkdir b", "ln -s no c", "mkfifo d", "> .e", "> f; rm f", "mkdir g; rmdir g"]
 
 
-@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=printable(self.scratch)))", "pass"))
+@clause("013.2", saboteur=("self.notes.append(NOTE_SCRATCH.format(path=make_printable(self.scratch)))", "pass"))
 @few
 @given(st.lists(st.sampled_from(WAYS_OF_MAKING), max_size=3), known_commands(), st.booleans())
 @example(["> made"], Known(":"), False)
@@ -2543,7 +2543,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=('self.stop("cancelled", stops)', 'self.stop("timed_out", cancels)'))
+@clause("015.1", saboteur=('self.stop("cancelled", stops)', 'self.stop("timed_out", stops)'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -2801,7 +2801,7 @@ def test_req_bash_017_7_deny():
         done = cli(*options, "touch made; : '%s'\n%s" % (which, known.text))
         command = "touch made; : '%s'\n%s" % (which, known.text)
         first = next(text for text in denied if text in command)
-        said = "[system error: Command blocked by safety policy: contains '%s']\n" % bash_tool.printable(first)
+        said = "[system error: Command blocked by safety policy: contains '%s']\n" % bash_tool.make_printable(first)
         assert (done.returncode, done.stdout.decode()) == (125, said) and not Path("made").exists()
 
     refuses()
@@ -2855,7 +2855,7 @@ def test_req_bash_017_10_drop_env():
         assert said == "[not passed to commands: LOCAL_A]\nnone one\n"
 
 
-@clause("017.9", saboteur=("shown(job.command),\n", 'shown(""),\n'))
+@clause("017.9", saboteur=("shorten(job.command),\n", 'shown(""),\n'))
 def test_req_bash_017_9_jobs():
     with BashTool(state_dir="state", profile=tiny(grace=0.3)) as tool:
         commands = ["exit 5", "echo three", lasting("echo é; sleep 600")]
@@ -3440,7 +3440,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("return fitted(self._known, profile)\n", "return self._known\n"))
+@clause("021.8", saboteur=("return fit_streams(self._known, profile)\n", "return self._known\n"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):
@@ -3529,7 +3529,7 @@ def test_req_bash_022_2_a_head_of_characters():
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(STREAMS, max_output_chars=most)
         chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
-        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.kept(profile)), profile)
+        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.needs(profile)), profile)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         assert fitted.text == (text if len(text) <= most else "".join([text[n] for n in range(most)]) + "\n[truncated]")
         assert fitted.got_bytes == len(data)
@@ -3602,7 +3602,7 @@ def test_req_bash_023_2_a_head_of_bytes():
     def agrees_with_the_naive_twin(data, most):
         profile = dataclasses.replace(GUARDED, max_output_bytes=most)
         chunks = [data[n : n + 3] for n in range(0, len(data), 3)]
-        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.kept(profile)), profile)
+        fitted = profile.truncation.fit(kept_of(chunks, *profile.truncation.needs(profile)), profile)
         text = expected = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text.encode()) > most:
             while len(expected.encode()) > most:
@@ -4479,7 +4479,10 @@ def test_req_bash_026_4_a_directory_of_a_call_that_cannot_be_entered(where, name
     os.chdir(folder)
     with BashTool() as tool:
         result = tool.run(": > ran\n" + known.text, mode=mode, cwd=str(folder / path) if absolute else path)
-        told = "the working directory %s cannot be entered (%s)" % (bash_tool.printable(os.path.abspath(path)), why)
+        told = "the working directory %s cannot be entered (%s)" % (
+            bash_tool.make_printable(os.path.abspath(path)),
+            why,
+        )
         assert (result.status, result.error, result.text) == ("failed", "cwd_missing", "[system error: %s]\n" % told)
         assert (result.exit_code, result.notes) == (None, ()) and tool.jobs() == []
         assert tool.run("pwd", cwd=Path("/")).text == "/\n" and not list(folder.rglob("ran"))

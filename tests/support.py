@@ -149,7 +149,7 @@ def variant_module(*places, **constants):
 variants = itertools.count(1)
 
 # Where a supervisor begins; the fork server that forks it has not been here.
-IN_A_SUPERVISOR = '        self.line.tell("hello", *self.identity)\n'
+IN_A_SUPERVISOR = '        self.line.send("hello", *self.identity)\n'
 
 
 def with_supervisors_that(act, **constants):

@@ -15,14 +15,16 @@ def test_words_for_sizes_and_values():
     K = 1024
     sizes = {0: "0B", 1: "1B", 1023: "1023B", K: "1KB", K + 1: "1.0KB", 3 * K // 2: "1.5KB", K * K - 1: "1024.0KB"}
     sizes.update({K * K: "1MB", 5 * K * K // 2: "2.5MB", K**3 - K * K: "1023MB", K**3: "1GB", 5 * K**3 // 2: "2.5GB"})
-    assert {count: bash_tool.size_text(count) for count in sizes} == sizes and bash_tool.size_text(3 * K**4) == "3072GB"
+    assert {count: bash_tool.format_size(count) for count in sizes} == sizes and bash_tool.format_size(
+        3 * K**4
+    ) == "3072GB"
     times = {30.0: "30s", 900.0: "900s", 0.7: "0.7s", 1.23456: "1.235s", 0.0004: "0s", 86400000.0: "86400000s"}
     times.update({999999.0: "999999s", 999999.97: "999999s", 1e6: "1000000s", 1000000.5: "1000000s"})
-    assert {seconds: bash_tool.seconds_text(seconds) for seconds in times} == times
-    assert bash_tool.printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé"
-    assert bash_tool.printable(7) == "7" and bash_tool.printable("\0", "?") == "?"
-    assert bash_tool.shown("a\nb\0c") == "a b c" and bash_tool.shown(None) == "None"
-    assert [bash_tool.shown("x" * n) for n in (80, 81, 999)] == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]
+    assert {seconds: bash_tool.format_seconds(seconds) for seconds in times} == times
+    assert bash_tool.make_printable("a\nb\udc80\x1bé") == "a\ufffdb\ufffd\ufffdé"
+    assert bash_tool.make_printable(7) == "7" and bash_tool.make_printable("\0", "?") == "?"
+    assert bash_tool.shorten("a\nb\0c") == "a b c" and bash_tool.shorten(None) == "None"
+    assert [bash_tool.shorten("x" * n) for n in (80, 81, 999)] == ["x" * 80, "x" * 79 + "…", "x" * 79 + "…"]
     assert [bash_tool.last_bytes("aé€", most) for most in range(7)] == ["", "", "", "€", "€", "é€", "aé€"]
     assert bash_tool.last_bytes("a", 9) == "a"
     assert [bash_tool.first_bytes("aé€", most) for most in range(7)] == ["", "a", "a", "aé", "aé", "aé", "aé€"]
@@ -34,8 +36,8 @@ def test_words_for_sizes_and_values():
 )
 def test_quoted_comes_back(value):
     """Read as JSON, what is quoted is what `shown` gives; it is one line without `]`, and any wire can carry it."""
-    text = bash_tool.quoted(value)
-    assert json.loads(text) == bash_tool.shown(value)
+    text = bash_tool.quote(value)
+    assert json.loads(text) == bash_tool.shorten(value)
     assert "]" not in text and len(text.splitlines()) == 1 and text.encode()
 
 
@@ -70,8 +72,8 @@ def test_what_may_be_half_there_is_held_back(data, in_head, newlines):
 def test_what_is_kept_of_a_stream():
     """Enough of each end, whatever it turns out to be, and no more."""
     for row, kept in (MODES, (65536, 65536)), (JOBS, (0, 102400)), (STREAMS, (120004, 0)), (GUARDED, (262148, 0)):
-        assert row.truncation.kept(row) == kept
-    assert MODES.truncation.kept(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
+        assert row.truncation.needs(row) == kept
+    assert MODES.truncation.needs(dataclasses.replace(MODES, max_output_bytes=9, snip_size=1)) == (4, 5)
 
 
 def test_profiles_that_cannot_be():
@@ -122,5 +124,5 @@ def test_completion_notes_to_the_letter():
         (outcome("timed_out", limit_s=1.5), "failed: timed out after 1.5s"),
         (outcome("cancelled"), "failed: cancelled"),
     ):
-        assert bash_tool.how_it_ended(ended._asdict(), ":") == how
+        assert bash_tool.describe_end(ended._asdict(), ":") == how
     assert bash_tool.JOB_NOTE == "\n\n[background process {how}]\n"

@@ -207,7 +207,7 @@ BROKEN = {
     "012.3": [('% command.index("\\0")', '% (len(command.partition("\\0")[0].encode("utf-16-le")) // 2)')],
     "013.1": [
         ("isinstance(problem, (FileNotFoundError, NotADirectoryError))", "isinstance(problem, FileNotFoundError)"),
-        ('{"cwd": printable(plan.cwd)', '{"cwd": os.fsdecode(plan.cwd)'),
+        ('{"cwd": make_printable(plan.cwd)', '{"cwd": os.fsdecode(plan.cwd)'),
     ],
     "014.1": [("kept_out = DROPPED_NAMES | withheld", "kept_out = DROPPED_NAMES - kept | withheld")],
     "014.2": [
