@@ -248,9 +248,10 @@ def some(count):
             tool.run("sleep 9", cancel=cancel)
         BashTool(profile=profile).run("true")
 
-def at_once():
+def at_once(name):      # each waits until all have begun, so that all idle supervisors are there
+    command = "echo >> %s; until [ $(wc -l < %s) = 20 ]; do sleep 0.05; done" % (name, name)
     with BashTool(profile=profile) as tool:
-        threads = [threading.Thread(target=tool.run, args=("sleep 0.5",)) for _ in range(20)]
+        threads = [threading.Thread(target=tool.run, args=(command,), kwargs={"timeout_s": 60}) for _ in range(20)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
 
@@ -273,9 +274,9 @@ def measure():
     return [len(os.listdir("/proc/self/fd")), threading.active_count(), len(below),
             open_in(server), pages(os.getpid()), pages(server)]
 
-some(12), at_once()
+some(12), at_once("first")
 say(measure())
-some(40), at_once()
+some(40), at_once("second")
 say(measure())
 """
 

@@ -294,9 +294,10 @@ def default_signals():
 def warm_up(module=bash_tool):
     """Fills the place for idle supervisors, each of which holds a descriptor of the host: how many of them there are
     after some calls is a matter of luck, but never more than now."""
-    tool = module.BashTool()
+    tool, begun = module.BashTool(), Path(tempfile.mkdtemp(), "begun")
+    each = "echo >> %s; until [ $(wc -l < %s) = %d ]; do sleep 0.05; done" % (begun, begun, module.IDLE_MOST)
     with ThreadPoolExecutor(module.IDLE_MOST) as pool:
-        list(pool.map(tool.run, ["sleep 0.3"] * module.IDLE_MOST))
+        assert all(result.ok for result in pool.map(tool.run, [each] * module.IDLE_MOST))
 
 
 def no_leak(calls, rounds=3):
