@@ -47,6 +47,14 @@ this file.
 # that was kept after its limit ends with the host. A job has a record in a file beside its output:
 # each program that opens the folder can find, read and end the job.
 #
+# Ctrl-C is answered in three places, and each asks the supervisor for a stop. In a program it is an
+# exception in the thread that waits: Exchange.leave sends the stop, waits until nothing of the
+# command is left, and removes the file of an answer that nobody reads. On the command line and in
+# the server it is a signal that a handler turns into a Cancel: the command line prints the answer
+# of the cancelled command (_run_and_print), and the server answers each call and goes on
+# (Server._turn). A host that leaves gives its command 0.5 s between TERM and KILL, a Cancel the
+# grace of the profile.
+#
 # The bytes of a command pass the class Output, which reads the pipes, keeps the first and the last
 # bytes and writes the file; HostLine, which sends the bytes to the host; Line and Exchange, which
 # receive them there; then the functions of the profile: cleaning, cutting, writing. The file reads
@@ -2526,9 +2534,6 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
     REQ-BASH-024.2, 024.4 and 024.5."""
-    if outcome.capped:
-        note = NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES))
-        outcome = outcome._replace(notes=(*outcome.notes, note))
     text = profile.format.write(outcome, profile)
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
@@ -3795,18 +3800,17 @@ class Exchange:
     def _take_answer(self, facts: dict[str, Any], is_idle: bool) -> Outcome:
         self._path = os.fsdecode(facts["path"]) or None
         facts.update(path=self._path, raw=[Captured(*stream) for stream in facts["raw"]])
-        outcome = Outcome(**facts)
-        is_running = outcome.status == "running"
-        has_left = outcome.status == "exited" and not is_idle
-        if is_running or (has_left and self._plan.ephemeral):
-            is_kept = is_running and not self._plan.background
-            outcome = outcome._replace(kept=is_kept, limit_s=self._waits_s)
+        is_job = facts["status"] == "running"
+        has_left = facts["status"] == "exited" and not is_idle
+        if is_job:
+            facts.update(kept=not self._plan.background, limit_s=self._waits_s)
+        if is_job or (has_left and self._plan.ephemeral):
             self._gives_up_s, self._stops_sent = inf, 0
             self._is_held = self._plan.ephemeral
             self.send_stops()
         else:
             self._end_line(is_idle)
-        return outcome
+        return Outcome(**facts)
 
     def _end_line(self, is_idle: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
@@ -4469,6 +4473,8 @@ class Session:
         notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
         if outcome.status != "rejected":
             notes += tuple(withheld_notes(self._untold, passed, outcome))
+        if outcome.capped:
+            notes += (NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)),)
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
