@@ -456,7 +456,8 @@ def test_other_ways_for_the_text(lacking):
             assert (result.status, result.error) == ("failed", "spawn_failed"), result
     silent = module.BashTool(shell="true")
     assert silent.run("x").error == silent.run("x" * 100000).error == "spawn_failed"
-    warm_up(module)
+    if lacking == "memfd":  # where no text travels, nothing runs and no supervisor is idle
+        warm_up(module)
     before = len(descriptors())
     for _ in range(8):
         tool.run(":")
