@@ -117,10 +117,10 @@ def test_interop_programs_are_talked_to(name, tmp_path):
     prepare, program, steps = STEPS[name]
     (transcript, _) = recipes(TALK, kind="transcript")
     start = json.loads(transcript.splitlines()[0][2:])
-    assert "'python3 -q'" in start["command"]
+    assert "exec python3 -q" in start["command"]
     with BashTool(tmp_path, ephemeral=True) as bash:
         assert bash.run(prepare).ok
-        pid = bash.run(start["command"].replace("'python3 -q'", "'%s'" % program), mode="background").pid
+        pid = bash.run(start["command"].replace("python3 -q", program), mode="background").pid
         for text, come in steps:
             size = os.stat(tmp_path / "out").st_size if text else 0
             assert bash.run("printf '%s' >in" % text, timeout_s=10).ok
