@@ -310,10 +310,14 @@ def test_the_numbers_of_the_pages_are_those_of_the_code():
 
 
 def test_spec_results_and_errors():
-    """The fields of a result, the statuses and the identifiers of errors in SPEC.md are those in the code."""
+    """The fields of a result in SPEC.md and README.md, the statuses and the identifiers of errors are those of the
+    code."""
     rows = [row for row in rows_of("4.3 Results") if len(row) == 5]
     fields = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
     assert fields == [one.name for one in dataclasses.fields(bash_tool.Result)]
+    readme = (HERE / "README.md").read_text().split("\n| field of a `Result` | meaning |\n")[1].split("\n\n")[0]
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|[^|]*", readme)))
+    assert set(fields) ^ {"ok"} == set(named) and len(named) == len(set(named))
     over_mcp = [name for row in rows if row[2] == "yes" for name in re.findall(r"`(\w+)`", row[0])]
     assert over_mcp == bash_tool.OUTPUT_SCHEMA["required"] == list(bash_tool.OUTPUT_SCHEMA["properties"])
     ids = {row[0].strip("`") for row in rows_of("4.4 Errors") if len(row) == 5} - {"`error`", "error"}
