@@ -124,7 +124,7 @@ def test_row_02_the_output_of_what_is_left_goes_on():
     path = re.search(r"; output goes on to ([^\]]+)\]", text).group(1)
     Path("go").touch()
     assert eventually(lambda: "later\n" in Path(path).read_text()), text
-    assert running(number) and text.endswith("first\n")
+    assert eventually(lambda: running(number)) and text.endswith("first\n")
     made().run(stop_in(text))
     assert eventually(lambda: not running(number))
     assert "output goes on" not in made().run("sleep %s >/dev/null 2>&1 & echo closed" % number).text
@@ -142,7 +142,8 @@ def test_row_02_leftovers_are_no_job(tmp_path):
     number, place = unique(), tmp_path / "state"
     with made(state_dir=place) as tool:
         tool.run("sleep %s & nohup sleep %s >/dev/null 2>&1 & echo answer" % (number, number))
-        assert running(number, 2) and not tool.jobs() and not tool.wait(timeout_s=0.1)
+        assert eventually(lambda: running(number, 2))
+        assert not tool.jobs() and not tool.wait(timeout_s=0.1)
         assert not made(state_dir=place).jobs() and not cli("--state-dir", place, "--jobs").stdout.split(b"\n")[1:-1]
 
 
@@ -239,7 +240,7 @@ def test_row_04_a_word_of_the_command_spares_its_own_shell():
         number, word = unique(), "word-" + unique()
         with made(default=15) as tool:
             tool.run("exec -a %s sleep %s" % (word, number), mode="background")
-            assert running(word)
+            assert eventually(lambda: running(word))
             text = tool.run("%s; pkill -f %s; echo code $?" % (before, word)).text
             assert text.endswith("code 0\n") and "[command" not in text, text
             assert eventually(lambda: not running(number)) and tool.run("echo next").stdout == "next\n"
@@ -439,7 +440,7 @@ def test_row_07_the_last_line_before_the_exit():
 
 def lives_and_is_found(job, pid, place, listed):
     """The job goes on; another tool and the command line find it, and its kill ends it."""
-    assert running(job), "the job has ended with its host"
+    assert eventually(lambda: running(job)), "the job has ended with its host"
     found = made(state_dir=place).job(pid)
     assert found is not None and found.status == "running"
     assert not listed or str(pid).encode() in cli("--state-dir", place, "--jobs").stdout
@@ -720,7 +721,7 @@ def test_row_13_free_when_the_host_has_ended():
                 assert soon(lambda: os.read(fd, 65536) == b""), "a pipe is held"
             assert soon(lambda: fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB) is None), "the lock is held"
             assert soon(lambda: another.bind(address) is None), "the port is held"
-            assert running(job), "no job lives"
+            assert eventually(lambda: running(job)), "no job lives"
 
     side_by_side(act, ["exit", "killed", "command line"])
 
