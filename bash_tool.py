@@ -3340,7 +3340,8 @@ def job_record(said: object) -> Outcome | None:
 
 # What the interpreter of a fork server is told. The first process ends at once, so that the host
 # has no child; the second one runs the code of this file that is loaded here, which an edited file,
-# a zip or `python3 -` does not change. An interpreter of another version cannot read that code.
+# a zip or `python3 -` does not change. An interpreter of another version cannot read that code. It
+# replies once it has read all of it: the socket then has room for a request, which does not wait.
 LOADER = """\
 import os, sys
 if sys.argv[2] != str(sys.hexversion):
@@ -3351,11 +3352,11 @@ os.setsid()
 del sys.path[0]
 import marshal
 control = int(sys.argv[1])
-os.write(control, b"1")
 left = int.from_bytes(os.read(control, 4), "little")
 code = b""
 while len(code) < left:
     code += os.read(control, left - len(code)) or os._exit(1)
+os.write(control, b"1")
 exec(marshal.loads(code), {"__name__": "bash_tool", "fork_server_control": control})
 """
 _CODE = sys._getframe().f_code  # of this file, as it was loaded

@@ -1,12 +1,14 @@
 """Faults that the engine has to stand, as far as no clause says them: docs/decisions.md lists them, T01 to T52."""
 
 import dataclasses
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 import time
@@ -462,6 +464,15 @@ def test_other_ways_for_the_text(lacking):
     for _ in range(8):
         tool.run(":")
     assert len(descriptors()) <= before
+
+
+def test_a_fork_server_that_starts_slowly():
+    """A fork server that a busy machine lets read little by little has read all of its code when it is asked for a
+    supervisor: on Python 3.9 the code fills the socket, and a request found no room."""
+    read = "    code += os.read(control, left - len(code)) or os._exit(1)\n"
+    slow = "    import time; time.sleep(0.05)\n" + read.replace("left - len(code)", "min(65536, left - len(code))")
+    with variant_module((read, slow))._engine._start_server() as end:
+        assert fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4)) == bytes(4)  # what the other end has not read (unix(7))
 
 
 def test_close_is_final(monkeypatch):
