@@ -42,10 +42,10 @@ this file.
 #          |                     no idle one can be borrowed   parent of every orphan of its command
 #          +------ live, running, ended ---------------------- idle again once waitpid() says ECHILD
 #
-# A supervisor ends its command when the limit is over, when the caller cancels, and when the host
-# closes its socket or dies. A background command goes on without the host; a command
-# that was kept after its limit ends with the host. A job has a record in a file beside its output:
-# each program that opens the folder can find, read and end the job.
+# A supervisor ends its command when the time limit has passed, when the caller cancels, and when
+# the host closes its socket or dies. A background command goes on without the host; a command that
+# was kept after its limit ends with the host. A job has a record in a file beside its output: each
+# program that opens the folder can find, read and end the job.
 #
 # Ctrl-C is answered in three places, and each asks the supervisor for a stop. In a program it is an
 # exception in the thread that waits: Exchange.leave sends the stop, waits until nothing of the
