@@ -1626,7 +1626,7 @@ def _prctl(option: int, value: int | bytes) -> bool:
 def _look_for_tree() -> None:
     """Sets SEES_TREE in a process that has just begun."""
     global SEES_TREE
-    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES
+    SEES_TREE = HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _do_nothing(*_: object) -> None:

@@ -453,7 +453,7 @@ def test_req_bash_003_6_failed(commands):
             assert Path(job.output_file).read_text() == known.merged + "\n\n[background process failed: %s]\n" % how
 
 
-@clause("003.7", saboteur=("    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and", "    SEES_TREE = "))
+@clause("003.7", saboteur=("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= HAS_CHILDREN_FILES"))
 @needs_proc
 @pytest.mark.parametrize(
     "command",
@@ -3171,7 +3171,7 @@ def test_req_bash_020_3_no_child_but_the_hosts_own(nothing_is_left):
     assert eventually(lambda: not carriers(nothing_is_left))  # the fork server has ended with its host
 
 
-@clause("020.4", saboteur=("    SEES_TREE = _prctl(_PR_SET_CHILD_SUBREAPER, 1) and", "    SEES_TREE = False and"))
+@clause("020.4", saboteur=("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= False"))
 @needs_proc
 @pytest.mark.parametrize("environment", ["os.environ scrubbed", "given"])
 def test_req_bash_020_4_tools_nest(nothing_is_left, environment):

@@ -109,7 +109,7 @@ def written(source, prefix, folder=None):
 NO_NOTE = ("if not self.alone or not SEES_TREE:", "if not self.alone:")
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
-    "subreaper": [("= _prctl(_PR_SET_CHILD_SUBREAPER, 1) and HAS_CHILDREN_FILES", "= False"), NO_NOTE],
+    "subreaper": [("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= False"), NO_NOTE],
     "memfd": [('fd = os.memfd_create("btool", os.MFD_CLOEXEC)', "raise OSError")],
     "python": [("def _python() -> str | None:\n", "def _python() -> str | None:\n    return None\n")],
 }
