@@ -3560,11 +3560,12 @@ class Engine:
             ids = user, self.confinement
             if ids != self._ids:
                 self.give_up()
-                self._ids, self._idle = ids, []
             while self._idle:
                 line = self._idle.pop()  # the latest first, so that the others end
-                if not _has_ended(line.socket):
+                if ids == self._ids and not _has_ended(line.socket):
                     return line
+                line.socket.close()
+            self._ids = ids
             if self._control is None or _has_ended(self._control):
                 self.give_up()
                 self._control = self._start_server()
@@ -3599,6 +3600,8 @@ class Engine:
         """The supervisor is idle again."""
         if len(self._idle) < IDLE_MOST:
             self._idle.append(line)
+        else:
+            line.socket.close()
 
 
 _engine = Engine()
@@ -3745,7 +3748,8 @@ class Exchange:
                 why = str(problem)
             if self._line is not None and not self._line.supervisor:
                 _engine.give_up()
-            self._line, self._is_sent = None, False
+            self._end_line(False)
+            self._is_sent = False
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
     def _request(self, stdin: bytes | None) -> None:
