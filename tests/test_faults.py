@@ -12,6 +12,7 @@ import termios
 import textwrap
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -473,6 +474,18 @@ def test_a_fork_server_that_starts_slowly():
     slow = "    import time; time.sleep(0.05)\n" + read.replace("left - len(code)", "min(65536, left - len(code))")
     with variant_module((read, slow))._engine._start_server() as end:
         assert fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4)) == bytes(4)  # what the other end has not read (unix(7))
+
+
+def test_no_socket_is_left_to_the_garbage_collector():
+    """A supervisor that ends while it is idle, or that is one too many, gives a host's tests no ResourceWarning."""
+    module = variant_module(IDLE_S="0.1", IDLE_MOST="1")
+    with warnings.catch_warnings(record=True) as told, module.BashTool() as tool:
+        warnings.simplefilter("always")
+        with ThreadPoolExecutor(2) as pool:
+            supervisors = [int(result.stdout) for result in pool.map(tool.run, ["echo $PPID; sleep 0.3"] * 2)]
+        assert eventually(lambda: not any(map(alive, supervisors)))
+        assert tool.run("echo hi").ok
+    assert told == []
 
 
 def test_close_is_final(monkeypatch):
