@@ -130,7 +130,7 @@ def test_a_monitor_that_comes_late(monkeypatch):
     assert result.status == "running"
     with ThreadPoolExecutor(1) as pool:
         closing = pool.submit(tool.close)
-        assert eventually(lambda: os.path.exists("asked")) and not closing.done()
+        assert eventually(lambda: os.path.exists("asked")) and not eventually(closing.done, 0.3)
         begin.set()
         closing.result(30)
         assert eventually(lambda: ended)
