@@ -540,6 +540,13 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
             poller.poll()
 
 
+def _close(*fds: int) -> None:
+    """Closes the descriptors; a negative number stands for none."""
+    for fd in fds:
+        if fd >= 0:
+            os.close(fd)
+
+
 # -- Files: the state folder, output files, records
 #
 # A folder for temporary files is shared with other users, and a command can remove or replace what
@@ -1131,9 +1138,7 @@ class Output:
         """Closes the pipes, the file and the record, which gives back their locks. Upholds
         REQ-BASH-010.3."""
         self.close_pipes()
-        for fd in (self._fd, self._record):
-            if fd >= 0:
-                os.close(fd)
+        _close(self._fd, self._record)
 
 
 # The line that the shell is told in its arguments. The shell reads the text of the command up to a
@@ -1333,9 +1338,7 @@ class Shell:
 
     def close(self) -> None:
         """Gives back the files of the text and of the command's own input."""
-        for fd in (self._text_fd, self._source):
-            if fd >= 0:
-                os.close(fd)
+        _close(self._text_fd, self._source)
 
 
 def leftover_notes(left: Mapping[int, int], can_kill: bool, output: Output) -> list[str]:
@@ -1404,8 +1407,7 @@ class Command:
             reason = TOO_LARGE if problem.errno == errno.E2BIG else reason
             raise SpawnError("spawn_failed", reason)
         finally:
-            for writer in writers:
-                os.close(writer)
+            _close(*writers)
         self.output.write_record(self.facts())
 
     def watch(self) -> bool:
@@ -2033,8 +2035,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
-        notes, leftovers = list(self.notes), list(self.leftovers)
-        return dict(vars(self), notes=notes, leftovers=leftovers, details=dict(self.details))
+        fields = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
+        return dict(fields, details=dict(self.details))
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2593,11 +2595,7 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
 WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
 LIMITS_ON_OUTPUT = (
-    "max_output_bytes",
-    "max_output_chars",
-    "max_output_lines",
-    "rolling_bytes",
-    "snip_size",
+    "max_output_bytes max_output_chars max_output_lines rolling_bytes snip_size".split()
 )
 
 
@@ -3296,22 +3294,14 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     return Start(rest[0][:-1], env, written)
 
 
-_NUMBER_TYPES = (int, float)
-_RECORD_TYPES: dict[str, Any] = {
-    "pid": int,
-    "command": str,
-    "created": _NUMBER_TYPES,
-    "supervisor": list,
-    "at": int,
-    "status": str,
-    "reason": str,
-    "signal": (str, type(None)),
-    "error": (str, type(None)),
-    "limit_s": _NUMBER_TYPES,
-    "duration_s": _NUMBER_TYPES,
-    "total_bytes": int,
-    "notes": list,
-    "exit_code": (int, type(None)),
+# The fields of a record, by their type.
+_RECORD_FIELDS: dict[Any, str] = {
+    int: "pid total_bytes at",
+    (int, float): "created duration_s limit_s",
+    str: "command status reason",
+    list: "supervisor notes",
+    (int, type(None)): "exit_code",
+    (str, type(None)): "signal error",
 }
 
 
@@ -3320,9 +3310,12 @@ def job_record(said: object) -> Outcome | None:
     program may have written it. Upholds REQ-BASH-003.14."""
     if not isinstance(said, dict):
         return None
-    known: dict[str, Any] = {name: said.get(name) for name in _RECORD_TYPES}
-    if not all(isinstance(known[name], wanted) for name, wanted in _RECORD_TYPES.items()):
-        return None
+    known: dict[str, Any] = {}
+    for wanted, names in _RECORD_FIELDS.items():
+        for name in names.split():
+            known[name] = said.get(name)
+            if not isinstance(known[name], wanted):
+                return None
     if [type(number) for number in said["supervisor"]] != [int, int]:
         return None
     return Outcome(**known)
@@ -3766,8 +3759,7 @@ class Exchange:
         except (OSError, RuntimeError) as problem:  # the latter while the interpreter ends
             raise NotRun(_reason(problem, True))
         finally:
-            for fd in fds:
-                os.close(fd)
+            _close(*fds)
         self._is_sent = True
         # When the command ends at the latest. A supervisor that has not answered by then hangs, say
         # in a system call on a file system that does not answer.
