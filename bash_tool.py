@@ -435,7 +435,7 @@ def describe_stop(status: str, limit_s: float) -> str:
 
 def describe_end(facts: Mapping[str, Any], before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
-    answer. Upholds REQ-BASH-003.5 to 003.7."""
+    answer. Upholds REQ-BASH-003.5, 003.6 and 003.7."""
     stopped = describe_stop(facts["status"], facts["limit_s"])
     if stopped:
         return "failed: " + stopped
@@ -982,7 +982,7 @@ class Output:
     """The output of one command: its pipes, what is kept of each stream, and the file with all
     raw bytes in the order of their arrival. They wait in memory while they fit there. A file
     that cannot be made or written ends the saving, never the command. The record of a job
-    stands beside the file. Upholds REQ-BASH-003.19 and 009.2 to 009.5."""
+    stands beside the file. Upholds REQ-BASH-003.19, 009.2, 009.3, 009.4 and 009.5."""
 
     last_s = 0.0  # when a byte was read or a pipe ended
     room = FILE_CAP_BYTES  # below 0: the file is capped
@@ -1199,7 +1199,8 @@ class SpawnError(Exception):
 
 @lru_cache(maxsize=8)  # twelve folders of a PATH take 0.1 ms
 def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
-    """The file of a shell, looked for along a path. Raises SpawnError."""
+    """The file of a shell, looked for along a path. Raises SpawnError. Upholds
+    REQ-BASH-007.4."""
     for folder in [b""] if b"/" in name else path.split(b":"):
         found = os.path.join(cwd, folder, name)
         if os.access(found, os.X_OK) and os.path.isfile(found):
@@ -1463,7 +1464,7 @@ class Command:
 
     def end(self) -> None:
         """The one function that ends a command: TERM; after the grace, or at a second request,
-        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.4, 004.4 to
+        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.4, 004.4, 004.5,
         004.6, 015.3 and 020.4."""
         begun_s = monotonic()
         self.shell.terminate()
@@ -1503,7 +1504,8 @@ class Command:
         return self.alone and not self.output.pipes
 
     def note_end(self) -> None:
-        """Appends the completion note of a job. Upholds REQ-BASH-003.5 to 003.10 and 003.20."""
+        """Appends the completion note of a job. Upholds REQ-BASH-003.5, 003.6, 003.7, 003.8, 003.9,
+        003.10 and 003.20."""
         facts = self.facts()
         how, still = describe_end(facts, ":"), list_processes(self.left, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
@@ -2313,7 +2315,7 @@ def describe_code(outcome: Outcome) -> str:
 
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone.
-    Upholds REQ-BASH-002.5, 002.7, 007.1, 007.2 and 007.6."""
+    Upholds REQ-BASH-002.5, 002.7, 007.1, 007.2, 007.4 and 007.6."""
     stopped = describe_stop(outcome.status, outcome.limit_s)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
@@ -2338,7 +2340,7 @@ def saved_text(outcome: Outcome, whole: str, partly: str, lost: str) -> str:
 
 def job_lines(outcome: Outcome) -> list[str]:
     """What the model needs to find a job again: its number, its file, and how to stop it if
-    anything of it runs that a command can stop. Upholds REQ-BASH-003.3 and 003.22."""
+    anything of it runs that a command can stop. Upholds REQ-BASH-003.1, 003.3 and 003.22."""
     path = make_printable(outcome.path or NOWHERE.format(reason=outcome.problem))
     started = JOB_STARTED.format(pid=outcome.pid, path=path)
     is_left = outcome.leftovers and not outcome.exit_code
@@ -2417,7 +2419,7 @@ def _last_lines(name: str, stream: Fitted, most: int) -> list[str]:
 
 
 def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
-    """What became of a job. `where`: what is said of its file. Upholds REQ-BASH-021.6 to
+    """What became of a job. `where`: what is said of its file. Upholds REQ-BASH-021.6, 021.7 and
     021.8."""
     stdout, stderr, file = outcome.stdout, outcome.stderr, [""]
     if where:
@@ -2908,7 +2910,7 @@ def _mode(name: str, limit_s: float) -> str:
 
 def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
-    Upholds REQ-BASH-006.1 to 006.3, 006.7 to 006.9, 006.11, 006.12 and 028.9."""
+    Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
     default_ms = "%d" % (1000 * profile.timeouts_s["default"])
     properties = {}
@@ -2997,8 +2999,7 @@ def _wrong(reason: str) -> Outcome:
 def parse_command(
     command: object, mode: object, timeout_s: float | None, profile: Profile
 ) -> Request | Outcome:
-    """A command that was asked for, as a request; or why not. Upholds REQ-BASH-006.2, 012.3 and
-    021.10."""
+    """A command that was asked for, as a request; or why not. Upholds REQ-BASH-012.3 and 021.10."""
     if not isinstance(command, str):
         return _wrong('"command" must be a string, got %s' % _type_name(command))
     if not isinstance(mode, str) or mode not in profile.timeouts_s:
@@ -3042,7 +3043,7 @@ def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
 
 def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
     """What a model sent, as a request; or why not: the key, and what is allowed. Null, and a false
-    `restart`, count as not given. Upholds REQ-BASH-006.4, 006.5, 012.3, 021.1 and 028.7."""
+    `restart`, count as not given. Upholds REQ-BASH-006.2, 006.4, 006.5, 012.3, 021.1 and 028.7."""
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = load_json(arguments)
@@ -3176,9 +3177,9 @@ def scrub_env(
     non-interactive defaults over what is there; and the names that were withheld, each with why.
 
     `keep` and `drop` are names, or globs of names: of variables that pass although they look
-    secret, and of those that are withheld whatever they look like. A group of which one
-    variable is withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10 and
-    014.1 to 014.4."""
+    secret, and of those that are withheld whatever they look like. A group of which one variable is
+    withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 014.1, 014.2, 014.3
+    and 014.4."""
     kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
     chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
@@ -3747,7 +3748,7 @@ class Exchange:
 
     def _request(self, stdin: bytes | None) -> None:
         """Sends the request. Raises NotRun where it was not read, and where there is no
-        supervisor; SpawnError. Upholds REQ-BASH-002.1 and 003.18."""
+        supervisor; SpawnError. Upholds REQ-BASH-003.18."""
         fields = dict(vars(self._plan))
         fds = [] if stdin is None else [data_file("the input of the command", stdin)]
         try:
@@ -4251,7 +4252,9 @@ class JobTable:
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
         self._entered: list[object] = []  # of background commands that are not jobs yet
-        self._known: dict[int, Job] = {}  # that this tool started or was asked about, by number
+        self._known: dict[
+            int | None, Job
+        ] = {}  # that this tool started or was asked about, by number
         self._untold: dict[int, Job] = {}  # by number
         self._recent: deque[Job] = deque()  # that have ended, the latest last
 
@@ -4323,7 +4326,7 @@ class JobTable:
                 jobs.append(own.get(path) or Job(path, self._profile.grace_s))
         return sorted(jobs, key=lambda job: job.created)
 
-    def get(self, pid: int) -> Job:
+    def get(self, pid: int | None) -> Job:
         """The job with this number in its latest use; of a job that is known the files may be
         gone. Raises LookupError, with the jobs that run."""
         known = self._known.get(pid)
@@ -4339,7 +4342,7 @@ class JobTable:
 
     def inquire(self, inquiry: Inquiry, cancel: Cancel) -> tuple[Outcome, Job | None, bool]:
         """What a job has said since the last time, or how it ended; the job, if there is one;
-        and whether all was done that was asked for. Upholds REQ-BASH-021.7 to 021.9."""
+        and whether all was done that was asked for. Upholds REQ-BASH-021.7, 021.8 and 021.9."""
         try:
             known = self.get(inquiry.pid)
         except LookupError as problem:
@@ -4417,7 +4420,7 @@ class Session:
 
     def _waits(self, request: Request) -> dict[str, float]:
         """The waits of a command in its mode, in seconds, by their names in a plan. Upholds
-        REQ-BASH-002.2."""
+        REQ-BASH-002.1, 002.2 and 003.1."""
         profile = self.profile
         timeout_s = request.timeout_s or profile.timeouts_s[request.mode]
         idle_s, total_s = profile.drain_idle_s, profile.drain_total_s
@@ -4623,8 +4626,8 @@ class BashTool:
         openai-native     the vendor's own tool
 
         Its type is Any, so that it goes into the parameters of each SDK without a cast. Raises
-        ValueError for another style. Upholds REQ-BASH-006.1 to 006.3, 006.6 to 006.9 and 006.11.
-        """
+        ValueError for another style. Upholds REQ-BASH-006.1, 006.2, 006.3, 006.6, 006.7, 006.8,
+        006.9 and 006.11."""
         return define(self.profile, self.cwd, style)
 
     def call(
@@ -4691,9 +4694,9 @@ class BashTool:
         REQ-BASH-003.11."""
         return self._jobs.all()
 
-    def job(self, pid: int) -> Job:
+    def job(self, pid: int | None) -> Job:
         """The job with this number, the latest if it was given twice. Raises LookupError, with the
-        live ones, if there is none."""
+        live ones, if there is none: also for None, the `pid` of a result without a job."""
         return self._jobs.get(pid)
 
     def wait(
@@ -5018,7 +5021,8 @@ class CallUnderway:
 
 class Server:
     """Serves one client, until the input ends, the answers are not read any more, or a signal
-    comes. Upholds REQ-BASH-025.7 to 025.20."""
+    comes. Upholds REQ-BASH-025.7, 025.8, 025.9, 025.10, 025.11, 025.12, 025.13, 025.14, 025.15,
+    025.16, 025.17, 025.18, 025.19 and 025.20."""
 
     def __init__(self, tool: BashTool, structured: bool) -> None:
         self._tool, self._structured = tool, structured

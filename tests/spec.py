@@ -309,7 +309,7 @@ def size_in_words(count):
     return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)
 
 
-# A number with its unit in a page, outside of examples and pictures; and how much one unit is, in seconds or bytes.
+# A number with its unit in a page, in prose or in a picture; and how much one unit is, in seconds or bytes.
 NUMBER = re.compile(
     r"(?<![\w.,/^-])(\d[\d,]*(?:\.\d+)?)[ -]?(ms|s|min|h|KiB|MiB|GiB|KB|MB"
     r"|(?:second|millisecond|minute|hour|byte|character|line|file|time|job|call)s?)\b"
@@ -320,7 +320,7 @@ UNITS.update(millisecond=0.001, minute=60, hour=3600, KiB=1024, KB=1024, MiB=102
 
 def numbers_in(text):
     """The numbers of a page: line, number with unit, value in seconds, bytes or things, and place in the text."""
-    prose = re.sub(r"^```.*?^```", lambda fence: re.sub(r"[^\n]", " ", fence.group()), text, flags=re.M | re.S)
+    prose = re.sub(r"^```(?!mermaid).*?^```", lambda fence: re.sub(r"[^\n]", " ", fence.group()), text, flags=re.M | re.S)
     for found in NUMBER.finditer(prose):
         value = float(found.group(1).replace(",", "")) * UNITS.get(found.group(2), 1)
         yield text.count("\n", 0, found.start()) + 1, found.group(), round(value, 6), found.start()
@@ -330,11 +330,12 @@ def numbers_in(text):
 NUMBERS = {
     "README.md": """
         30 DRAIN_IDLE_S 2 2 2 1992294400 31457280 FILE_CAP_BYTES DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
-        BACKGROUND_TIMEOUT_S MAX_OUTPUT_BYTES SNIP_SIZE GRACE_S 0.5 LOOK_S DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
+        BACKGROUND_TIMEOUT_S MAX_OUTPUT_BYTES SNIP_SIZE GRACE_S LOOK_S DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
         BACKGROUND_TIMEOUT_S MAX_OUTPUT_BYTES SNIP_SIZE COMMAND_TIMEOUT_S TAIL_LINES TAIL_BYTES COMMAND_TIMEOUT_S
-        HEAD_CHARS COMMAND_TIMEOUT_S HEAD_BYTES HOST_LEFT_GRACE_S 60 60 DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
-        BACKGROUND_TIMEOUT_S GRACE_S MAX_OUTPUT_BYTES SNIP_SIZE FILE_CAP_BYTES FOLDER_CAP_BYTES FOLDER_CAP_FILES 0.0015
-        1.3 0.028 0.077 3*MIB 0.002""",
+        HEAD_CHARS COMMAND_TIMEOUT_S HEAD_BYTES LIVE_BYTES HOST_LEFT_GRACE_S GRACE_S 60 60 DEFAULT_TIMEOUT_S
+        SLOW_TIMEOUT_S BACKGROUND_TIMEOUT_S GRACE_S MAX_OUTPUT_BYTES SNIP_SIZE FILE_CAP_BYTES FOLDER_CAP_BYTES
+        FOLDER_CAP_FILES 0.0015 1.3 0.028 0.077 3*MIB 0.002
+        DRAIN_IDLE_S DRAIN_TOTAL_S GRACE_S HOST_LEFT_GRACE_S""",
     "SPEC.md": """
         20 60 20 20 10 LEAVING_S LOOK_S DRAIN_IDLE_S DRAIN_TOTAL_S LEAVING_S UNKILLABLE_S LEAVING_S 2*LEAVING_S
         UNKILLABLE_S+HOST_SLACK_S UNKILLABLE_S+HOST_SLACK_S UNKILLABLE_S KILL_EVERY_S MAX_OUTPUT_BYTES SNIP_SIZE

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,20 @@ def test_interop_types(word, tmp_path):
         done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE)
         say(word, "->", done.stdout.decode().strip())
         assert done.returncode == code and (code == 0 or b'has no attribute "cell"' in done.stdout)
+
+
+def test_interop_types_of_readme(tmp_path):
+    """The programs of README.md pass mypy --strict, but for the functions that README.md leaves without types."""
+    readme = (TOOL.parent / "README.md").read_text(encoding="utf-8")
+    shutil.copy(str(TOOL), str(tmp_path))
+    programs = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    for number, program in enumerate(programs):
+        (tmp_path / ("program%d.py" % number)).write_text(program)
+        words = [sys.executable, "-m", "mypy", "--strict", "--allow-untyped-defs", "--allow-untyped-calls"]
+        words += ["--cache-dir", str(TOOL.parent / ".mypy_cache"), "program%d.py" % number]
+        done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE)
+        assert done.returncode == 0, (program, done.stdout.decode())
+    assert len(programs) >= 4
 
 
 def test_interop_bubblewrap_as_on_the_page(tmp_path, monkeypatch, capfd):

@@ -1,9 +1,10 @@
-"""All that is said of one clause, and of its neighbours in the same requirement, tried side by side.
+"""Where one clause stands; and what is said of it and of its neighbours in the same requirement, tried side by side.
 
 python -m tests.tools.clause 011.2      the clauses of requirement 011
 python -m tests.tools.clause 011        the same
 """
 
+import ast
 import os
 import re
 import subprocess
@@ -12,6 +13,28 @@ import tempfile
 import time
 
 from tests.spec import CLAUSES, HERE
+
+
+def places_of(number):
+    """Where a clause stands: in SPEC.md, its property, and where the file says that it upholds the clause."""
+    heads = {"SPEC.md": r"#### REQ-BASH-%s$" % re.escape(number)}
+    heads["test_bash_tool.py"] = r"def (test_req_bash_%s_\w+)" % number.replace(".", "_")
+    heads["bash_tool.py"] = r".*\b%s\b" % re.escape(number)
+    for page, head in heads.items():
+        text = (HERE / page).read_text(encoding="utf-8")
+        for line, words in enumerate(text.splitlines(), 1):
+            found = re.match(head, words)
+            if found:
+                around = definitions_around(line, ast.parse(text)) if page == "bash_tool.py" else found.groups()
+                yield " ".join(["%s:%d" % (page, line), ".".join(around)]).rstrip()
+
+
+def definitions_around(line, node):
+    """The names of the classes and functions in which a line stands, the outermost first."""
+    for inner in node.body:
+        if isinstance(inner, (ast.FunctionDef, ast.ClassDef)) and inner.lineno <= line <= inner.end_lineno:
+            return [inner.name, *definitions_around(line, inner)]
+    return []
 
 
 def checks_of(requirement):
@@ -33,6 +56,8 @@ def main(asked):
     requirement = asked.partition(".")[0]
     if asked not in CLAUSES and not (asked == requirement and requirement + ".1" in CLAUSES):
         sys.exit("SPEC.md has no clause and no requirement %r; OF is a number like 011.2 or 011" % asked)
+    for place in places_of(asked):
+        print(place, flush=True)
     begun, running, failed = time.monotonic(), {}, []
     for name, words in checks_of(requirement).items():
         output = tempfile.TemporaryFile()
