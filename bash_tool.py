@@ -48,7 +48,7 @@ this file.
 # program that opens the folder can find, read and end the job.
 #
 # Ctrl-C is answered in three places, and each asks the supervisor for a stop. In a program it is an
-# exception in the thread that waits: Exchange.leave sends the stop, waits until nothing of the
+# exception in the thread that waits: Exchange.abandon sends the stop, waits until nothing of the
 # command is left, and removes the file of an answer that nobody reads. On the command line and in
 # the server it is a signal that a handler turns into a Cancel: the command line prints the answer
 # of the cancelled command (_run_and_print), and the server answers each call and goes on
@@ -433,7 +433,7 @@ def describe_stop(status: str, limit_s: float) -> str:
     return "cancelled" if status == "cancelled" else ""
 
 
-def describe_end(facts: Mapping[str, Any], before_number: str) -> str:
+def describe_end(facts: Fields, before_number: str) -> str:
     """How a job ended. `before_number`: a colon in the note in the file, nothing in the note of an
     answer. Upholds REQ-BASH-003.5, 003.6 and 003.7."""
     stopped = describe_stop(facts["status"], facts["limit_s"])
@@ -822,14 +822,15 @@ class Channel:
         has come BlockingIOError."""
         data, fds, _, _ = socket.recv_fds(self.socket, READ_BYTES, 1)
         self.fds += fds
-        self._received += data
+        received = self._received
+        received += data
         messages = []
-        while len(self._received) >= 4:
-            end = 4 + int.from_bytes(self._received[:4], "little")
-            if len(self._received) < end:
+        while len(received) >= 4:
+            end = 4 + int.from_bytes(received[:4], "little")
+            if len(received) < end:
                 break
-            messages.append(marshal.loads(self._received[4:end]))
-            del self._received[:end]
+            messages.append(marshal.loads(received[4:end]))
+            del received[:end]
         return messages if data else None
 
 
@@ -854,7 +855,7 @@ class Plan(SimpleNamespace):
     streams         pipes: one for both streams, or one for each
     background      a job from the start
     ephemeral       nothing of it outlives its host
-    watched         live output is asked for
+    wants_live      live output is asked for
     saves           output over `limit_bytes` goes to a file
     buffer_sizes    of each stream: how many bytes of its beginning and of its end are kept, and
                     whether its newlines are counted
@@ -926,35 +927,34 @@ class HostLine(Channel):
             return
         except OSError:
             messages = None
-        self.closed = messages is None
         for message in messages or ():
             if isinstance(message, int):
                 count = max(self._stops_known, abs(message))
                 self.new_stops += count - self._stops_known
                 self._stops_known = count
                 # A negative count says that the caller leaves too. As two messages, a count and
-                # then end of file, the supervisor could report in between (Exchange.leave).
+                # then end of file, the supervisor could report in between (Exchange.abandon).
                 self.abandoned = self.abandoned or message < 0
-                self.closed = self.closed or self.abandoned
             else:
                 self.request = Plan(**message)
+        self.closed = messages is None or self.abandoned
 
     def send(self, *message: Any) -> None:
-        """Sends the message, after the live output that came before. After the end of the line it
-        is dropped."""
+        """Sends the message, after the live output that came before. After the end of the line
+        nothing is sent."""
         if self._live:
-            tails = {stream: buffer.captured()[1] for stream, buffer in self._live.items()}
+            tails = [(stream, buffer.captured()[1]) for stream, buffer in self._live.items()]
             total = sum(buffer.total_bytes for buffer in self._live.values())
-            skipped = total - sum(map(len, tails.values()))
-            self.unsent += pack(("live", skipped, list(tails.items())))
+            skipped = total - sum(len(tail) for _, tail in tails)
+            self.unsent += pack(("live", skipped, tails))
             self._live.clear()
         if message:
             self.unsent += pack(message)
         with suppress(OSError):
             self.flush()
 
-    def hang_up(self) -> None:
-        """Closes the line to a host that has left: its caller may wait for that."""
+    def close_if_left(self) -> None:
+        """Closes the line if the host has left: its caller may wait for that."""
         if self.closed:
             self.socket.close()
 
@@ -1013,10 +1013,11 @@ class Output:
             self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
 
     def read(self, reader: int) -> None:
-        """Reads what is in a pipe, of which 1 MiB is the largest, and not much more: a flood must
-        not keep the supervisor from looking elsewhere."""
+        """Takes in what is in a pipe, of which 1 MiB is the largest, and not much more: a flood
+        must not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
-        is_flood = self.buffers[stream].total_bytes > MIB
+        buffer = self.buffers[stream]
+        is_flood = buffer.total_bytes > MIB
         if is_flood:
             # A flood gets the largest pipe, and nothing else does: a user has 64 MiB of pipes in
             # all (pipe(7)). Where these are used up the pipe stays as it is.
@@ -1034,21 +1035,17 @@ class Output:
             if not chunk:
                 return self._close_pipe(reader)
             most -= len(chunk)
-            self._keep(chunk, stream)
-
-    def _keep(self, chunk: bytes, stream: int) -> None:
-        buffer = self.buffers[stream]
-        buffer.add(chunk)
-        if self._plan.watched:
-            self._supervisor.line.add_live(chunk, stream)
-        if self._pending is None:
-            self._write(chunk)
-            return
-        self._pending += chunk
-        if buffer.total_bytes > self._plan.limit_bytes:
-            if self._plan.saves:
-                self.save()
-            self._pending = None
+            buffer.add(chunk)
+            if self._plan.wants_live:
+                self._supervisor.line.add_live(chunk, stream)
+            if self._pending is None:
+                self._write(chunk)
+                continue
+            self._pending += chunk
+            if buffer.total_bytes > self._plan.limit_bytes:
+                if self._plan.saves:
+                    self.save()
+                self._pending = None
 
     def _close_pipe(self, reader: int) -> None:
         del self.pipes[reader]
@@ -1104,7 +1101,7 @@ class Output:
             reason = "no file for the job could be made: " + _reason(problem)
             raise SpawnError("spawn_failed", reason)
 
-    def write_record(self, facts: Mapping[str, Any]) -> None:
+    def write_record(self, facts: Fields) -> None:
         """Writes down what is known by now, if there is a record; blanks keep the room."""
         if self._record < 0:
             return
@@ -1146,7 +1143,6 @@ class Output:
 # is the variable in which `bash -c` itself keeps its text. `builtin` and `command`: the environment
 # may hold functions of the names behind them; `builtin exec` would not keep its redirection.
 _READ_TEXT = "IFS= builtin read -r %s-d '' BASH_EXECUTION_STRING || builtin exit; "
-_CLOSE = "command exec %s; "
 _TAKE_TEXT = "BASH_EXECUTION_STRING=${BASH_EXECUTION_STRING%$'\\n'}; "
 _EVALUATE = "builtin eval %s-- \"$BASH_EXECUTION_STRING\""
 # A prefix of the shell (`sudo`, `docker exec`) may hand on no descriptor above 2 and may have gone
@@ -1188,7 +1184,11 @@ def shell_line(fd: int, has_prefix: bool, has_input: bool, carries: bool) -> str
         line = _READ_TEXT % ("-u %d " % fd)
         own = "%d<&-" % fd
     # Where a limit leaves no descriptor 20, `exec` does nothing, and the copy is descriptor `fd`.
-    line += "{ command exec %s; } 2>/dev/null; " % (copy + own) if carries else _CLOSE % own
+    line += (
+        "{ command exec %s; } 2>/dev/null; " % (copy + own)
+        if carries
+        else "command exec %s; " % own
+    )
     line += _TAKE_TEXT
     return line + (_SAVE_STATE + _EVALUATE % "20<&- " if carries else _EVALUATE % "")
 
@@ -1291,7 +1291,7 @@ class Shell:
         shell, how = shorten(self._plan.shell[0]), name or "exit code %d" % code
         return "the shell %s ended (%s) before it read the command" % (shell, how)
 
-    def written(self) -> bytes:
+    def carried(self) -> bytes:
         """What the shell has written behind its text, unless a signal has ended it. Upholds
         REQ-BASH-028.2."""
         if not self._carries or (self.popen.returncode or 0) < 0:
@@ -1342,11 +1342,10 @@ class Shell:
         _close(self._text_fd, self._source)
 
 
-def leftover_notes(left: Mapping[int, int], can_kill: bool, output: Output) -> list[str]:
-    """What names the processes that a foreground command has left behind, numbers and groups,
-    and says how to stop them and where their output goes on. Upholds REQ-BASH-011.2 and
-    011.5."""
-    path = ""
+def leftover_notes(command: Command) -> list[str]:
+    """What names the processes that a foreground command has left behind, and says how to stop them
+    and where their output goes on. Upholds REQ-BASH-011.2 and 011.5."""
+    left, output, path = command.leftovers, command.output, ""
     if output.pipes:
         output.save()
         problem = output.problem
@@ -1354,7 +1353,7 @@ def leftover_notes(left: Mapping[int, int], can_kill: bool, output: Output) -> l
     if not left:
         return [NOTE_HELD.format(path=path)] if path else []
     targets = " ".join("-%d" % group for group in sorted(set(left.values()))[:20])
-    stop = NOTE_STOP.format(targets=targets) if can_kill else ""
+    stop = NOTE_STOP.format(targets=targets) if command.shell.can_kill() else ""
     more = NOTE_LEFTOVER_OUTPUT.format(path=path) if path else ""
     return [NOTE_LEFTOVER.format(named=list_processes(left), stop=stop, more=more)]
 
@@ -1365,7 +1364,7 @@ class Command:
     exited_s = 0.0  # when the shell ended; 0: it runs
     alone = False  # no descendant lives: waitpid(2) said ECHILD
     attached = True  # ends with its host
-    answered = False  # the caller knows it as a job
+    known_as_job = False  # the caller has been told that it goes on as a job
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
 
@@ -1375,7 +1374,7 @@ class Command:
         self.output = Output(plan, supervisor)
         self.created, self.started_s = time.time(), monotonic()
         self.is_job, self.grace_s = plan.background, plan.grace_s
-        self.left: dict[int, int] = {}  # what goes on after the report: numbers and groups
+        self.leftovers: dict[int, int] = {}  # what goes on after the report: numbers and groups
 
     def run(self) -> None:
         """Returns when nothing of the command is left."""
@@ -1386,7 +1385,7 @@ class Command:
             self.report()
             if not self.is_over():
                 self.stay()
-                self.line.closed = True  # the host takes that for the end
+                self.line.closed = True  # the supervisor ends, and the host reads end of file
         except SpawnError as problem:
             self.output.discard()
             self.line.send("failed", *problem.args)
@@ -1418,8 +1417,8 @@ class Command:
         if plan.answer_after_s < plan.limit_s and self.runs_for(plan.answer_after_s):
             self.answer_as_job()
         if self.runs_for(plan.limit_s):
-            self.stop("timed_out")
-        return not self.stops and not (self.answered and self.shell.popen.returncode < 0)
+            self.request_stop("timed_out")
+        return not self.stops and not (self.known_as_job and self.shell.popen.returncode < 0)
 
     def runs_for(self, seconds: float) -> bool:
         """True if the shell runs, and no stop was asked for, so many seconds after the start. A
@@ -1434,14 +1433,14 @@ class Command:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
         job; a kept command also where no record of it can be written. Upholds
         REQ-BASH-003.17."""
-        self.answered = self.is_job = True
+        self.known_as_job = self.is_job = True
         if self.plan.background:
             self.attached = self.plan.ephemeral
         else:
             with suppress(SpawnError):
                 self.output.begin_job()
         self.output.write_record(self.facts())
-        self.send_facts()
+        self.send_answer()
 
     def drain(self) -> bool:
         """Waits for the rest of the output, and for processes that are just ending; False if
@@ -1450,14 +1449,14 @@ class Command:
             quiet_s = max(self.output.last_s, self.exited_s)
             until = quiet_s + LEAVING_S
             if self.output.pipes:
-                until = quiet_s + self.plan.drain_idle_s
-                until = min(until, self.exited_s + self.plan.drain_total_s)
+                longest = self.exited_s + self.plan.drain_total_s
+                until = min(quiet_s + self.plan.drain_idle_s, longest)
             if monotonic() >= until:
                 break
             self.turn(until)
         return not self.stops
 
-    def stop(self, status: str, count: int = 1) -> None:
+    def request_stop(self, status: str, count: int = 1) -> None:
         """Requests to end the command; the first reason counts."""
         self.stopped = self.stopped or status
         self.stops += count
@@ -1484,20 +1483,18 @@ class Command:
         """Tells the host how the command ended, and writes it down if the command is a job."""
         if not self.is_over():
             self.attached = self.plan.ephemeral
-            self.left = descendants()
+            self.leftovers = descendants()
             if not self.stops and not self.is_job:
-                self.shell.notes += leftover_notes(
-                    self.left, self.shell.can_kill(), self.output
-                )
+                self.shell.notes += leftover_notes(self)
         self.shell.clear_scratch()
         if self.plan.saves and self.output.is_long_text():
             self.output.save()
-        if self.line.abandoned or (self.line.closed and not self.answered):
-            self.output.discard()  # no answer names the file
+        if self.line.abandoned or (self.line.closed and not self.known_as_job):
+            self.output.discard()  # nobody reads the answer that names the file
         elif self.is_job:
             self.note_end()
-        self.send_facts()
-        self.line.hang_up()
+        self.send_answer()
+        self.line.close_if_left()
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
@@ -1507,16 +1504,16 @@ class Command:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5, 003.6, 003.7, 003.8, 003.9,
         003.10 and 003.20."""
         facts = self.facts()
-        how, still = describe_end(facts, ":"), list_processes(self.left, "%d %s")
+        how, still = describe_end(facts, ":"), list_processes(self.leftovers, "%d %s")
         note = JOB_NOTE.format(how=how + ("; still running: " + still if still else ""))
         self.output.append_note(note)
-        self.output.write_record(self.facts())
+        self.output.write_record(self.facts())  # with the place of the note
         succeeded = facts["status"] == "exited" and not facts["exit_code"]
-        if not self.answered and (succeeded or still):
+        if not self.known_as_job and (succeeded or still):
             # Else the first line of the answer says how the command failed.
             self.output.buffers[0].add(note.encode())
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Fields:
         """How the command stands, fields of an Outcome: what the host is told, and what the
         record of a job says. Upholds REQ-BASH-002.6, 007.2 and 007.7."""
         plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
@@ -1526,7 +1523,7 @@ class Command:
             status, error = "failed", "spawn_failed"
         is_end = status == "exited"
         code, name = read_returncode(self.shell.popen.returncode) if is_end else (None, None)
-        facts: dict[str, Any] = {
+        facts: Fields = {
             "status": status,
             "exit_code": code,
             "signal": name,
@@ -1536,8 +1533,8 @@ class Command:
             "notes": self.shell.notes,
             "total_bytes": sum(buffer.total_bytes for buffer in self.output.buffers),
             "duration_s": (self.exited_s or monotonic()) - self.started_s,
-            # Of an answered job the end is told in its file, which names them.
-            "leftovers": [] if self.answered else sorted(self.left),
+            # The file of a job names them, behind its end.
+            "leftovers": [] if self.known_as_job else sorted(self.leftovers),
             "can_kill": self.shell.can_kill(),
         }
         if self.is_job:
@@ -1550,35 +1547,36 @@ class Command:
             )
         return facts
 
-    def send_facts(self) -> None:
+    def send_answer(self) -> None:
         """Sends the host the facts, with the raw bytes of the streams."""
         output, facts = self.output, self.facts()
-        if self.stopped and not self.answered:  # within LOOK_S: there is no number of a job
+        # A background command that was stopped before its first answer: no job, no number.
+        if self.stopped and not self.known_as_job:
             facts.update(pid=None, supervisor=())
         facts.update(
             path=os.fsencode(output.path),
             problem=output.problem,
             capped=output.room < 0,
             raw=[buffer.captured() for buffer in output.buffers],
-            carried=b"" if self.stopped else self.shell.written(),
+            carried=b"" if self.stopped else self.shell.carried(),
         )
         self.line.send("answer", facts, self.is_over())  # ready for the next command
 
     def stay(self) -> None:
-        """Goes on for what is left: reads its output, ends it at the limit of a background
-        command, when Job.kill asks, or where it is attached with its host. What cannot be ended
-        stays a child of this supervisor, which serves no second command then. Upholds
+        """Goes on for what is left and reads its output. Ends it at the limit of a background
+        command, when Job.kill asks, or, if it is attached, when its host leaves. What cannot be
+        ended stays a child of this supervisor, which serves no second command then. Upholds
         REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
-        limit_s = self.started_s + self.plan.limit_s if self.plan.background else inf
+        until = self.started_s + self.plan.limit_s if self.plan.background else inf
         self.stops = 0
-        self.plan.watched = False  # the call is over
+        self.plan.wants_live = False  # the call is over
         while not self.is_over():
-            if self.stops or monotonic() >= limit_s:
+            if self.stops or monotonic() >= until:
                 self.end()
-                self.line.hang_up()
-                self.stops, limit_s = 0, inf
+                self.line.close_if_left()
+                self.stops, until = 0, inf
             else:
-                self.turn(limit_s)
+                self.turn(until)
 
     def turn(self, until: float) -> None:
         """Waits until something happens, at the longest until a moment on the monotonic clock,
@@ -1593,19 +1591,20 @@ class Command:
         supervisor.turn(until)
         stops, line.new_stops = line.new_stops, 0
         if stops and (self.attached or self.is_job):  # else the cancel came after the report
-            self.stop("cancelled", stops)
-        if self.is_job:
+            self.request_stop("cancelled", stops)
+        if self.is_job:  # no status is set: a job that was killed reports how its shell ended
             self.stops += supervisor.kills
         supervisor.kills = 0
-        if self.attached and line.closed:
+        if self.attached and line.closed:  # seen once: what is ended now has no host any more
             self.attached = False
             self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
             if not self.stops:
-                self.stop("cancelled")
+                self.request_stop("cancelled")
         ended, self.alone = _reap()
-        shell = self.shell.popen
-        if shell.pid in ended and not self.exited_s:
-            shell.returncode = os.waitstatus_to_exitcode(ended[shell.pid])
+        popen = self.shell.popen
+        if popen.pid in ended and not self.exited_s:
+            # _reap has taken the status, so Popen cannot ask for it any more.
+            popen.returncode = os.waitstatus_to_exitcode(ended[popen.pid])
             self.output.read_all()  # what the shell wrote
             self.exited_s = monotonic()
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
@@ -1885,11 +1884,12 @@ class Start(NamedTuple):
 
     cwd: bytes
     env: Mapping[bytes, bytes]
-    written: bytes = b""  # what `next_start` made this of; empty for the first
+    carried: bytes = b""  # what `next_start` made this of; empty for the first
 
 
 Asked = Union[Request, Inquiry, Restart]
 AnyPath = Union[str, "os.PathLike[str]"]
+Fields = dict[str, Any]  # names with values: of a record, of an answer, of a definition
 OnText = Callable[[str], object]  # takes live output, or a command that is to be confirmed
 OnEnd = Callable[["Job"], object]  # takes a job that has ended
 OnCall = Callable[[object, "Result"], object]  # takes what was sent, and the answer
@@ -1904,25 +1904,13 @@ class Captured(NamedTuple):
     newlines: int = 0  # counted only where lines are limited
 
 
-class Cut(NamedTuple):
-    """The record of a truncation to the last lines."""
-
-    total_lines: int
-    total_bytes: int
-    output_lines: int
-    output_bytes: int
-    truncated: bool
-    limit: str | None  # "lines" or "bytes"
-    last_line_partial: bool
-
-
 class Fitted(NamedTuple):
     """A stream's text at the size a model gets to read."""
 
     text: str
     got_bytes: int  # what the limit was compared with
     cut: bool
-    record: Cut | None = None
+    details: Mapping[str, Any] = {}  # what `keep_tail` tells a program of the cut
 
 
 NO_STREAM = Fitted("", 0, False)
@@ -1977,13 +1965,13 @@ class Format(NamedTuple):
     """How an answer is written."""
 
     write: Callable[[Outcome, "Profile"], str]
-    details: Callable[[Outcome], dict[str, Any]]  # what a program reads beside the text
+    details: Callable[[Outcome], Fields]  # what a program reads beside the text
     tells_kept: bool = False  # it can say that a command goes on after its limit
     tells_started: bool = False  # ... and that a command was started in the background
 
 
 # What an Outcome, a Result and a line of the log say in the same words.
-FACTS = ("status", "exit_code", "signal", "error", "duration_s", "total_bytes", "pid")
+FACTS = "status exit_code signal error duration_s total_bytes pid".split()
 
 
 @dataclass(frozen=True)
@@ -2037,8 +2025,12 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that `json.dumps` takes. Upholds REQ-BASH-011.6."""
-        fields = dict(vars(self), notes=list(self.notes), leftovers=list(self.leftovers))
-        return dict(fields, details=dict(self.details))
+        return dict(
+            vars(self),
+            notes=list(self.notes),
+            leftovers=list(self.leftovers),
+            details=dict(self.details),
+        )
 
 
 # ---- 4 Text ------------------------------------------------------------------------------------
@@ -2244,9 +2236,9 @@ def without_unfinished(stream: Captured) -> Captured:
 
 
 def keep_tail(stream: Captured, profile: Profile) -> Fitted:
-    """The last whole lines within `max_output_lines` and `max_output_bytes`, and the record of
-    what that leaves out; of a last line that is longer than that its end. The newline at the
-    end is not shown and begins no line. Upholds REQ-BASH-021.3."""
+    """The last whole lines within `max_output_lines` and `max_output_bytes`; of a last line that is
+    longer than that its end. The newline at the end is not shown and begins no line. `details`
+    says how much there was, and how much of it is shown. Upholds REQ-BASH-021.3."""
     whole = is_whole(stream)
     _, text = two_ends(stream, profile)
     lines = text.split("\n")
@@ -2268,16 +2260,17 @@ def keep_tail(stream: Captured, profile: Profile) -> Fitted:
     if lines and not count:
         partial = True
         text = last_bytes(lines[-1], profile.max_output_bytes)
-    record = Cut(
-        total_lines=total_lines,
-        total_bytes=stream.total_bytes,
-        output_lines=max(count, int(partial)),
-        output_bytes=len(text.encode()),
-        truncated=limit is not None,
-        limit=limit,
-        last_line_partial=partial,
-    )
-    return Fitted(text, stream.total_bytes, record.truncated, record)
+    cut = limit is not None
+    details = {
+        "total_lines": total_lines,
+        "total_bytes": stream.total_bytes,
+        "output_lines": max(count, int(partial)),
+        "output_bytes": len(text.encode()),
+        "truncated": cut,
+        "limit": limit,
+        "last_line_partial": partial,
+    }
+    return Fitted(text, stream.total_bytes, cut, details)
 
 
 def keep_head(
@@ -2295,8 +2288,7 @@ def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
     """The outcome with the texts of its streams. Upholds REQ-BASH-024.3."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
-        kept = streams if outcome.kept else ()
-        streams = [without_unfinished(stream) for stream in kept]
+        streams = [without_unfinished(stream) for stream in streams if outcome.kept]
     texts = [profile.truncation.fit(stream, profile) for stream in streams]
     stdout, stderr, *_ = *texts, NO_STREAM, NO_STREAM
     return outcome._replace(stdout=stdout, stderr=stderr)
@@ -2400,12 +2392,13 @@ def format_brackets(outcome: Outcome, profile: Profile) -> str:
 def tail_notice(name: str, stream: Fitted, where: str) -> list[str]:
     """The line that follows a stream that was cut to its last lines. `where`: what it says of the
     file. Upholds REQ-BASH-021.4."""
-    cut = stream.record
-    if cut is None or not cut.truncated:
+    details = stream.details
+    if not stream.cut or not details:
         return []
-    what = "%d of %d lines" % (cut.output_lines, cut.total_lines)
-    if cut.last_line_partial:
-        what = "%d bytes of line %d" % (cut.output_bytes, cut.total_lines)
+    what = "{output_lines} of {total_lines} lines"
+    if details["last_line_partial"]:
+        what = "{output_bytes} bytes of line {total_lines}"
+    what = what.format_map(details)
     return [TAIL_NOTICE.format(stream=name, shown=what, where=where)]
 
 
@@ -2434,7 +2427,7 @@ def _job_sections(outcome: Outcome, profile: Profile, where: str) -> list[str]:
             MANAGE,
         ]
     if outcome.status == "running":
-        count = stdout.record.total_lines if stdout.record else 0
+        count = stdout.details.get("total_lines", 0)
         lines = [
             STILL_RUNNING.format(pid=outcome.pid, count=count),
             stdout.text,
@@ -2477,10 +2470,10 @@ def format_sections(outcome: Outcome, profile: Profile) -> str:
     return "\n".join(lines + note_lines(outcome))
 
 
-def stream_fields(outcome: Outcome) -> dict[str, Any]:
+def stream_fields(outcome: Outcome) -> Fields:
     """The answer as the fields stdout, stderr and exitCode, or error where the command did not
     end by itself. Upholds REQ-BASH-022.1 and 022.3."""
-    fields: dict[str, Any] = {}
+    fields: Fields = {}
     if outcome.stdout is not NO_STREAM:
         fields.update(stdout=outcome.stdout.text, stderr=outcome.stderr.text)
     if outcome.status == "exited":
@@ -2523,13 +2516,13 @@ def format_labels(outcome: Outcome, profile: Profile) -> str:
     return text
 
 
-def cut_details(outcome: Outcome) -> dict[str, Any]:
-    """The records of what was cut to its last lines, by the name of the stream."""
-    streams = {"stdout": outcome.stdout.record, "stderr": outcome.stderr.record}
-    return {name: record._asdict() for name, record in streams.items() if record is not None}
+def cut_details(outcome: Outcome) -> Fields:
+    """What was cut to its last lines, by the name of the stream."""
+    streams = {"stdout": outcome.stdout.details, "stderr": outcome.stderr.details}
+    return {name: details for name, details in streams.items() if details}
 
 
-def code_details(outcome: Outcome) -> dict[str, Any]:
+def code_details(outcome: Outcome) -> Fields:
     """Upholds REQ-BASH-023.4."""
     return {"exit_code": plain_code(outcome), "success": outcome.exit_code == 0}
 
@@ -2542,7 +2535,6 @@ def present(outcome: Outcome, profile: Profile) -> Result:
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
     failed = outcome.status not in ("exited", "running")
-    facts: dict[str, Any] = {name: getattr(outcome, name) for name in FACTS}
     return Result(
         text=text,
         is_error=failed or (profile.nonzero_is_error and bool(outcome.exit_code)),
@@ -2553,7 +2545,7 @@ def present(outcome: Outcome, profile: Profile) -> Result:
         notes=tuple(outcome.notes),
         leftovers=tuple(outcome.leftovers),
         details=profile.format.details(outcome),
-        **facts,
+        **{name: getattr(outcome, name) for name in FACTS},
     )
 
 
@@ -2908,7 +2900,7 @@ def _mode(name: str, limit_s: float) -> str:
     return "%s (%s timeout)" % (name, limit)
 
 
-def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
+def define(profile: Profile, cwd: str, style: str) -> Fields:
     """What a model, or its client, is told of the tool. Raises ValueError for an unknown style.
     Upholds REQ-BASH-006.1, 006.2, 006.3, 006.7, 006.8, 006.9, 006.11, 006.12 and 028.9."""
     modes = ", ".join(_mode(*item) for item in profile.timeouts_s.items())
@@ -2921,7 +2913,7 @@ def define(profile: Profile, cwd: str, style: str) -> dict[str, Any]:
         properties[name] = dict(schema, description=text)
     if "mode" in properties:
         properties["mode"]["enum"] = list(profile.timeouts_s)
-    arguments: dict[str, Any] = {"type": "object"}
+    arguments: Fields = {"type": "object"}
     if profile.required:
         arguments["required"] = list(profile.required)
     arguments.update(properties=properties, additionalProperties=False)
@@ -3151,9 +3143,7 @@ def looks_secret(name: str, value: str) -> bool:
     >>> looks_secret("KEYBOARD_LAYOUT", "us"), looks_secret("MAX_TOKENS", "4096")
     (False, False)
     """
-    if re.search(_SECRET_VALUE, value):
-        return True
-    if re.fullmatch(_SECRET_PAIR, name + "=" + value):
+    if re.search(_SECRET_VALUE, value) or re.fullmatch(_SECRET_PAIR, name + "=" + value):
         return True
     if value.lower() in PLAIN_VALUES or re.fullmatch(_NUMBER, value):
         return False
@@ -3180,8 +3170,10 @@ def scrub_env(
     secret, and of those that are withheld whatever they look like. A group of which one variable is
     withheld is withheld whole. Upholds REQ-BASH-004.2, 004.3, 004.8, 004.10, 014.1, 014.2, 014.3
     and 014.4."""
-    kept = {name for glob in keep for name in fnmatch.filter(environ, glob)}
-    chosen = {name for glob in drop for name in fnmatch.filter(environ, glob)}
+    kept, chosen = (
+        {name for glob in globs for name in fnmatch.filter(environ, glob)}
+        for globs in (keep, drop)
+    )
     secret = {name for name, value in environ.items() if looks_secret(name, value)}
     withheld = secret - kept - DROPPED_NAMES | chosen
     group = {name for name in environ if re.fullmatch(ENV_GROUP, name)}
@@ -3279,12 +3271,12 @@ def _unquoted(line: re.Match[bytes]) -> bytes:
     )
 
 
-def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
+def next_start(carried: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     """The start of the next command, from what the shell of the last one wrote: the lines of
     `export -p`, NUL, the directory, a newline, NUL. None where the shell did not write all of
     it. The first environment decides on NOT_CARRIED, and on names that are no identifiers: bash
     passes these on, and does not list them. Upholds REQ-BASH-028.1, 028.3 and 028.11."""
-    lines, *rest = written.split(b"\0")
+    lines, *rest = carried.split(b"\0")
     if len(rest) != 2 or rest[1]:
         return None
     exported = re.finditer(_EXPORTED, lines)
@@ -3292,7 +3284,7 @@ def next_start(written: bytes, first: Mapping[bytes, bytes]) -> Start | None:
     for name, value in first.items():
         if name in NOT_CARRIED or not re.fullmatch(rb"[A-Za-z_]\w*", name):
             env[name] = value
-    return Start(rest[0][:-1], env, written)
+    return Start(rest[0][:-1], env, carried)
 
 
 # The fields of a record, by their type.
@@ -3311,7 +3303,7 @@ def job_record(said: object) -> Outcome | None:
     program may have written it. Upholds REQ-BASH-003.14."""
     if not isinstance(said, dict):
         return None
-    known: dict[str, Any] = {}
+    known: Fields = {}
     for wanted, names in _RECORD_FIELDS.items():
         for name in names.split():
             known[name] = said.get(name)
@@ -3454,7 +3446,7 @@ class Line(Channel):
 
     def __init__(self, end: socket.socket) -> None:
         super().__init__(end)
-        self.supervisor = 0  # the number of the process, once its first message has come
+        self.supervisor_pid = 0  # once its first message has come
         self.sent_env: object = None  # the mapping that was sent last: it is not sent again
         self._messages: deque[tuple[Any, ...]] = deque()
 
@@ -3472,7 +3464,7 @@ class Line(Channel):
         poller.register(fd, select.POLLIN if to_read else select.POLLOUT)
         return bool(poller.poll(1000 * wait_s))
 
-    def ask(self, request: Mapping[str, Any], fds: Sequence[int]) -> None:
+    def ask(self, request: Fields, fds: Sequence[int]) -> None:
         """Sends the whole request. Raises NotRun where it was not read in time."""
         until = monotonic() + ACCEPT_S
         self.unsent += pack(request)
@@ -3490,8 +3482,8 @@ class Line(Channel):
         with suppress(OSError):
             self.socket.send(pack(count))
 
-    def leave(self) -> None:
-        """Says that the host has left, and goes on reading."""
+    def shut(self) -> None:
+        """Says that the host has left; what comes can still be read."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
@@ -3508,7 +3500,7 @@ class Line(Channel):
                 is_unread = problem.errno == errno.ECONNRESET
                 raise (NotRun if is_unread else LineLost)("the supervisor has ended")
             if messages is None:
-                raise (LineLost if self.supervisor else NotRun)("no supervisor answered")
+                raise (LineLost if self.supervisor_pid else NotRun)("no supervisor answered")
             self._messages.extend(messages)
         return self._messages.popleft()
 
@@ -3660,13 +3652,16 @@ class Exchange:
 
     _line: Line | None = None  # to a supervisor that has the request, or a part of it
     _is_sent = False  # the whole request was sent: a stop may follow
-    _is_held = False  # answered, and what goes on ends with the line
+    _ends_with_line = (
+        False  # its answer has come, and what goes on is ended by closing the line
+    )
     _stops_sent = 0  # the count that the supervisor knows of
     _gives_up_s = inf  # the moment after which no message is expected
     _path: str | None = None  # of the output file, which an answer will name
 
-    def __init__(self, plan: Plan, tokens: Sequence[Cancel]) -> None:
-        self._plan, self._tokens = plan, tokens
+    def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
+        self._plan, self._closing = plan, closing
+        self._tokens: Sequence[Cancel] = closing, cancel  # that may stop the command
         self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
@@ -3683,30 +3678,30 @@ class Exchange:
         if line is not None and self._is_sent and self._stops_sent < wanted:
             self._stops_sent = wanted
             self._gives_up_s = min(self._gives_up_s, monotonic() + self._ending_s)
-            if self._is_held:
-                line.leave()
+            if self._ends_with_line:
+                line.shut()
             else:
                 line.send_stops(wanted)
 
     def answer(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
-        """How the command ended, or that it goes on. Where this raises an exception, the command is
-        to be left: see `leave`."""
+        """How the command ended, or that it goes on. The caller answers an exception of this by
+        `abandon`."""
         for token in self._tokens:
             token._exchanges.append(self)
         goes_on = False
         try:
             answer = self._run(on_live, stdin)
-            goes_on = answer.kept or self._is_held
+            goes_on = answer.kept or self._ends_with_line
             if answer.status != "running":
                 self.waiter = None
             return answer
         finally:
-            # After the call `close` may stop what is kept or held, and no other job.
-            self.obey(self._tokens[:1] if goes_on else ())
+            # After the call `close` may stop what ends with this process, and nothing else may.
+            self.obey((self._closing,) if goes_on else ())
 
     def obey(self, tokens: Sequence[Cancel]) -> None:
-        """From now on these tokens alone ask the command to stop; with none the host closes the
-        line of a command that is over."""
+        """From now on these tokens alone may stop the command. None is left once it is over, or
+        goes on without this process."""
         before, self._tokens = self._tokens, tokens
         for token in before:
             if token not in tokens:
@@ -3717,8 +3712,8 @@ class Exchange:
         """Closes the line of leftovers that have ended by themselves, once the supervisor has
         closed it. Upholds REQ-BASH-029.3."""
         line = self._line
-        if self._is_held and self.waiter is None and line and _has_ended(line.socket):
-            self.wait_for_end()
+        if self._ends_with_line and self.waiter is None and line and _has_ended(line.socket):
+            self.receive_end()
 
     def _run(self, on_live: OnLive | None, stdin: bytes | None) -> Outcome:
         """Brings the request to a supervisor, and waits for the answer. Where nothing was run,
@@ -3730,19 +3725,19 @@ class Exchange:
                 return Outcome("cancelled")
             try:
                 self._request(stdin)
-                return self.wait(on_live)
+                return self.next_answer(on_live)
             except SpawnError as problem:
                 return failed(*problem.args)
             except LineLost as problem:
                 # ECONNRESET may also mean that the supervisor had read the request, but not the
                 # stop that followed: then the command may have run.
                 if not isinstance(problem, NotRun) or self._stops_sent:
-                    self._end_line(False)
+                    self._give_back_or_close(False)
                     return failed("status_unknown", SUPERVISOR_KILLED)
                 why = str(problem)
-            if self._line is not None and not self._line.supervisor:
+            if self._line is not None and not self._line.supervisor_pid:
                 _engine.give_up()
-            self._end_line(False)
+            self._give_back_or_close(False)
             self._is_sent = False
         return failed("spawn_failed", "no supervisor could be started: " + why)
 
@@ -3767,27 +3762,26 @@ class Exchange:
         self._gives_up_s = monotonic() + self._waits_s + self._ending_s
         self.send_stops()
 
-    def wait(self, on_live: OnLive | None = None) -> Outcome:
+    def next_answer(self, on_live: OnLive | None = None) -> Outcome:
         """The next answer: that the command goes on, or how it ended. Raises LineLost."""
         self.waiter = threading.get_ident()
         live = LiveText(on_live)
-        while self._line is not None:
-            line = self._line
-            # A stop from another thread changes the moment at which the supervisor is given up.
-            is_bounded = self._gives_up_s < inf
-            look_s = monotonic() + LOOK_AROUND_S if is_bounded else inf
-            message = line.next(min(self._gives_up_s, look_s))
+        while (line := self._line) is not None:
+            until = self._gives_up_s
+            if until < inf:  # a stop from another thread may bring this moment forward
+                until = min(until, monotonic() + LOOK_AROUND_S)
+            message = line.next(until)
             if message is None:
                 if monotonic() >= self._gives_up_s:
                     return self._give_up(line)
                 continue
             kind, *parts = message
             if kind == "hello":
-                line.supervisor = parts[0]
+                line.supervisor_pid = parts[0]
             elif kind == "live":
                 live.take(*parts)
             elif kind == "failed":
-                self._end_line(True)
+                self._give_back_or_close(True)
                 return failed(*parts)
             else:
                 answer = self._take_answer(*parts)
@@ -3795,38 +3789,38 @@ class Exchange:
                 return answer
         raise LineLost  # the command was given up in another thread
 
-    def _take_answer(self, facts: dict[str, Any], is_idle: bool) -> Outcome:
+    def _take_answer(self, facts: Fields, is_over: bool) -> Outcome:
         self._path = os.fsdecode(facts["path"]) or None
         facts.update(path=self._path, raw=[Captured(*stream) for stream in facts["raw"]])
         is_job = facts["status"] == "running"
-        has_left = facts["status"] == "exited" and not is_idle
+        has_leftovers = facts["status"] == "exited" and not is_over
         if is_job:
             facts.update(kept=not self._plan.background, limit_s=self._waits_s)
-        if is_job or (has_left and self._plan.ephemeral):
+        if is_job or (has_leftovers and self._plan.ephemeral):
             self._gives_up_s, self._stops_sent = inf, 0
-            self._is_held = self._plan.ephemeral
+            self._ends_with_line = self._plan.ephemeral
             self.send_stops()
         else:
-            self._end_line(is_idle)
+            self._give_back_or_close(is_over)
         return Outcome(**facts)
 
-    def _end_line(self, is_idle: bool) -> None:
+    def _give_back_or_close(self, is_over: bool) -> None:
         """No message will come any more. A line on which a stop may have been sent serves no second
         command: the supervisor could take the stop for one of that."""
         line, self._line = self._line, None
         if line is not None:
-            if is_idle and not self._stops_wanted() and not self._stops_sent:
+            if is_over and not self._stops_wanted() and not self._stops_sent:
                 _engine.give_back(line)
             else:
                 line.socket.close()
 
-    def wait_for_end(self) -> Outcome | None:
+    def receive_end(self) -> Outcome | None:
         """The end of a command that goes on; None where its supervisor was killed, or where
         leftovers are gone."""
         try:
-            return self.wait()
+            return self.next_answer()
         except LineLost:
-            self._end_line(False)
+            self._give_back_or_close(False)
             return None
         finally:
             self.waiter = None
@@ -3836,42 +3830,42 @@ class Exchange:
     def _give_up(self, line: Line) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
-        if not line.supervisor:
+        if not line.supervisor_pid:
             raise NotRun("no supervisor answered")
-        self._end_line(False)
-        note = NOTE_HANGS.format(pid=line.supervisor)
+        self._give_back_or_close(False)
+        note = NOTE_HANGS.format(pid=line.supervisor_pid)
         if self._plan.background:
             return failed("spawn_failed", note)
         status = "cancelled" if self._stops_sent else "timed_out"
         return Outcome(status, limit_s=self._waits_s, notes=(note,))
 
-    def await_end(self) -> None:
+    def wait_until_over(self) -> None:
         """Waits until the command is over, or is given up. Returns at once in a forked copy of the
         process, and in a signal handler that has interrupted the thread which waits for the
         command."""
         if self.waiter is None:  # leftovers, or no monitor thread could be started
-            self.wait_for_end()
+            self.receive_end()
         begun_s = monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
         while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
             time.sleep(_pause_s(begun_s))
 
-    def leave(self) -> None:
-        """After an exception in the caller, once: a second exception on the way is raised at
-        once. Asks for a stop, by a negative count, which says that the caller leaves, and shuts
-        the line for writing, which says the same where the request was sent in part. Waits
-        until the supervisor closes the line, when nothing of the command is left. What the
-        supervisor says is not read: bytes that were received when the exception struck may be
-        lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
+    def abandon(self) -> None:
+        """After an exception in the caller, or for a call that was withdrawn. Asks for a stop, by a
+        negative count, which says that the caller leaves, and shuts the line for writing, which
+        says the same where the request was sent in part. Waits until the supervisor closes the
+        line, when nothing of the command is left; a second exception meanwhile is raised at once.
+        What the supervisor says is not read: bytes that were received when the exception struck may
+        be lost. Removes the file that no answer will name. Upholds REQ-BASH-009.7 and 015.2."""
         line, until = self._line, monotonic() + self._ending_s
         with suppress(LineLost, OSError):
             if line is not None:
                 if self._is_sent:
                     line.send_stops(-1 - self._stops_sent)
-                line.leave()
+                line.shut()
                 while line.wait_for(True, until) and line.socket.recv(READ_BYTES):
                     pass
-        self._end_line(False)
+        self._give_back_or_close(False)
         self.obey(())
         if self._path is not None:
             remove_files(self._path)
@@ -3953,7 +3947,7 @@ class Job:
     def _monitor(self, exchange: Exchange, on_end: OnEnd | None, recent: deque[Job]) -> None:
         """What the monitor thread does: receives the end. Of `recent`, the jobs that have ended,
         the latest keep both streams (021.8): up to 200 KiB each."""
-        final = exchange.wait_for_end()
+        final = exchange.receive_end()
         if final is None:
             passed_s = time.time() - self.created
             final = _lost(self._known)._replace(duration_s=passed_s)
@@ -3994,8 +3988,8 @@ class Job:
         its supervisor: the record was read after the lock was tried. The monitor thread of a
         job says that itself. Upholds REQ-BASH-003.8."""
         if self._known.status == "running" and not self._supervised():
-            is_watched = self._monitor_of == os.getpid() and not self._is_final
-            if self._known.status == "running" and not is_watched:
+            has_monitor = self._monitor_of == os.getpid() and not self._is_final
+            if self._known.status == "running" and not has_monitor:
                 self._known = _lost(self._known)
         return self._known
 
@@ -4251,10 +4245,9 @@ class JobTable:
         self._profile, self._folder, self._most = profile, folder, most
         self._lists_folder = lists_folder  # else only the jobs that this tool has started
         self.on_end = on_end
-        self._entered: list[object] = []  # of background commands that are not jobs yet
-        self._known: dict[
-            int | None, Job
-        ] = {}  # that this tool started or was asked about, by number
+        self._starting: list[Exchange] = []  # background commands that are not jobs yet
+        # By number: those that this tool has started, or was asked about.
+        self._known: dict[int | None, Job] = {}
         self._untold: dict[int, Job] = {}  # by number
         self._recent: deque[Job] = deque()  # that have ended, the latest last
 
@@ -4266,22 +4259,22 @@ class JobTable:
             if job._monitor_of and not job._has_ended()
         ]
 
-    def enter(self, start: object) -> Outcome | None:
+    def take_place(self, exchange: Exchange) -> Outcome | None:
         """Takes a place for a job that is to start; the answer where there is no room. First
         come, first served. Upholds REQ-BASH-003.16."""
-        self._entered.append(start)
+        self._starting.append(exchange)
         live = self.live()
-        count = len(live) + self._entered.index(start)
+        count = len(live) + self._starting.index(exchange)
         if count < self._most:
             return None
-        self.leave(start)
+        self.give_back_place(exchange)
         names = _job_names(live[:MAX_JOBS]) or "none has a number yet"
         reason = TOO_MANY_JOBS.format(count=count, most=self._most, named=names)
         return rejected("too_many_jobs", reason)
 
-    def leave(self, start: object) -> None:
-        """Gives back a place: the job has started, or will not."""
-        self._entered.remove(start)
+    def give_back_place(self, exchange: Exchange) -> None:
+        """The job has started, or will not."""
+        self._starting.remove(exchange)
 
     def add(self, outcome: Outcome) -> Job | None:
         """Takes in the job of an answer, if it is about one."""
@@ -4294,7 +4287,7 @@ class JobTable:
             self._known[job.pid] = job
         return job
 
-    def watch(self, job: Job, exchange: Exchange) -> None:
+    def start_monitor(self, job: Job, exchange: Exchange) -> None:
         """Starts the monitor thread of a job, whose end is to be told. Upholds
         REQ-BASH-027.3."""
         self._known[job.pid] = self._untold[job.pid] = job
@@ -4305,10 +4298,11 @@ class JobTable:
         except RuntimeError:  # no thread can be started: the job goes on all the same
             job._monitor_of, exchange.waiter = 0, None
 
-    def drop(self, job: Job) -> None:
-        """Forgets the job of a command that an exception has ended."""
-        self._known.pop(job.pid, None)
-        self._untold.pop(job.pid, None)
+    def drop(self, job: Job | None) -> None:
+        """Forgets the job, if there is one, of a command whose answer nobody gets."""
+        if job is not None:
+            self._known.pop(job.pid, None)
+            self._untold.pop(job.pid, None)
 
     def all(self) -> list[Job]:
         """The jobs of the state folder, or of this tool, the oldest first. Upholds
@@ -4355,10 +4349,9 @@ class JobTable:
             outcome = outcome._replace(notes=(*outcome.notes, note))
         return outcome, known, is_gone
 
-    def told(self, told: Job | None) -> list[str]:
-        """The notes on jobs that have ended and whose end no answer has told: taken out of the
-        table, so that each is told once. `told`: a job whose end the answer tells itself.
-        Upholds REQ-BASH-027.1 and 027.2."""
+    def take_end_notes(self, told: Job | None) -> list[str]:
+        """Takes the notes on jobs that have ended, so that each is told once. `told`: a job whose
+        end the answer tells itself. Upholds REQ-BASH-027.1 and 027.2."""
         ended = [job for job in list(self._untold.values()) if job._is_final]
         taken = [job for job in ended if self._untold.pop(job.pid, None) is not None]
         return [job._note for job in taken if job is not told]
@@ -4386,8 +4379,8 @@ class Session:
         self._starts = [self.first]
         self.closing = Cancel()  # that all calls obey, and all jobs that end with this process
 
-    def plan(self, request: Request, watched: bool, start: Start) -> Plan:
-        """What the supervisor is asked for. `watched`: with live output."""
+    def plan(self, request: Request, wants_live: bool, start: Start) -> Plan:
+        """What the supervisor is asked for."""
         profile = self.profile
         own, has_cwd = _encoded(request.env or {}), request.cwd is not None
         env = start.env  # the same object from call to call: it is sent once
@@ -4407,7 +4400,7 @@ class Session:
             streams=profile.streams.value,
             background=request.mode == "background",
             ephemeral=self.ephemeral,
-            watched=watched,
+            wants_live=wants_live,
             saves=profile.saves,
             limit_bytes=profile.max_output_bytes,
             buffer_sizes=(
@@ -4470,11 +4463,12 @@ class Session:
         `passed`: names of variables that came with the call. Upholds REQ-BASH-027.6."""
         if cancel._withdrawn:
             return present(outcome, self.profile)
-        notes = (*self._jobs.told(job if outcome.status != "running" else None), *outcome.notes)
+        notes = self._jobs.take_end_notes(job if outcome.status != "running" else None)
+        notes += outcome.notes
         if outcome.status != "rejected":
-            notes += tuple(withheld_notes(self._untold, passed, outcome))
+            notes += withheld_notes(self._untold, passed, outcome)
         if outcome.capped:
-            notes += (NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)),)
+            notes.append(NOTE_CAPPED.format(cap=format_size(FILE_CAP_BYTES)))
         return present(outcome._replace(notes=notes), self.profile)
 
     def _run(self, request: Request, cancel: Cancel, on_live: OnLive | None) -> Result:
@@ -4485,39 +4479,37 @@ class Session:
         refusal = _refusal(request, self._deny, self._confirm)
         starts = self._starts
         plan = self.plan(request, on_live is not None, starts[0])
-        exchange = Exchange(plan, [self.closing, cancel])
+        exchange = Exchange(plan, self.closing, cancel)
         job = None
         if plan.background and refusal is None:
-            refusal = self._jobs.enter(exchange)
+            refusal = self._jobs.take_place(exchange)
         if refusal is not None:
             return self._finish(refusal, cancel)
         try:
             answer = exchange.answer(on_live, request.stdin)
             # Else the start stays the same object, which is sent once.
-            if answer.carried != starts[0].written:
+            if answer.carried != starts[0].carried:
                 starts[0] = next_start(answer.carried, self.first.env) or starts[0]
             job = self._jobs.add(answer)
             answer = answer._replace(command=request.command, mode=request.mode)
             outcome = fit_streams(answer, self.profile)
             if cancel._withdrawn:  # nobody knows of the file, nor of the job
-                exchange.leave()
-                if job is not None:
-                    self._jobs.drop(job)
+                exchange.abandon()
+                self._jobs.drop(job)
                 job, outcome = None, outcome._replace(path=None)
                 if outcome.status == "running":
                     outcome = Outcome("cancelled")
             result = self._finish(outcome, cancel, job, request.env or ())
             if job is not None and outcome.status == "running":
-                self._jobs.watch(job, exchange)
+                self._jobs.start_monitor(job, exchange)
             return result
         except BaseException:
-            exchange.leave()
-            if job is not None:
-                self._jobs.drop(job)
+            exchange.abandon()
+            self._jobs.drop(job)
             raise
         finally:
             if plan.background:
-                self._jobs.leave(exchange)
+                self._jobs.give_back_place(exchange)
 
 
 class BashTool:
@@ -4596,8 +4588,9 @@ class BashTool:
         _engine.confinement = confinement()
         self._on_call = on_call
         self._jobs = JobTable(row, folder, given is not None, max_jobs, on_job_end)
-        common = row, first, words, folder, carry, ephemeral
-        self._session = Session(*common, refused, confirm, self._jobs, withheld)
+        self._session = Session(
+            row, first, words, folder, carry, ephemeral, refused, confirm, self._jobs, withheld
+        )
 
     @property
     def cwd(self) -> str:
@@ -4722,7 +4715,7 @@ class BashTool:
         try:
             self._session.closing.cancel()
             for exchange in list(self._session.closing._exchanges):
-                exchange.await_end()
+                exchange.wait_until_over()
         except BaseException:
             self.close()
             raise
@@ -4798,14 +4791,14 @@ OUTPUT_SCHEMA = json_object("""
  "additionalProperties": false}""")
 
 
-Message = dict[str, Any]  # of the protocol, or an object within one
+Message = Fields  # of the protocol, or an object within one
 
 
 class Call(NamedTuple):
     """A request to run a command."""
 
     id: Id
-    arguments: Mapping[str, Any]
+    arguments: Message
     token: Id | None  # names the progress of the call; None: progress is not asked for
     stateless: bool
 
@@ -4828,7 +4821,7 @@ def error_message(id_: object, code: int, reason: str, data: object = None) -> M
     return {"jsonrpc": "2.0", "id": id_, "error": error}
 
 
-def result_message(id_: object, result: Mapping[str, Any], stateless: bool) -> Message:
+def result_message(id_: object, result: Message, stateless: bool) -> Message:
     """The answer to a request, in the form of its era."""
     if stateless:
         result = {
@@ -4891,9 +4884,7 @@ def _object(value: object, name: str) -> Message:
     return value
 
 
-def _handle_request(
-    id_: Id, method: str, params: Mapping[str, Any], tool: Mapping[str, Any]
-) -> Message | Call:
+def _handle_request(id_: Id, method: str, params: Message, tool: Message) -> Message | Call:
     """What a request asks for. Raises ProtocolError where it cannot be answered. Upholds
     REQ-BASH-025.2 and 025.3."""
     meta = _object(params.get("_meta"), "_meta")
@@ -4941,7 +4932,7 @@ def _handle_request(
     return result_message(id_, result, stateless)
 
 
-def handle(message: object, tool: Mapping[str, Any]) -> Message | Call | Withdrawal | None:
+def handle(message: object, tool: Message) -> Message | Call | Withdrawal | None:
     """What a message asks for: an answer to send, a call to make, a call to withdraw, or
     nothing. `tool` is the definition for MCP. Does nothing else, and raises nothing. Upholds
     REQ-BASH-025.1 to 025.5 and 025.12."""
@@ -4983,7 +4974,7 @@ class CallUnderway:
         self.answer: Message = {}  # the thread sets it when the call is over
         self.cancel = Cancel()
         self._began_s = self.told_s = monotonic()
-        self._told = 0
+        self._progress = 0
         self._lock = threading.Lock()
         self._output = ""  # live output that no message has told, or its end
         self._output_bytes = 0  # ... and how much there was of it
@@ -5006,14 +4997,14 @@ class CallUnderway:
             text = HEARTBEAT.format(seconds="%ds" % (now - self._began_s))
         if not text or self.call.token is None or self.cancel._withdrawn:
             return None
-        self._told += 1
+        self._progress += 1
         self.told_s = now
         return {
             "jsonrpc": "2.0",
             "method": "notifications/progress",
             "params": {
                 "progressToken": self.call.token,
-                "progress": self._told,
+                "progress": self._progress,
                 "message": text,
             },
         }
@@ -5322,7 +5313,7 @@ def _parser() -> Any:
     for line in _OPTIONS.splitlines():
         head, _, text = line.partition("  ")
         name, _, value = head.partition(" ")
-        how: dict[str, Any] = {"action": "store_true"}
+        how: Fields = {"action": "store_true"}
         if value:
             kind = {"PROFILE": str.lower, "SECONDS": float, "PID": int}.get(value, str)
             how = {"metavar": value.strip("[.]"), "type": kind}

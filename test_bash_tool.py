@@ -880,7 +880,7 @@ def test_req_bash_003_20_files_that_fail(fault):
                 assert "20000\n" in Path("elsewhere").read_text()
 
 
-@clause("003.21", saboteur=(" and not (self.answered and self.shell.popen.returncode < 0)", ""))
+@clause("003.21", saboteur=(" and not (self.known_as_job and self.shell.popen.returncode < 0)", ""))
 @needs_proc
 @given(st.sampled_from([signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV]))
 @settings(max_examples=3)
@@ -990,7 +990,7 @@ OPEN_VALUES = [
 ]
 
 
-@clause("004.3", saboteur=("if re.search(_SECRET_VALUE, value):", "if False:"))
+@clause("004.3", saboteur=("re.search(_SECRET_VALUE, value) or ", ""))
 @given(
     st.sampled_from(SECRET_VALUES + OPEN_VALUES),
     st.sampled_from(["X", "DATABASE_URL", "HOME", "SOME_FILE"]),
@@ -1088,7 +1088,9 @@ def test_req_bash_004_6_does_not_wait_out_the_grace():
             assert time.monotonic() - begun < 20
 
 
-@clause("004.7", saboteur=("self.left = descendants()", "_kill_below()\n            self.left = descendants()"))
+@clause(
+    "004.7", saboteur=("self.leftovers = descendants()", "_kill_below()\n            self.leftovers = descendants()")
+)
 @fewest
 @given(st.tuples(*(leaving([way]) for way in WAYS_OF_LEAVING)))
 def test_req_bash_004_7_a_normal_end_kills_nothing(commands):
@@ -2063,7 +2065,7 @@ def test_req_bash_010_3_nothing_stays():
 # ---- 011 A held pipe -----------------------------------------------------------------------------------------------
 
 
-@clause("011.1", saboteur=("                until = min(until, self.exited_s + self.plan.drain_total_s)\n", ""))
+@clause("011.1", saboteur=("min(quiet_s + self.plan.drain_idle_s, longest)", "quiet_s + self.plan.drain_idle_s"))
 @fewest
 @given(known_commands(), st.floats(0.5, 0.7), st.floats(0.0, 0.4))
 @example(Known("echo hi", merged="hi\n"), 0.5, 1.5)
@@ -2163,7 +2165,7 @@ def test_req_bash_011_5_no_kill_in_another_namespace(count, mode):
         assert "kill -9 -" in tool.run(lasting("sleep 600"), mode="background").text
 
 
-@clause("011.6", saboteur=("else sorted(self.left),", "else sorted(self.left)[:LEFTOVERS_NAMED],"))
+@clause("011.6", saboteur=("else sorted(self.leftovers),", "else sorted(self.leftovers)[:LEFTOVERS_NAMED],"))
 @needs_proc
 @fewer
 @given(st.integers(0, 8), st.sampled_from(["default", "background"]))
@@ -2543,7 +2545,7 @@ def all_cancelled(commands, profile):
         return at_once(lambda n: tool.run(commands[n].text, timeout_s=60, cancel=tokens[n]), range(len(commands)))
 
 
-@clause("015.1", saboteur=('self.stop("cancelled", stops)', 'self.stop("timed_out", stops)'))
+@clause("015.1", saboteur=('self.request_stop("cancelled", stops)', 'self.request_stop("timed_out", stops)'))
 @given(st.booleans())
 @settings(max_examples=4)
 def test_req_bash_015_1_cancel_ends_and_answers(cleans_up):
@@ -2697,7 +2699,7 @@ def skipped_in(text):
     return sum(float(size) * {"MB": 1048576, "KB": 1024, "B": 1}[unit] for size, unit in sizes)
 
 
-@clause("016.2", saboteur=("skipped = total - sum(map(len, tails.values()))", "skipped = 0"))
+@clause("016.2", saboteur=("skipped = total - sum(len(tail) for _, tail in tails)", "skipped = 0"))
 @fewest
 @given(st.integers(12, 24), st.floats(0.2, 0.5))
 def test_req_bash_016_2_a_slow_watcher_is_told(megabytes, pause_s):
@@ -3294,18 +3296,18 @@ def test_req_bash_021_3_the_last_whole_lines():
         profile = dataclasses.replace(JOBS, max_output_lines=lines, max_output_bytes=most, rolling_bytes=rolling)
         chunks = [data[n : n + 5] for n in range(0, len(data), 5)]
         fitted = bash_tool.keep_tail(kept_of(chunks, 0, rolling, True), profile)
-        record = fitted.record
+        told = fitted.details
         assert (fitted.text, fitted.cut, fitted.got_bytes) == (*tail_naively(data, lines, most, rolling), len(data))
-        assert record.limit in ((None,), ("lines", "bytes"))[fitted.cut]
-        assert record.total_bytes == len(data) and record.output_bytes == len(fitted.text.encode())
-        assert record.truncated == fitted.cut
+        assert told["limit"] in ((None,), ("lines", "bytes"))[fitted.cut]
+        assert told["total_bytes"] == len(data) and told["output_bytes"] == len(fitted.text.encode())
+        assert told["truncated"] == fitted.cut
         text = sanitised_naively(data.decode("utf-8", "replace"))
         exact = text.count("\n") + (text != "" and not text.endswith("\n"))
         # Of a sequence that lost its beginning nobody knows.
-        assert abs(record.total_lines - exact) <= (len(data) > rolling)
-        assert type(record.output_lines) is int
-        assert record.output_lines == fitted.text.count("\n") + 1 or (not fitted.text and record.output_lines == 0)
-        reached.add((record.limit, record.last_line_partial, len(data) > rolling))
+        assert abs(told["total_lines"] - exact) <= (len(data) > rolling)
+        assert type(told["output_lines"]) is int
+        assert told["output_lines"] == fitted.text.count("\n") + 1 or (not fitted.text and told["output_lines"] == 0)
+        reached.add((told["limit"], told["last_line_partial"], len(data) > rolling))
 
     agrees_with_the_naive_twin()
     assert reached >= {(None, False, False), *(("bytes", *both) for both in itertools.product((False, True), repeat=2))}
@@ -4065,7 +4067,7 @@ def test_req_bash_025_23_serves_a_tool_of_the_programs_own():
 live_pieces = st.tuples(st.sampled_from(["out", "é", "x" * 3000, "a\nb\n"]), st.sampled_from([0, 0.15]))
 
 
-@clause("025.10", saboteur=("self._told += 1", "self._told = 1"))
+@clause("025.10", saboteur=("self._progress += 1", "self._progress = 1"))
 @given(st.lists(live_pieces, min_size=2, max_size=4))
 @fewer
 def test_req_bash_025_10_live_output(writes):
@@ -4924,7 +4926,7 @@ def test_req_bash_028_4_is_not_seen(known, traced):
     assert one_said == other_said, (one, other)
 
 
-@clause("028.5", saboteur=("!= starts[0].written", "and plan.cwd == starts[0].cwd"))
+@clause("028.5", saboteur=("!= starts[0].carried", "and plan.cwd == starts[0].cwd"))
 @given(st.permutations(range(4)))
 @few
 def test_req_bash_028_5_each_starts_from_the_last_that_was_answered(order):
@@ -5042,7 +5044,7 @@ def test_req_bash_028_11_the_directory_is_gone():
 # ---- 029 Ephemeral tools -------------------------------------------------------------------------------------------
 
 
-@clause("029.1", saboteur=("            self._is_held = self._plan.ephemeral\n", ""))
+@clause("029.1", saboteur=("            self._ends_with_line = self._plan.ephemeral\n", ""))
 @needs_proc
 def test_req_bash_029_1_closing_leaves_nothing():
     def opened():

@@ -320,7 +320,9 @@ UNITS.update(millisecond=0.001, minute=60, hour=3600, KiB=1024, KB=1024, MiB=102
 
 def numbers_in(text):
     """The numbers of a page: line, number with unit, value in seconds, bytes or things, and place in the text."""
-    prose = re.sub(r"^```(?!mermaid).*?^```", lambda fence: re.sub(r"[^\n]", " ", fence.group()), text, flags=re.M | re.S)
+    prose = re.sub(
+        r"^```(?!mermaid).*?^```", lambda fence: re.sub(r"[^\n]", " ", fence.group()), text, flags=re.M | re.S
+    )
     for found in NUMBER.finditer(prose):
         value = float(found.group(1).replace(",", "")) * UNITS.get(found.group(2), 1)
         yield text.count("\n", 0, found.start()) + 1, found.group(), round(value, 6), found.start()

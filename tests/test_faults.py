@@ -25,7 +25,9 @@ from tests.support import compiled_script, descriptors, fault, in_host, keeping,
 from tests.support import tiny, variant_module, warm_up, with_supervisors_that
 
 
-@fault("an_exception_at", saboteur=("if self.line.abandoned or (self.line.closed and not self.answered):", "if False:"))
+@fault(
+    "an_exception_at", saboteur=("if self.line.abandoned or (self.line.closed and not self.known_as_job):", "if False:")
+)
 @pytest.mark.parametrize("kind", ["foreground", "background"])
 def test_an_exception_at_any_moment(kind, nothing_is_left):
     """An exception that strikes while a call begins, ends or is answered leaves no process, no job and no file, and the
@@ -71,7 +73,7 @@ def test_an_exception_at_any_moment(kind, nothing_is_left):
     assert eventually(lambda: not any(each.startswith(b"sleep") for each in words()))
 
 
-DROPS_IT = "exchange.leave()\n            if job is not None:\n                self._jobs.drop(job)\n            "
+DROPS_IT = "exchange.abandon()\n            self._jobs.drop(job)\n            "
 
 
 @fault("an_exception_behind", saboteur=(DROPS_IT, ""))

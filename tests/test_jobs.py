@@ -108,7 +108,7 @@ def test_a_program_on_standard_input():
 
 
 # T18 to T29, as far as no clause says them.
-@fault("t18", saboteur=("        if self.attached and line.closed:\n", "        if False:\n"))
+@fault("t18", saboteur=("        if self.attached and line.closed:", "        if False:"))
 @needs_proc
 def test_t18_the_agent_dies_while_it_starts_a_job():
     """A job that was answered has one note at its end; of a start that was not nothing is left, nor is it listed."""
