@@ -40,7 +40,7 @@ this file.
 #     BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
 #          ^                     forks a supervisor when       signal, reap: one command at a time;
 #          |                     no idle one can be borrowed   parent of every orphan of its command
-#          +------ live, running, ended ---------------------- idle again once waitpid() says ECHILD
+#          +------ live output, answer ----------------------- idle again once waitpid() says ECHILD
 #
 # A supervisor ends its command when the time limit has passed, when the caller cancels, and when
 # the host closes its socket or dies. A background command goes on without the host; a command that
@@ -49,11 +49,11 @@ this file.
 #
 # Ctrl-C is answered in three places, and each asks the supervisor for a stop. In a program it is an
 # exception in the thread that waits: Exchange.abandon sends the stop, waits until nothing of the
-# command is left, and removes the file of an answer that nobody reads. On the command line and in
-# the server it is a signal that a handler turns into a Cancel: the command line prints the answer
-# of the cancelled command (_run_and_print), and the server answers each call and goes on
-# (Server._turn). A host that leaves gives its command 0.5 s between TERM and KILL, a Cancel the
-# grace of the profile.
+# command is left, and removes the file of an answer that nobody reads. On the command line a
+# handler cancels the command, and the answer is printed (_run_and_print). In the server the loop
+# reads the number of the signal (Server._turn): it cancels and answers each call, and goes on; if
+# standard input is a terminal, the server ends. A host that leaves gives its command 0.5 s between
+# TERM and KILL, a Cancel the grace of the profile.
 #
 # The bytes of a command pass the class Output, which reads the pipes, keeps the first and the last
 # bytes and writes the file; HostLine, which sends the bytes to the host; Line and Exchange, which
@@ -458,26 +458,28 @@ def describe_end(facts: Fields, before_number: str) -> str:
 #
 # The life of a command. `Command.run` passes through these phases, each a method of its own:
 #
-#   phase    what happens                    it ends when                     the host is told
-#   start    the shell is spawned and        it runs, or cannot be spawned    `failed`, the reason
-#            reads the text of the command   (then the life ends)
-#   watch    the shell runs                  it exits (drain); a stop, the    `running`, once it is
-#                                            limit, a signal to the shell     a job
-#                                            of a job (end)
-#   drain    late writers get a moment       silence, nothing is left         nothing
-#                                            (report); a stop (end)
-#   end      TERM, the grace, passes of      ECHILD, or UNKILLABLE_S is       nothing
-#            KILL                            over (report)
-#   report   the record and the notes are    at once                          how it ended
-#            written
-#   stay     leftovers go on, their output   nothing is left; a stop ends     the line is closed
-#            is read into the file           them as `end` does
+#   start    The shell is spawned and reads the text of the command.
+#              it runs                                          -> watch
+#              it cannot be spawned: the host gets `failed`     -> over
+#   watch    The shell runs. Once it is a job, the host gets `answer` with the status `running`.
+#              it exits                                         -> drain
+#              a stop, the limit, a signal to a job's shell     -> end
+#   drain    Late writers get a moment.
+#              silence, or nothing is left                      -> report
+#              a stop                                           -> end
+#   end      TERM, the grace, passes of KILL.
+#              ECHILD, or UNKILLABLE_S is over                  -> report
+#   report   The record and the notes are written. The host gets `answer`, with how it ended.
+#              nothing is left                                  -> over
+#              something is left                                -> stay
+#   stay     Leftovers go on, and their output is read into the file. A stop ends them, as in `end`.
+#              nothing is left: the line is closed              -> over
 #
 # Who may stop it, until the report: the limit, a cancel, the host's end if the command is attached,
 # and `Job.kill` if it is a job. In `stay`: the limit of a background command, `Job.kill`, and where
 # the command is attached its host. A command is attached until it is answered as a background job
 # or reported; one that is ephemeral always is. `Command.stops` counts the stops of all of them. A
-# second one ends the grace.
+# second one ends the grace: after the limit, which counts as one, that is the first cancel.
 #
 # A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
 # its host and of ended processes. The host has left when the supervisor reads end of file on its
@@ -510,7 +512,7 @@ def _own_proc() -> str | None:
 PROC = _own_proc()
 # False where the kernel was built without CONFIG_PROC_CHILDREN.
 HAS_CHILDREN_FILES = PROC is not None and os.path.exists("/proc/thread-self/children")
-# Of a supervisor: whether each descendant of its command becomes its child, and can be listed.
+# In a supervisor and in the fork server: whether descendants become children, and can be listed.
 # Else the process group of the shell is all that is known of a command: SPEC.md, "Fallbacks".
 SEES_TREE = False
 
@@ -798,6 +800,17 @@ def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
 
 
 # -- Messages between the host and a supervisor
+#
+# From the host:
+#   a dict                       a request, the fields of a Plan
+#   an int                       how many stops were asked for; negative: and the caller leaves
+# From the supervisor, tuples:
+#   "hello", pid, start time     once, before anything else
+#   "live", skipped, chunks      live output: how many bytes were skipped before it; each chunk with
+#                                the number of its stream
+#   "answer", facts, is_over     fields of an Outcome, and whether nothing of the command is left.
+#                                Of a job there are two: status `running`, and how it ended
+#   "failed", id, reason         the command was not run
 
 
 class Channel:
@@ -856,7 +869,7 @@ class Plan(SimpleNamespace):
     background      a job from the start
     ephemeral       nothing of it outlives its host
     wants_live      live output is asked for
-    saves           output over `limit_bytes` goes to a file
+    saves           output goes to a file, if more than `limit_bytes` comes
     buffer_sizes    of each stream: how many bytes of its beginning and of its end are kept, and
                     whether its newlines are counted
     folder          where output files and records stand; `file_prefix`: of their names
@@ -1363,7 +1376,7 @@ class Command:
 
     exited_s = 0.0  # when the shell ended; 0: it runs
     alone = False  # no descendant lives: waitpid(2) said ECHILD
-    attached = True  # ends with its host
+    attached = True  # ends with its host; False too once the end of the host was seen
     known_as_job = False  # the caller has been told that it goes on as a job
     stopped = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
@@ -1595,7 +1608,7 @@ class Command:
         if self.is_job:  # no status is set: a job that was killed reports how its shell ended
             self.stops += supervisor.kills
         supervisor.kills = 0
-        if self.attached and line.closed:  # seen once: what is ended now has no host any more
+        if self.attached and line.closed:
             self.attached = False
             self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
             if not self.stops:
@@ -2583,8 +2596,8 @@ def _with_notes(on_output: OnText | None) -> OnLive | None:
 
 # ---- 5 Profiles --------------------------------------------------------------------------------
 # A profile is a row of data: how a stream is cleaned and cut, how an answer is written, what limits
-# hold. The sections below never compare the name of a row. A call looks at its row three times:
-# before the request, at the timeout, and when the answer is written.
+# hold. The sections below never compare the name of a row. A call looks at its row twice: for the
+# request, and when the answer is written.
 
 VERBS = ("command", "check_pid", "kill_pid", "restart")  # the arguments of which a call has one
 WAITS = ("grace_s", "drain_idle_s", "drain_total_s")
@@ -3610,7 +3623,16 @@ os.register_at_fork(
 
 # -- One command, as its caller sees it
 #
-# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop.
+# Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop. An
+# exchange is in one of four states:
+#
+#   not sent   `_line` is None, or `_is_sent` is False. A stop: the answer is `cancelled`.
+#   sent       The caller waits. A stop is sent. A supervisor that says nothing until `_gives_up_s`
+#              hangs: its line is closed.
+#   goes on    The answer was `running`, or something is left and the tool is ephemeral. The line
+#              stays, and the monitor thread of a job waits for the end. `BashTool.close` stops a
+#              command that was kept after its limit, and shuts the line of what is ephemeral.
+#   over       `_line` is None: it was given back to the engine, or closed.
 
 
 class Cancel:

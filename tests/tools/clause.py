@@ -15,6 +15,10 @@ import time
 from tests.spec import CLAUSES, HERE
 
 
+# Tests that take no time and hold SPEC.md and README.md to each other and to the code.
+PAGES = "spec_levels or spec_constants or spec_results or spec_numbers or numbers_of_the_pages or the_code_names"
+
+
 def places_of(number):
     """Where a clause stands: in SPEC.md, its property, and where the file says that it upholds the clause."""
     heads = {"SPEC.md": r"#### REQ-BASH-%s$" % re.escape(number)}
@@ -40,11 +44,11 @@ def definitions_around(line, node):
 def checks_of(requirement):
     """The name of each check and the words that run it."""
     neighbours = [number for number in CLAUSES if number.startswith(requirement + ".")]
-    chosen = "req_bash_%s_ or (example and %s.)" % (requirement, requirement)
+    chosen = "req_bash_%s_ or (example and %s.) or " % (requirement, requirement) + PAGES
     workers = ["-n", str(4 * (os.cpu_count() or 1)), "--dist", "worksteal"]
     server = "%s %s --mcp" % (sys.executable, HERE / "bash_tool.py")
     return {
-        "properties and examples": ["pytest", *workers, "test_bash_tool.py", "tests/test_spec.py", "-k", chosen],
+        "properties, examples and pages": ["pytest", *workers, "test_bash_tool.py", "tests/test_spec.py", "-k", chosen],
         "saboteurs": ["tests.tools.saboteurs", *neighbours],
         "the judge's questions": ["tests.conformance", server, requirement + ".*"],
         "the judge's panel": ["tests.conformance.panel", requirement + ".*"],
@@ -72,7 +76,8 @@ def main(asked):
             output.seek(0)
             said = output.read().decode(errors="replace").rstrip()
             counts = [line for line in said.splitlines() if re.search(r"\b(passed|caught) \d|\d passed", line)]
-            verdict = "FAILED:\n%s" % said if process.returncode or not counts else counts[-1]
+            has_failed = process.returncode or not counts or "no question was written" in said
+            verdict = "FAILED:\n%s" % said if has_failed else counts[-1]
             failed += [name] * verdict.startswith("FAILED")
             print("%3d s  %s: %s" % (time.monotonic() - begun, name, verdict), flush=True)
     return failed
