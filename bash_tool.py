@@ -117,7 +117,8 @@ __all__ = [
 # documents behind this tool, the seeds: 000 and 003 describe the profile MODES, 001 JOBS, 002
 # STREAMS, 004 GUARDED; `seed 001` in a comment names one of them. A number of our own says where it
 # comes from. The texts are contract too, because models, hosts and tests match on them: `{x}` is
-# filled in. A sentence that explains one refusal stands where that refusal is made.
+# filled in. A sentence that explains one refusal stands where that refusal is made. A name in `_s`
+# is a duration in seconds, or a moment on the monotonic clock.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -1211,7 +1212,7 @@ class SpawnError(Exception):
 
 
 @lru_cache(maxsize=8)  # twelve folders of a PATH take 0.1 ms
-def program(name: bytes, path: bytes, cwd: bytes) -> bytes:
+def find_program(name: bytes, path: bytes, cwd: bytes) -> bytes:
     """The file of a shell, looked for along a path. Raises SpawnError. Upholds
     REQ-BASH-007.4."""
     for folder in [b""] if b"/" in name else path.split(b":"):
@@ -1266,13 +1267,13 @@ class Shell:
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
         where = plan.shell[0], plan.path, plan.cwd
-        if not os.access(program(*where), os.X_OK):  # removed since
-            program.cache_clear()
+        if not os.access(find_program(*where), os.X_OK):  # removed since
+            find_program.cache_clear()
         # No preexec_fn: it would forbid vfork. `--norc`: below sshd even `bash -c` would read
         # ~/.bashrc.
         self.popen = subprocess.Popen(
             [*plan.shell, b"--norc", b"-c", line.encode()],
-            executable=program(*where),
+            executable=find_program(*where),
             cwd=cwd,
             stdin=fd if self._has_prefix else self._source,
             stdout=writers[0],
@@ -3034,7 +3035,7 @@ def _wrong_argument(key: str, value: Any, schema: Mapping[str, Any]) -> str:
     return '"%s" must be %s milliseconds, got %s' % (key, bounds, got)
 
 
-def _known(profile: Profile) -> dict[str, Mapping[str, Any]]:
+def _schemas(profile: Profile) -> dict[str, Mapping[str, Any]]:
     """The schemas of what a profile takes: its own arguments, and three that models know from
     another tool, though no definition names them. Upholds REQ-BASH-006.10."""
     longest_s = max(s for mode, s in profile.timeouts_s.items() if mode != "background")
@@ -3058,7 +3059,7 @@ def parse_arguments(arguments: object, profile: Profile) -> Asked | Outcome:
         return _wrong(
             'expected a JSON object such as {"command": "ls"}, got %s' % _type_name(arguments)
         )
-    known = _known(profile)
+    known = _schemas(profile)
     unknown = join_names([key for key in arguments if key not in known][:LEFTOVERS_NAMED])
     if unknown:
         allowed = join_names(profile.parameters)
@@ -3945,7 +3946,7 @@ class Job:
     Raises OSError where no sound record stands beside `output_file`.
     """
 
-    _monitor_of = 0  # the process in which a thread waits for the end
+    _monitor_pid = 0  # the process in which a thread waits for the end
     _is_final = False  # ... and has received it
     _note = ""  # what the next answer of the tool says of it
     _shown_bytes = 0  # of the output, that answers have shown
@@ -3959,7 +3960,7 @@ class Job:
             known, _ = read_record(output_file)
         if known is None:
             raise FileNotFoundError(errno.ENOENT, "no record of a job", output_file)
-        self._known = known
+        self._outcome = known
         self.pid, self.command, self.created = known.pid or 0, known.command, known.created
         self._showing = threading.Lock()  # concurrent checks return each line once
 
@@ -3972,21 +3973,21 @@ class Job:
         final = exchange.receive_end()
         if final is None:
             passed_s = time.time() - self.created
-            final = _lost(self._known)._replace(duration_s=passed_s)
+            final = _lost(self._outcome)._replace(duration_s=passed_s)
         self._note = ended_note(self.output_file, final)
         if exchange._plan.background:  # a check shows the output of kept commands alone
             final = final._replace(raw=())
-        self._known, self._is_final = final, True
+        self._outcome, self._is_final = final, True
         recent.append(self)
         if len(recent) > MAX_JOBS:
             first = recent.popleft()
-            first._known = first._known._replace(raw=())
+            first._outcome = first._outcome._replace(raw=())
         if on_end is not None:
             on_end(self)  # an exception goes to threading.excepthook, with no other effect
 
     def _has_ended(self) -> bool:
         """True once the job has ended and its note is written."""
-        if self._monitor_of == os.getpid():
+        if self._monitor_pid == os.getpid():
             return self._is_final
         return self.status != "running"
 
@@ -3994,7 +3995,7 @@ class Job:
         """True while the supervisor of the job lives, and so while something of the job may live:
         the supervisor holds the lock of the record, which is read on the way. Without a record
         (removed, or never made) number and start time of the supervisor are left."""
-        is_running = self._known.status == "running"
+        is_running = self._outcome.status == "running"
         try:
             found, supervised = read_record(self.output_file)
         except FileNotFoundError:
@@ -4002,23 +4003,23 @@ class Job:
         except OSError:  # no descriptor left
             return is_running
         if found is not None and is_running:
-            self._known = found
+            self._outcome = found
         return supervised
 
     def _look(self) -> Outcome:
         """What is known by now. A job whose record says `running` and is not locked has lost
         its supervisor: the record was read after the lock was tried. The monitor thread of a
         job says that itself. Upholds REQ-BASH-003.8."""
-        if self._known.status == "running" and not self._supervised():
-            has_monitor = self._monitor_of == os.getpid() and not self._is_final
-            if self._known.status == "running" and not has_monitor:
-                self._known = _lost(self._known)
-        return self._known
+        if self._outcome.status == "running" and not self._supervised():
+            has_monitor = self._monitor_pid == os.getpid() and not self._is_final
+            if self._outcome.status == "running" and not has_monitor:
+                self._outcome = _lost(self._outcome)
+        return self._outcome
 
     def _supervisor_lives(self) -> bool:
         """True while the process lives that the record names, by number and start time. Where /proc
         hides the start time (hidepid, proc(5)) the number has to do."""
-        pid, started = self._known.supervisor
+        pid, started = self._outcome.supervisor
         now = identity(pid)[1]
         return now == started if now else _signal(pid, 0)
 
@@ -4131,7 +4132,7 @@ class Job:
             if asked < 1 + max(cancel.count, passed_s >= self._grace_s):
                 asked += 1
                 if self._supervisor_lives():
-                    _signal(self._known.supervisor[0], END_JOB_SIGNAL)
+                    _signal(self._outcome.supervisor[0], END_JOB_SIGNAL)
             time.sleep(_pause_s(begun))
         self.wait(LOOK_AROUND_S)  # the message of the end may be on its way
         return self.status != "lost"
@@ -4159,8 +4160,8 @@ class Job:
         is_running = known.status == "running"
         if not is_running:
             self.wait(UNKILLABLE_S)  # for both streams, if they come to this process
-            if self._known.raw:
-                return fit_streams(self._known, profile)
+            if self._outcome.raw:
+                return fit_streams(self._outcome, profile)
         stream, why = Captured(b"", b"", 0), ""
         with self._showing:
             try:
@@ -4278,7 +4279,7 @@ class JobTable:
         return [
             job
             for job in list(self._known.values())
-            if job._monitor_of and not job._has_ended()
+            if job._monitor_pid and not job._has_ended()
         ]
 
     def take_place(self, exchange: Exchange) -> Outcome | None:
@@ -4313,12 +4314,12 @@ class JobTable:
         """Starts the monitor thread of a job, whose end is to be told. Upholds
         REQ-BASH-027.3."""
         self._known[job.pid] = self._untold[job.pid] = job
-        job._monitor_of = os.getpid()
+        job._monitor_pid = os.getpid()
         try:
             waits = exchange, self.on_end, self._recent
             threading.Thread(target=job._monitor, args=waits, daemon=True).start()
         except RuntimeError:  # no thread can be started: the job goes on all the same
-            job._monitor_of, exchange.waiter = 0, None
+            job._monitor_pid, exchange.waiter = 0, None
 
     def drop(self, job: Job | None) -> None:
         """Forgets the job, if there is one, of a command whose answer nobody gets."""
@@ -5469,7 +5470,7 @@ def _print_jobs(jobs: Sequence[Job], as_json: bool) -> None:
     for job in jobs:
         line = "%d\t%s\t%ds\t%s\t%s\t%s" % (
             job.pid,
-            "running" if job.status == "running" else describe_end(job._known._asdict(), ""),
+            "running" if job.status == "running" else describe_end(job._outcome._asdict(), ""),
             job.duration_s,
             format_size(job.total_bytes),
             make_printable(job.output_file),

@@ -3442,7 +3442,7 @@ def test_req_bash_021_7_only_what_is_new(before, after):
     assert sorted(seen) == sorted(["end", *("%d %s" % (n, word) for n, (_, word) in numbered[len(before) :])])
 
 
-@clause("021.8", saboteur=("return fit_streams(self._known, profile)\n", "return self._known\n"))
+@clause("021.8", saboteur=("return fit_streams(self._outcome, profile)\n", "return self._outcome\n"))
 @needs_proc
 def test_req_bash_021_8_the_last_answer():
     def ends(known):

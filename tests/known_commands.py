@@ -98,7 +98,7 @@ ESCAPE_SEQUENCES = (
 NAP = "sleep %d" % random.randint(10**6, 10**7)  # no other process of the machine is called so
 DEADLY = ["HUP", "INT", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1", "USR2", "BUS", "XCPU"]
 words = st.text(st.sampled_from("abcXYZ089 .,:-_=+\né€😀"), max_size=12).map(lambda word: word + ";")
-failures = st.sampled_from([1, 2, 3, 126, 127, 128, 137, 143, 254, 255]) | st.integers(1, 255)
+failures = st.sampled_from([1, 2, 3, 124, 126, 127, 128, 130, 137, 141, 143, 254, 255]) | st.integers(1, 255)
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True).map(lambda name: "T_%s_" % name)
 folders = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=40).filter(
     lambda name: name not in (".", "..") and len(name.encode()) < 200
