@@ -47,18 +47,44 @@ this file.
 # was kept after its limit ends with the host. A job has a record in a file beside its output: each
 # program that opens the folder can find, read and end the job.
 #
-# Ctrl-C is answered in three places, and each asks the supervisor for a stop. In a program it is an
-# exception in the thread that waits: Exchange.abandon sends the stop, waits until nothing of the
-# command is left, and removes the file of an answer that nobody reads. On the command line a
-# handler cancels the command, and the answer is printed (_run_and_print). In the server the loop
-# reads the number of the signal (Server._turn): it cancels and answers each call, and goes on; if
-# standard input is a terminal, the server ends. A host that leaves gives its command 0.5 s between
-# TERM and KILL, a Cancel the grace of the profile.
+# What ends a command, beside its limit: TERM, a wait of at most the grace of the profile or 0.5 s,
+# then KILL until nothing is left. A second stop ends the wait.
 #
-# The bytes of a command pass the class Output, which reads the pipes, keeps the first and the last
-# bytes and writes the file; HostLine, which sends the bytes to the host; Line and Exchange, which
-# receive them there; then the functions of the profile: cleaning, cutting, writing. The file reads
-# from top to bottom: a section uses those above it, and a helper may stand below its one caller.
+#                           a call that  a command   a background  leftovers of  either, of an
+#                           waits        that was    job           a foreground  ephemeral tool
+#                                        kept                      command
+#     a Cancel of its call  grace        -           -             -             -
+#     Ctrl-C in its call    0.5 s        -           -             -             -
+#     BashTool.close        grace        grace       -             -             0.5 s
+#     the end of its host   0.5 s        0.5 s       -             -             0.5 s
+#     Job.kill              -            grace       grace         -             grace (a job)
+#
+# The ways through the code:
+#
+#   a byte           Output.read keeps it in an OutputBuffer. Command.send_answer sends what was
+#                    kept. Exchange._take_answer receives that as a Captured. fit_streams makes a
+#                    Fitted of it by the profile's `truncation` (keep_ends), which decodes, cleans
+#                    (`cleaning`: render) and cuts. present lets the profile's `format`
+#                    (format_brackets) write the text of the Result.
+#   the limit        Command.watch asks for a stop, Command.end ends the command, Command.report and
+#                    send_answer tell the host. The rest is as above; status_line writes the line.
+#   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.turn reaps (_reap),
+#                    and Command.end sends KILL until waitpid(2) says that no child is left.
+#   Ctrl-C           In a program it is an exception in the thread that waits. Session._run calls
+#                    Exchange.abandon, which asks for a stop, waits until nothing is left, and
+#                    removes the file of an answer that nobody reads. On the command line
+#                    _run_and_print cancels, and prints the answer. In the server Server._turn
+#                    cancels and answers each call, and goes on; but where standard input is a
+#                    terminal the server ends, and Server.serve closes the tool.
+#   the host dies    The kernel closes its sockets. SupervisorEnd.take reads end of file, and
+#                    Command.turn asks for a stop if the command is `attached`.
+#   a job goes on    Command.answer_as_job detaches it, and Exchange.answer takes it from the
+#                    tokens, so neither the host's end nor `close` stops it. Command.note_end writes
+#                    its end into its file and its record; then its supervisor ends, and as the last
+#                    one the fork server.
+#
+# The file reads from top to bottom: a section uses those above it, and a helper may stand below its
+# one caller.
 #
 #     1 Limits and words   the numbers, and the phrases that answers are made of
 #     2 Supervisor         one command, its processes and its files; the fork server
@@ -473,7 +499,7 @@ def describe_end(facts: Fields, before_number: str) -> str:
 #   report   The record and the notes are written. The host gets `answer`, with how it ended.
 #              nothing is left                                  -> over
 #              something is left                                -> stay
-#   stay     Leftovers go on, and their output is read into the file. A stop ends them, as in `end`.
+#   stay     Leftovers go on, and their output goes into the file. Below stands who may stop them.
 #              nothing is left: the line is closed              -> over
 #
 # Who may stop it, until the report: the limit, a cancel, the host's end if the command is attached,
@@ -736,8 +762,8 @@ def _children(pid: int) -> list[int]:
 
 
 def descendants(spared: Container[int] = ()) -> dict[int, int]:
-    """The live processes below this one: their groups by their numbers. `spared`: children of this
-    process that are left out, with all that is below them."""
+    """The live processes below this one: a dict of their groups by their numbers. `spared`:
+    children of this process that are left out, with all that is below them."""
     waiting = [pid for pid in _children(os.getpid()) if pid not in spared] if SEES_TREE else []
     found: dict[int, int] = {}
     for pid in waiting:  # the list grows meanwhile
@@ -916,7 +942,7 @@ class OutputBuffer:
         return bytes(self._head), tail, self.total_bytes, self.newlines
 
 
-class HostLine(Channel):
+class SupervisorEnd(Channel):
     """A supervisor's end. What the host does not read waits here; of live output, the only
     thing without a bound of its own, the end of each stream. Upholds REQ-BASH-016.2."""
 
@@ -1010,7 +1036,7 @@ class Output:
         self._plan, self._supervisor = plan, supervisor
         self.pipes: dict[int, int] = {}  # those that are open, and the stream that each is of
         self.buffers = [OutputBuffer(*plan.buffer_sizes) for _ in range(plan.streams)]
-        # None: there is a file, or none is needed.
+        # None: the bytes go to a file, or are not saved.
         self._pending: bytearray | None = bytearray()
 
     def open_pipes(self, writers: list[int]) -> None:
@@ -1027,8 +1053,8 @@ class Output:
             self._supervisor.selector.register(reader, selectors.EVENT_READ, self.read)
 
     def read(self, reader: int) -> None:
-        """Takes in what is in a pipe, of which 1 MiB is the largest, and not much more: a flood
-        must not keep the supervisor from looking elsewhere."""
+        """Takes in what is in a pipe, but not much more than 1 MiB, the size of the largest pipe: a
+        flood must not keep the supervisor from looking elsewhere."""
         stream, most = self.pipes[reader], MIB
         buffer = self.buffers[stream]
         is_flood = buffer.total_bytes > MIB
@@ -1261,8 +1287,8 @@ class Shell:
     def _spawn(self, cwd: bytes, writers: Sequence[int]) -> None:
         """The supervisor has taken on the environment of the command, so none is given here: to
         encode it for each spawn takes a tenth longer. Where the directory cannot be entered,
-        `filename` of the OSError is the directory. Upholds REQ-BASH-004.1, 005.1, 005.2 and
-        014.7."""
+        `filename` of the OSError is the directory. Upholds REQ-BASH-001.2, 004.1, 005.1, 005.2
+        and 014.7."""
         os.environb[b"PWD"] = cwd  # keeps a path with links: bash(1), PWD
         plan, fd = self._plan, self._text_fd
         line = shell_line(fd, self._has_prefix, self._source >= 0, self._carries)
@@ -1376,10 +1402,10 @@ class Command:
     """One command, in the phases that stand at the head of this section."""
 
     exited_s = 0.0  # when the shell ended; 0: it runs
-    alone = False  # no descendant lives: waitpid(2) said ECHILD
+    childless = False  # no descendant lives: waitpid(2) said ECHILD
     attached = True  # ends with its host; False too once the end of the host was seen
     known_as_job = False  # the caller has been told that it goes on as a job
-    stopped = ""  # the status of a command that is ended before its time
+    stop_status = ""  # the status of a command that is ended before its time
     stops = 0  # how many requests to end the command: by the limit, cancels, Job.kill
 
     def __init__(self, supervisor: Supervisor, plan: Plan, source: int) -> None:
@@ -1394,7 +1420,7 @@ class Command:
         """Returns when nothing of the command is left."""
         try:
             self.start()
-            if not self.watch() or not self.drain():
+            if not self.watch() or not self.drain():  # True: it ended by itself
                 self.end()
             self.report()
             if not self.is_over():
@@ -1445,8 +1471,8 @@ class Command:
 
     def answer_as_job(self) -> None:
         """The caller has waited long enough: the answer goes out, and the command goes on as a
-        job; a kept command also where no record of it can be written. Upholds
-        REQ-BASH-003.17."""
+        job; a kept command also where no record of it can be written. Upholds REQ-BASH-003.1,
+        003.2 and 003.17."""
         self.known_as_job = self.is_job = True
         if self.plan.background:
             self.attached = self.plan.ephemeral
@@ -1472,24 +1498,24 @@ class Command:
 
     def request_stop(self, status: str, count: int = 1) -> None:
         """Requests to end the command; the first reason counts."""
-        self.stopped = self.stopped or status
+        self.stop_status = self.stop_status or status
         self.stops += count
 
     def end(self) -> None:
         """The one function that ends a command: TERM; after the grace, or at a second request,
-        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.4, 004.4, 004.5,
-        004.6, 015.3 and 020.4."""
+        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.3, 002.4, 004.4,
+        004.5, 004.6, 015.3 and 020.4."""
         begun_s = monotonic()
         self.shell.terminate()
-        while not self.alone and self.stops < 2 and monotonic() < begun_s + self.grace_s:
+        while not self.childless and self.stops < 2 and monotonic() < begun_s + self.grace_s:
             self.turn(begun_s + self.grace_s)
         kill_until = monotonic() + UNKILLABLE_S
-        while not self.alone and monotonic() < kill_until:
+        while not self.childless and monotonic() < kill_until:
             self.shell.signal_group(signal.SIGKILL)
             _kill_below()
             self.turn(monotonic() + KILL_EVERY_S)
         self.output.close_pipes()  # behind what the processes wrote before they were ended
-        if not self.alone or not SEES_TREE:
+        if not self.childless or not SEES_TREE:
             names = list_processes(descendants())
             self.shell.notes.append(NOTE_SURVIVED.format(named=names) if names else NOTE_BLIND)
 
@@ -1512,7 +1538,7 @@ class Command:
 
     def is_over(self) -> bool:
         """True once no process of the command is left, nor another one that holds its output."""
-        return self.alone and not self.output.pipes
+        return self.childless and not self.output.pipes
 
     def note_end(self) -> None:
         """Appends the completion note of a job. Upholds REQ-BASH-003.5, 003.6, 003.7, 003.8, 003.9,
@@ -1530,7 +1556,7 @@ class Command:
     def facts(self) -> Fields:
         """How the command stands, fields of an Outcome: what the host is told, and what the
         record of a job says. Upholds REQ-BASH-002.6, 007.2 and 007.7."""
-        plan, status = self.plan, self.stopped or ("exited" if self.exited_s else "running")
+        plan, status = self.plan, self.stop_status or ("exited" if self.exited_s else "running")
         error = "cwd_missing" if self.shell.scratch else None
         reason = self.shell.why_unread() if status == "exited" else ""
         if reason:
@@ -1565,14 +1591,14 @@ class Command:
         """Sends the host the facts, with the raw bytes of the streams."""
         output, facts = self.output, self.facts()
         # A background command that was stopped before its first answer: no job, no number.
-        if self.stopped and not self.known_as_job:
+        if self.stop_status and not self.known_as_job:
             facts.update(pid=None, supervisor=())
         facts.update(
             path=os.fsencode(output.path),
             problem=output.problem,
             capped=output.room < 0,
             raw=[buffer.captured() for buffer in output.buffers],
-            carried=b"" if self.stopped else self.shell.carried(),
+            carried=b"" if self.stop_status else self.shell.carried(),
         )
         self.line.send("answer", facts, self.is_over())  # ready for the next command
 
@@ -1599,7 +1625,8 @@ class Command:
         supervisor, line = self.supervisor, self.line
         if self.stops and not SEES_TREE:
             until = min(until, monotonic() + REAP_EVERY_S)
-        # A stop, or end of file, that was read together with the request: no event follows.
+        # A stop, or end of file, that was read together with the request: no event follows. What
+        # has come is looked at in this order: stops, the end of the host, ended processes.
         if line.new_stops or (line.closed and self.attached):
             until = 0.0
         supervisor.turn(until)
@@ -1614,7 +1641,7 @@ class Command:
             self.grace_s = min(self.grace_s, HOST_LEFT_GRACE_S)
             if not self.stops:
                 self.request_stop("cancelled")
-        ended, self.alone = _reap()
+        ended, self.childless = _reap()
         popen = self.shell.popen
         if popen.pid in ended and not self.exited_s:
             # _reap has taken the status, so Popen cannot ask for it any more.
@@ -1622,7 +1649,7 @@ class Command:
             self.output.read_all()  # what the shell wrote
             self.exited_s = monotonic()
         if not SEES_TREE and self.stops and self.shell.signal_group(0):
-            self.alone = False  # the group is all that is known then
+            self.childless = False  # the group is all that is known then
 
 
 # -- The processes: a supervisor, and the fork server that forks it
@@ -1686,7 +1713,7 @@ class Supervisor(Loop):
     """The process that runs commands, one at a time. The supervisor ends when its host has left and
     its command with it, and when no request has come for IDLE_S."""
 
-    def __init__(self, line: HostLine) -> None:
+    def __init__(self, line: SupervisorEnd) -> None:
         super().__init__()
         self.line = line
         self.identity = identity(os.getpid())
@@ -1761,7 +1788,7 @@ class ForkServer(Loop):
             self._control.close()
 
     def _fork(self, end: socket.socket) -> None:
-        line = HostLine(end)
+        line = SupervisorEnd(end)
         try:
             pid = os.fork()
         except OSError as problem:
@@ -1775,7 +1802,7 @@ class ForkServer(Loop):
         end.close()
         import json  # noqa: F401  # after the first fork: later supervisors share its pages
 
-    def _supervise(self, line: HostLine) -> NoReturn:
+    def _supervise(self, line: SupervisorEnd) -> NoReturn:
         """What the forked process does."""
         try:
             os.setsid()
@@ -2299,7 +2326,7 @@ def keep_head(
 
 
 def fit_streams(outcome: Outcome, profile: Profile) -> Outcome:
-    """The outcome with the texts of its streams. Upholds REQ-BASH-024.3."""
+    """The outcome with the texts of its streams. Upholds REQ-BASH-002.4 and 024.3."""
     streams = outcome.raw
     if outcome.status == "running":  # the output of a background command is in its file
         streams = [without_unfinished(stream) for stream in streams if outcome.kept]
@@ -2381,7 +2408,7 @@ def note_lines(outcome: Outcome) -> list[str]:
 
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
-    output, where the rest is. Upholds REQ-BASH-001.6 and 007.3."""
+    output, where the rest is. Upholds REQ-BASH-001.4, 001.6 and 007.3."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
@@ -2544,7 +2571,7 @@ def code_details(outcome: Outcome) -> Fields:
 def present(outcome: Outcome, profile: Profile) -> Result:
     """The outcome in the words of a profile. No text is empty or blank: interfaces of models
     refuse such a text, and with it the whole conversation (nanobot#949, adk-go#1353). Upholds
-    REQ-BASH-024.2, 024.4 and 024.5."""
+    REQ-BASH-007.1, 024.2, 024.4 and 024.5."""
     text = profile.format.write(outcome, profile)
     if not text.strip():
         text = with_newline(text) + NO_OUTPUT + "\n"
@@ -3334,9 +3361,9 @@ def job_record(said: object) -> Outcome | None:
 # messages. A caller that leaves closes its socket, or shuts it for writing; a host that dies has
 # its sockets closed by the kernel. Either ends what is attached, and nothing in the host has to run
 # for that. A forked child would hold copies of the sockets, and keep their other ends from reading
-# end of file: so a child closes its copies (os.register_at_fork). Sockets are made and entered
-# under the lock that a fork takes too, else a fork in another thread would find a socket that no
-# list holds yet.
+# end of file: so a child closes its copies (os.register_at_fork). A socket is made and listed under
+# a lock that a fork takes too. Else a fork in another thread could copy a socket that is in no list
+# yet.
 
 # What the interpreter of a fork server is told. The first process ends at once, so that the host
 # has no child; the second one runs the code of this file that is loaded here, which an edited file,
@@ -3455,7 +3482,7 @@ def _has_ended(end: socket.socket) -> bool:
         return True
 
 
-class Line(Channel):
+class HostEnd(Channel):
     """The host's end of the socket to one supervisor."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -3543,7 +3570,7 @@ class Engine:
         self.python = _python()  # None: the fork server is a fork of this process
         self._ids: object = None
         self._control: socket.socket | None = None  # the host's end of the fork server's socket
-        self._idle: list[Line] = []
+        self._idle: list[HostEnd] = []
         self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _socketpair(self) -> tuple[socket.socket, socket.socket]:
@@ -3552,7 +3579,7 @@ class Engine:
         self.sockets.add(ours)
         return ours, theirs
 
-    def borrow(self) -> Line:
+    def borrow(self) -> HostEnd:
         """A line to an idle supervisor, or to a new one. Raises OSError, also where the fork server
         does not take the request."""
         with self.lock:
@@ -3560,7 +3587,7 @@ class Engine:
             ids = user, self.confinement
             if ids != self._ids:
                 self.give_up()
-            while self._idle:
+            while self._idle:  # after a change of user all of these are closed
                 line = self._idle.pop()  # the latest first, so that the others end
                 if ids == self._ids and not _has_ended(line.socket):
                     return line
@@ -3571,15 +3598,15 @@ class Engine:
                 self._control = self._start_server()
                 self._control.setblocking(False)  # gevent's recv waits even with MSG_DONTWAIT
             ours, theirs = self._socketpair()
-            with theirs:  # what comes from the supervisor is the fork server's reply
+            with theirs:  # the fork server does not reply: the supervisor will say `hello`
                 socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-            return Line(ours)
+            return HostEnd(ours)
 
     def _start_server(self) -> socket.socket:
         """Starts a fork server: with an interpreter, or after two failures of that as a fork of
         this process. An accident may have ended the first try. After a setuid(2) of the host the
         interpreter may be out of reach. Raises OSError."""
-        for python in filter(None, (self.python, self.python)):
+        for python in [self.python] * 2 if self.python else []:
             ours, theirs = self._socketpair()
             if _start_python(python, ours, theirs):
                 return ours
@@ -3596,7 +3623,7 @@ class Engine:
                 self._control.close()
                 self._control = None
 
-    def give_back(self, line: Line) -> None:
+    def give_back(self, line: HostEnd) -> None:
         """The supervisor is idle again."""
         if len(self._idle) < IDLE_MOST:
             self._idle.append(line)
@@ -3673,7 +3700,7 @@ class Exchange:
     thread, may ask for a stop: that of the call, and that of the tool's `close`. An answer is an
     outcome without texts: its status is `running` where the command goes on as a job."""
 
-    _line: Line | None = None  # to a supervisor that has the request, or a part of it
+    _line: HostEnd | None = None  # to a supervisor that has the request, or a part of it
     _is_sent = False  # the whole request was sent: a stop may follow
     _ends_with_line = (
         False  # its answer has come, and what goes on is ended by closing the line
@@ -3684,8 +3711,9 @@ class Exchange:
 
     def __init__(self, plan: Plan, closing: Cancel, cancel: Cancel) -> None:
         self._plan, self._closing = plan, closing
-        self._tokens: Sequence[Cancel] = closing, cancel  # that may stop the command
-        self._waits_s = min(plan.answer_after_s, plan.limit_s)  # the caller, at most
+        self._tokens: Sequence[Cancel] = closing, cancel  # those that may stop the command
+        # The longest that the caller waits, but for the ending of the command.
+        self._waits_s = min(plan.answer_after_s, plan.limit_s)
         # The longest that the ending of a command takes.
         self._ending_s = HOST_SLACK_S + max(plan.grace_s + UNKILLABLE_S, plan.drain_total_s)
         self._owner = os.getpid()
@@ -3820,6 +3848,7 @@ class Exchange:
         if is_job:
             facts.update(kept=not self._plan.background, limit_s=self._waits_s)
         if is_job or (has_leftovers and self._plan.ephemeral):
+            # A stop that crossed the answer may have been ignored (Command.turn): so send it again.
             self._gives_up_s, self._stops_sent = inf, 0
             self._ends_with_line = self._plan.ephemeral
             self.send_stops()
@@ -3850,7 +3879,7 @@ class Exchange:
             if self._line is None:  # else leftovers of the job are held
                 self.obey(())
 
-    def _give_up(self, line: Line) -> Outcome:
+    def _give_up(self, line: HostEnd) -> Outcome:
         """The supervisor does not answer. When it comes back, it reads the end of the line and ends
         the command. Raises NotRun for a supervisor that has never answered."""
         if not line.supervisor_pid:
@@ -3870,6 +3899,7 @@ class Exchange:
             self.receive_end()
         begun_s = monotonic()
         here = self._owner == os.getpid() and self.waiter != threading.get_ident()
+        # The thread that receives the end empties `_tokens`.
         while here and self._tokens and monotonic() < self._gives_up_s + HOST_SLACK_S:
             time.sleep(_pause_s(begun_s))
 
@@ -4510,7 +4540,7 @@ class Session:
             return self._finish(refusal, cancel)
         try:
             answer = exchange.answer(on_live, request.stdin)
-            # Else the start stays the same object, which is sent once.
+            # Where nothing has changed the start stays the same object: it is not sent again.
             if answer.carried != starts[0].carried:
                 starts[0] = next_start(answer.carried, self.first.env) or starts[0]
             job = self._jobs.add(answer)
@@ -5060,7 +5090,7 @@ class Server:
         is gone; a signal while they are ended skips the grace. Jobs go on. Upholds
         REQ-BASH-025.9."""
         while not self._at_end and not self._signals:
-            self._turn(100 * HEARTBEAT_S if self._calls else None)
+            self._turn(100 * HEARTBEAT_S if self._calls else None)  # ms: ten looks a heartbeat
         obeyed = min(1, self._signals)  # the first signal has ended the loop
         closer = threading.Thread(target=self._tool.close, daemon=True)
         closer.start()
@@ -5303,7 +5333,7 @@ _OPTIONS = """\
 openai-native, anthropic-native (--carry)
 --log FILE  append a line of JSON for each call to FILE
 --kill PID  end a background job, and say how it ended
---follow  show live output on stderr
+--follow  show live output on stderr, before the answer on stdout
 --json  print the whole result as one line of JSON
 --mcp  serve the Model Context Protocol on stdin and stdout
 --structured  with --mcp: structured results too (BASH_TOOL_STRUCTURED=1)

@@ -266,7 +266,7 @@ def test_req_bash_002_2_slow_is_fifteen_minutes():
         assert tool.call({"command": "sleep 60", "mode": "slow"}).text == "[command timed out after 0.2s]\n"
 
 
-@clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.alone = begun_s, True"))
+@clause("002.3", saboteur=("terminate()", "popen.kill()\n        self.exited_s, self.childless = begun_s, True"))
 @given(
     st.lists(
         st.sampled_from(["sleep 600 &", "(sleep 600; :) &", "sh -c 'sleep 600; :' &", "sleep 600 | cat &"]),
@@ -310,7 +310,7 @@ def test_req_bash_002_5_names_the_limit(limit):
     assert [bash_tool.format_seconds(s) for s in (30.0, 900.0, 0.7, 86400.0)] == ["30s", "900s", "0.7s", "86400s"]
 
 
-@clause("002.6", saboteur=('"exit_code": code,', '"exit_code": 124 if self.stopped else code,'))
+@clause("002.6", saboteur=('"exit_code": code,', '"exit_code": 124 if self.stop_status else code,'))
 @fewest
 @given(endless_in_each_way(), st.lists(st.booleans(), min_size=len(WAYS_OF_TERM), max_size=len(WAYS_OF_TERM)))
 def test_req_bash_002_6_no_code_after_our_own_kill(commands, cancelled):
@@ -1072,7 +1072,8 @@ def test_req_bash_004_5_kill_only_after_the_grace(commands, grace, parity):
 
 
 @clause(
-    "004.6", saboteur=(("not self.alone and self.stops", "self.stops"), ("not self.alone and monotonic", "monotonic"))
+    "004.6",
+    saboteur=(("not self.childless and self.stops", "self.stops"), ("not self.childless and monotonic", "monotonic")),
 )
 @needs_proc
 def test_req_bash_004_6_does_not_wait_out_the_grace():
@@ -2623,7 +2624,10 @@ def test_req_bash_015_2_an_exception_in_the_caller():
     at_whatever_moment()
 
 
-@clause("015.3", saboteur=("        while not self.alone and self.stops < 2 and", "        while not self.alone and"))
+@clause(
+    "015.3",
+    saboteur=("        while not self.childless and self.stops < 2 and", "        while not self.childless and"),
+)
 def test_req_bash_015_3_the_second_cancel_kills():
     with BashTool(profile=tiny(default=60, grace=60)) as tool:
         begun = time.monotonic()

@@ -106,7 +106,7 @@ def written(source, prefix, folder=None):
 
 # What a platform may lack, and the change that takes it away; see SPEC.md, "Fallbacks". The note that each stop has
 # there would stand in most texts: test_row_21_a_kernel_that_refuses_a_subreaper asks for it.
-NO_NOTE = ("if not self.alone or not SEES_TREE:", "if not self.alone:")
+NO_NOTE = ("if not self.childless or not SEES_TREE:", "if not self.childless:")
 ABSENT_FEATURES = {
     "proc": [("PROC = _own_proc()", "PROC: str | None = None"), NO_NOTE],
     "subreaper": [("= HAS_CHILDREN_FILES and _prctl(_PR_SET_CHILD_SUBREAPER, 1)", "= False"), NO_NOTE],

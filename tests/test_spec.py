@@ -110,8 +110,8 @@ def test_readme_is_true(tmp_path):
     assert readme.count("\n") <= 300
     programs = recipes("Begin", HERE / "README.md")
     told = [ran("bash", "-c", program, cwd=HERE).stdout.decode() for program in programs]
-    assert "hello\nexit code: 3\n" in told[0] and '"name": "bash"' in told[1].split("\n")[1]
-    printed = json.loads(told[1].split("\n")[0])["mcpServers"]["bash"]
+    assert told[0] == "[command failed: exit code 3]\nhello\nexit code: 3\n"
+    printed = json.loads(told[1])["mcpServers"]["bash"]
     with Client(command=[printed["command"], *printed["args"]]) as client:
         assert client.said("pwd") == "%s\n" % HERE
     for program in re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
@@ -120,7 +120,7 @@ def test_readme_is_true(tmp_path):
         converse_as(transcript, tmp_path)
     for configuration in re.findall(r"^```json\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
         server = json.loads(configuration)["mcpServers"]["bash"]
-        here = {"/usr/bin/python3": sys.executable, "/ABSOLUTE/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}
+        here = {"/usr/bin/python3": sys.executable, "/PATH/TO/bash_tool.py": str(TOOL), "/PATH/TO/REPO": "/"}
         words = [here.get(word, word) for word in (server["command"], *server["args"])]
         given = server.get("env", {})
         with Client(command=words, env=dict(os.environ, **given)) as client:
@@ -142,6 +142,16 @@ def test_the_code_names_each_clause():
     """Each clause is named, by its own number, by the function or constant of bash_tool.py that upholds it."""
     named = set(re.findall(r"(?<![\d.])\d{3}\.\d+(?![\d])", SOURCE))
     assert set(CLAUSES) <= named, sorted(set(CLAUSES) - named)
+
+
+def test_comments_name_what_is_there():
+    """Each method that a comment of bash_tool.py names, and each function that its head names, is there."""
+    comments = "\n".join(re.findall(r"(?m)^ *#(.*)$", SOURCE))
+    methods = {found for found in re.findall(r"\b([A-Z]\w+)\.(_?[a-z]\w+)\b", comments) if hasattr(bash_tool, found[0])}
+    assert len(methods) >= 15 and [each for each in methods if not hasattr(getattr(bash_tool, each[0]), each[1])] == []
+    head = SOURCE.split("\n# The ways through the code:\n")[1].split("\n#     1 Limits and words")[0]
+    functions = set(re.findall(r"(?<![\w.])_?[a-z]+(?:_[a-z]+)+\b", head)) - {"send_answer"}
+    assert functions and [name for name in functions if not hasattr(bash_tool, name)] == []
 
 
 def decisions(heading):

@@ -284,7 +284,7 @@ def calls_leave_nothing(q):
     wire = q.server(timeouts={"default": 0.3}, before=few)
 
     def calls():
-        commands = ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "sleep 0.8 & :", "kill -9 $$")
+        commands = ("echo hi", "false", "sleep 9", "exec >&-; echo x", "seq 60000", "sleep 2.5 & :", "kill -9 $$")
         for _ in range(8):
             wire.cancel(wire.begin("sleep 600"))
             for number in [wire.begin(command) for command in commands]:

@@ -228,7 +228,9 @@ BROKEN = {
         ("withheld = secret - kept", "withheld = secret - kept - set(NON_INTERACTIVE)"),
     ],
     "015.1": [("while not self.stops and not self.is_over():", "while not self.is_over():")],
-    "015.3": [("not self.alone and self.stops < 2 and", "not self.alone and not self.runs_for(self.plan.limit_s) and")],
+    "015.3": [
+        ("not self.childless and self.stops < 2 and", "not self.childless and not self.runs_for(self.plan.limit_s) and")
+    ],
     "016.1": [("live.take(0, (), final=True)", "pass")],
     "017.7": [{"without": ["--deny"]}],
     "017.8": [

@@ -5,6 +5,7 @@ python -m tests.tools.clause 011        the same
 """
 
 import ast
+import importlib
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 import time
 
 from tests.spec import CLAUSES, HERE
+from tests.support import SOURCE, saboteurs_at_tests
 
 
 # Tests that take no time and hold SPEC.md and README.md to each other and to the code.
@@ -20,7 +22,7 @@ PAGES = "spec_levels or spec_constants or spec_results or spec_numbers or number
 
 
 def places_of(number):
-    """Where a clause stands: in SPEC.md, its property, and where the file says that it upholds the clause."""
+    """Where a clause stands: in SPEC.md, its property, where the code names it, and what its saboteur changes."""
     heads = {"SPEC.md": r"#### REQ-BASH-%s$" % re.escape(number)}
     heads["test_bash_tool.py"] = r"def (test_req_bash_%s_\w+)" % number.replace(".", "_")
     heads["bash_tool.py"] = r".*\b%s\b" % re.escape(number)
@@ -31,6 +33,12 @@ def places_of(number):
             if found:
                 around = definitions_around(line, ast.parse(text)) if page == "bash_tool.py" else found.groups()
                 yield " ".join(["%s:%d" % (page, line), ".".join(around)]).rstrip()
+    importlib.import_module("test_bash_tool")  # which registers the saboteurs
+    changes = saboteurs_at_tests()[number]
+    for old, _ in [changes] if isinstance(changes[0], str) else changes:
+        line = SOURCE.count("\n", 0, SOURCE.index(old)) + 1
+        around = ".".join(definitions_around(line, ast.parse(SOURCE)))
+        yield " ".join(filter(None, ["bash_tool.py:%d" % line, around, "(what its saboteur changes)"]))
 
 
 def definitions_around(line, node):
