@@ -40,21 +40,22 @@ this file.
 #     BashTool.call -- request ------------------------------> spawn bash, drain, watch the clock,
 #          ^                     forks a supervisor when       signal, reap: one command at a time;
 #          |                     no idle one can be borrowed   parent of every orphan of its command
-#          +------ live output, answer ----------------------- idle again once waitpid() says ECHILD
+#          +------ live output, answer ----------------------- idle again if nothing is left by then
 #
 # A supervisor ends its command when the time limit has passed, when the caller cancels, and when
-# the host closes its socket or dies. A background command goes on without the host; a command that
-# was kept after its limit ends with the host. A job has a record in a file beside its output: each
-# program that opens the folder can find, read and end the job.
+# the host closes its socket or dies. Once it is answered, a background command goes on without the
+# host; a command that was kept after its limit ends with the host. A job has a record in a file
+# beside its output, by which every program of this user can find, read and end the job.
 #
 # What ends a command, beside its limit: TERM, a wait of at most the grace of the profile or 0.5 s,
-# then KILL until nothing is left. A second stop ends the wait.
+# then KILL until nothing is left. `-`: it goes on. A second stop ends the wait; the limit counts as
+# a stop, so a cancel in its grace means KILL.
 #
-#                           a call that  a command   a background  leftovers of  either, of an
-#                           waits        that was    job           a foreground  ephemeral tool
-#                                        kept                      command
-#     a Cancel of its call  grace        -           -             -             -
-#     Ctrl-C in its call    0.5 s        -           -             -             -
+#                           a call that  a command   a background  leftovers of  what goes on
+#                           waits        that was    job           a foreground  of an ephemeral
+#                                        kept                      command       tool
+#     Ctrl-C in a program   0.5 s        -           -             -             -
+#     a Cancel of the call  grace        -           -             -             -
 #     BashTool.close        grace        grace       -             -             0.5 s
 #     the end of its host   0.5 s        0.5 s       -             -             0.5 s
 #     Job.kill              -            grace       grace         -             grace (a job)
@@ -62,29 +63,33 @@ this file.
 # The ways through the code:
 #
 #   a byte           Output.read keeps it in an OutputBuffer. Command.send_answer sends what was
-#                    kept. Exchange._take_answer receives that as a Captured. fit_streams makes a
-#                    Fitted of it by the profile's `truncation` (keep_ends), which decodes, cleans
-#                    (`cleaning`: render) and cuts. present lets the profile's `format`
-#                    (format_brackets) write the text of the Result.
-#   the limit        Command.watch asks for a stop, Command.end ends the command, Command.report and
-#                    send_answer tell the host. The rest is as above; status_line writes the line.
+#                    kept. Exchange._take_answer receives that as a Captured. Session._run lets
+#                    fit_streams make a Fitted of it, by the profile's `truncation` (keep_ends):
+#                    that decodes, cleans (`cleaning`: render) and cuts. Session._finish lets
+#                    present write the text of the Result, by its `format` (format_brackets).
+#   the limit        Session._waits takes it from the profile. Command.watch asks for a stop,
+#                    Command.end ends the command, Command.report and send_answer tell the host.
+#                    From Exchange._take_answer on it goes as with a byte; status_line writes the
+#                    first line.
 #   nothing is left  _look_for_tree makes each supervisor a subreaper. Command.turn reaps (_reap),
-#                    and Command.end sends KILL until waitpid(2) says that no child is left.
-#   Ctrl-C           In a program it is an exception in the thread that waits. Session._run calls
-#                    Exchange.abandon, which asks for a stop, waits until nothing is left, and
-#                    removes the file of an answer that nobody reads. On the command line
-#                    _run_and_print cancels, and prints the answer. In the server Server._turn
-#                    cancels and answers each call, and goes on; but where standard input is a
-#                    terminal the server ends, and Server.serve closes the tool.
+#                    and sets `childless` when waitpid(2) says ECHILD; Command.end sends KILL until
+#                    then. After a normal exit nothing is ended: Command.report names what is left.
+#   Ctrl-C           In a program it is an exception in the main thread. Session._run calls
+#                    Exchange.abandon, which asks for a stop and waits until nothing is left. The
+#                    supervisor removes the file of an answer that nobody reads; abandon does so if
+#                    the answer had come. On the command line a handler cancels, and the answer is
+#                    printed (_run_and_print). In the server Server._turn cancels and answers each
+#                    call, and goes on; but where standard input is a terminal the server ends, and
+#                    Server.serve closes the tool.
 #   the host dies    The kernel closes its sockets. SupervisorEnd.take reads end of file, and
 #                    Command.turn asks for a stop if the command is `attached`.
 #   a job goes on    Command.answer_as_job detaches it, and Exchange.answer takes it from the
 #                    tokens, so neither the host's end nor `close` stops it. Command.note_end writes
-#                    its end into its file and its record; then its supervisor ends, and as the last
-#                    one the fork server.
+#                    its end into its file and its record. When nothing of it is left its supervisor
+#                    ends, and as the last one the fork server.
 #
-# The file reads from top to bottom: a section uses those above it, and a helper may stand below its
-# one caller.
+# The file reads from top to bottom: a section uses those above it. Within a section a helper may
+# stand below its one caller.
 #
 #     1 Limits and words   the numbers, and the phrases that answers are made of
 #     2 Supervisor         one command, its processes and its files; the fork server
@@ -481,7 +486,7 @@ def describe_end(facts: Fields, before_number: str) -> str:
 # clock, signals and reaps. The supervisor is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): when a
 # process of the command loses its parent, it becomes the supervisor's child, whatever it does to
 # its environment, session or descriptors. So `waitpid(-1)` that fails with ECHILD proves that no
-# descendant of the command is left; then the supervisor can take the next command.
+# descendant of the command is left. A line is the socket between a supervisor and its host.
 #
 # The life of a command. `Command.run` passes through these phases, each a method of its own:
 #
@@ -492,7 +497,7 @@ def describe_end(facts: Fields, before_number: str) -> str:
 #              it exits                                         -> drain
 #              a stop, the limit, a signal to a job's shell     -> end
 #   drain    Late writers get a moment.
-#              silence, or nothing is left                      -> report
+#              silence, enough of it, or nothing is left        -> report
 #              a stop                                           -> end
 #   end      TERM, the grace, passes of KILL.
 #              ECHILD, or UNKILLABLE_S is over                  -> report
@@ -502,15 +507,16 @@ def describe_end(facts: Fields, before_number: str) -> str:
 #   stay     Leftovers go on, and their output goes into the file. Below stands who may stop them.
 #              nothing is left: the line is closed              -> over
 #
-# Who may stop it, until the report: the limit, a cancel, the host's end if the command is attached,
-# and `Job.kill` if it is a job. In `stay`: the limit of a background command, `Job.kill`, and where
-# the command is attached its host. A command is attached until it is answered as a background job
-# or reported; one that is ephemeral always is. `Command.stops` counts the stops of all of them. A
-# second one ends the grace: after the limit, which counts as one, that is the first cancel.
+# Who may stop it: in `watch` the limit; until the report a cancel, the end of the host if the
+# command is attached, and `Job.kill` if it is a job. In `stay`: the limit of a background command,
+# `Job.kill`, and where the command is attached its host. A command is attached until it is answered
+# as a background job or reported; one that is ephemeral always is. `Command.stops` counts the stops
+# of all of them. A supervisor serves a second command only if nothing was left of the first at its
+# report.
 #
-# A supervisor waits in one place, `Command.turn`, and takes notice there of output, of stops, of
-# its host and of ended processes. The host has left when the supervisor reads end of file on its
-# socket.
+# A command waits in one place, `Command.turn`. Loop.wait calls Output.read and SupervisorEnd.take
+# there, and behind that Command.turn looks at stops, at the host and at ended processes. The host
+# has left when the supervisor reads end of file on its line.
 #
 # The end of the output and the exit of the shell are two events: a leftover holds the pipe after
 # the exit, and `exec >&-` closes the pipe before. Output goes through a pipe, not straight into a
@@ -832,11 +838,11 @@ def list_processes(processes: Collection[int], form: str = "pid %d %s") -> str:
 #   a dict                       a request, the fields of a Plan
 #   an int                       how many stops were asked for; negative: and the caller leaves
 # From the supervisor, tuples:
-#   "hello", pid, start time     once, before anything else
+#   "hello", pid, start time     once, before anything else, but for a `failed` of the fork server
 #   "live", skipped, chunks      live output: how many bytes were skipped before it; each chunk with
 #                                the number of its stream
 #   "answer", facts, is_over     fields of an Outcome, and whether nothing of the command is left.
-#                                Of a job there are two: status `running`, and how it ended
+#                                Of a job there are two: status `running`, then how it ended
 #   "failed", id, reason         the command was not run
 
 
@@ -980,8 +986,8 @@ class SupervisorEnd(Channel):
         self.closed = messages is None or self.abandoned
 
     def send(self, *message: Any) -> None:
-        """Sends the message, after the live output that came before. After the end of the line
-        nothing is sent."""
+        """Sends the message, after the live output that came before. An error is ignored: the host
+        may be gone."""
         if self._live:
             tails = [(stream, buffer.captured()[1]) for stream, buffer in self._live.items()]
             total = sum(buffer.total_bytes for buffer in self._live.values())
@@ -1502,9 +1508,9 @@ class Command:
         self.stops += count
 
     def end(self) -> None:
-        """The one function that ends a command: TERM; after the grace, or at a second request,
-        passes of KILL until ECHILD, for UNKILLABLE_S at most. Upholds REQ-BASH-002.3, 002.4, 004.4,
-        004.5, 004.6, 015.3 and 020.4."""
+        """The one function that ends a command: TERM; after the grace, or at a second stop, passes
+        of KILL, for UNKILLABLE_S at most. At ECHILD it is done, and output is read on meanwhile.
+        Upholds REQ-BASH-002.3, 002.4, 004.4, 004.5, 004.6, 015.3 and 020.4."""
         begun_s = monotonic()
         self.shell.terminate()
         while not self.childless and self.stops < 2 and monotonic() < begun_s + self.grace_s:
@@ -1600,13 +1606,13 @@ class Command:
             raw=[buffer.captured() for buffer in output.buffers],
             carried=b"" if self.stop_status else self.shell.carried(),
         )
-        self.line.send("answer", facts, self.is_over())  # ready for the next command
+        self.line.send("answer", facts, self.is_over())
 
     def stay(self) -> None:
         """Goes on for what is left and reads its output. Ends it at the limit of a background
         command, when Job.kill asks, or, if it is attached, when its host leaves. What cannot be
         ended stays a child of this supervisor, which serves no second command then. Upholds
-        REQ-BASH-003.2, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
+        REQ-BASH-003.2, 003.7, 003.15, 004.7, 011.3, 020.2, 029.1 and 029.2."""
         until = self.started_s + self.plan.limit_s if self.plan.background else inf
         self.stops = 0
         self.plan.wants_live = False  # the call is over
@@ -1965,7 +1971,7 @@ class Outcome(NamedTuple):
     signal: str | None = None
     error: str | None = None
     reason: str = ""  # for `failed` and `rejected`: the sentence
-    limit_s: float = 0.0  # the limit that was exceeded
+    limit_s: float = 0.0  # the limit; of a command that goes on, when it was answered
     kept: bool = False  # after that limit the command goes on as a job
     stdout: Fitted = NO_STREAM  # or both streams
     stderr: Fitted = NO_STREAM
@@ -2348,7 +2354,7 @@ def describe_code(outcome: Outcome) -> str:
 
 def status_line(outcome: Outcome) -> str:
     """The first line of an answer; empty after success, so that the output stands alone.
-    Upholds REQ-BASH-002.5, 002.7, 007.1, 007.2, 007.4 and 007.6."""
+    Upholds REQ-BASH-002.5, 007.1, 007.2, 007.4 and 007.6."""
     stopped = describe_stop(outcome.status, outcome.limit_s)
     if stopped:
         return COMMAND_STOPPED.format(how=stopped)
@@ -2408,7 +2414,7 @@ def note_lines(outcome: Outcome) -> list[str]:
 
 def format_brackets(outcome: Outcome, profile: Profile) -> str:
     """The answer as bracketed lines around the output: what happened, notes, what was cut, the
-    output, where the rest is. Upholds REQ-BASH-001.4, 001.6 and 007.3."""
+    output, where the rest is. Upholds REQ-BASH-001.4, 001.6, 002.7 and 007.3."""
     text = outcome.stdout.text
     if outcome.stderr.text:  # a host has asked for separate streams
         text = with_newline(text) + outcome.stderr.text
@@ -3654,13 +3660,13 @@ os.register_at_fork(
 # Exchange sends the request and waits for the answer; Cancel, of any thread, asks it to stop. An
 # exchange is in one of four states:
 #
-#   not sent   `_line` is None, or `_is_sent` is False. A stop: the answer is `cancelled`.
+#   not sent   `_is_sent` is False. A stop: the answer is `cancelled`.
 #   sent       The caller waits. A stop is sent. A supervisor that says nothing until `_gives_up_s`
 #              hangs: its line is closed.
 #   goes on    The answer was `running`, or something is left and the tool is ephemeral. The line
 #              stays, and the monitor thread of a job waits for the end. `BashTool.close` stops a
 #              command that was kept after its limit, and shuts the line of what is ephemeral.
-#   over       `_line` is None: it was given back to the engine, or closed.
+#   over       `_line` was given back to the engine, or closed, and is None.
 
 
 class Cancel:
@@ -4341,8 +4347,8 @@ class JobTable:
         return job
 
     def start_monitor(self, job: Job, exchange: Exchange) -> None:
-        """Starts the monitor thread of a job, whose end is to be told. Upholds
-        REQ-BASH-027.3."""
+        """Starts the monitor thread of a job, whose end is to be told: a daemon thread, for which
+        no program waits at its exit. Upholds REQ-BASH-027.3."""
         self._known[job.pid] = self._untold[job.pid] = job
         job._monitor_pid = os.getpid()
         try:
@@ -4691,8 +4697,8 @@ class BashTool:
         the caller's thread; what is not fetched in time is skipped, and a line says so.
 
         Raises nothing for what the model or the command did. An exception in the caller, Ctrl-C or
-        one out of `on_output`, stops the command, waits until it is gone, and goes on; a second
-        one does not wait. Upholds REQ-BASH-026.7.
+        one out of `on_output`, stops the command, and is raised again once it is gone; a second one
+        does not wait. Upholds REQ-BASH-026.7.
         """
         request = parse_arguments(arguments, self.profile)
         return self._answer(arguments, request, cwd, env, cancel, _with_notes(on_output))
