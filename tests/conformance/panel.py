@@ -249,7 +249,7 @@ BROKEN = {
         *wrong("HOST_LEFT_GRACE_S = 0.5 ", 0.3, 1.5),
         ("if self.attached and line.closed:", "if self.attached and line.closed and not self.exited_s:"),
     ],
-    "020.2": [("if self.stops or monotonic() >= limit_s:", "if self.stops or self.supervisor.line.closed:")],
+    "020.2": [("if self.stops or monotonic() >= until:", "if self.stops or self.supervisor.line.closed:")],
     "021.3": [("TAIL_LINES = 2000", "TAIL_LINES = 1999")],
     "024.4": [("if not text.strip():", 'if not text.strip("\\ufeff \\t\\n"):')],
     "025.2": [{"said": [['"2024-11-05"', '"2024-11-06"']]}],
@@ -318,7 +318,7 @@ BROKEN = {
     ],
     "027.6": [
         (WITHDRAWN, WITHDRAWN.replace("return", "self._%s\n            return" % taken))
-        for taken in ("jobs.told(None)", "untold.clear()")
+        for taken in ("jobs.take_end_notes(None)", "untold.clear()")
     ],
 }
 
