@@ -22,10 +22,10 @@ What a program imports, each with its own help:
                first. PROFILES is all of them by name, OnTimeout says what a timeout does
 
 Texts are str, sizes are bytes. Times are seconds, in names that end in `_s`; `timeout` is the one
-exception, milliseconds that a model sends. Nothing that a model sends and nothing that a command
-does raises: a refusal and a failure are a Result with `is_error`, whose `error` has an id where not
-the command but something else went wrong. A mistake of the program is a ValueError; a directory or
-a file that is missing is an OSError.
+exception, milliseconds that a model sends. Nothing that a model sends or a command does raises. A
+refusal or a failure is a Result with `is_error`; its `error` has an id if something other than the
+command went wrong. A mistake of the program is a ValueError; a directory or a file that is missing
+is an OSError.
 
 SPEC.md holds the clauses (REQ-BASH-nnn.m) that the docstrings name; the tests hold them word for
 word. Standard library only, CPython 3.9 and later, Linux first, macOS too. Vendor it by copying
@@ -47,7 +47,7 @@ this file.
 # host; a command that was kept after its limit ends with the host. A job has a record in a file
 # beside its output, by which every program of this user can find, read and end the job.
 #
-# What ends a command, beside its limit: TERM, a wait of at most the grace of the profile or 0.5 s,
+# Besides its limit, these end a command, by TERM, a wait of at most the profile's grace or 0.5 s,
 # then KILL until nothing is left. `-`: it goes on. A second stop ends the wait; the limit counts as
 # a stop, so a cancel in its grace means KILL.
 #
@@ -63,10 +63,10 @@ this file.
 # The ways through the code:
 #
 #   a byte           Output.read keeps it in an OutputBuffer. Command.send_answer sends what was
-#                    kept. Exchange._take_answer receives that as a Captured. Session._run lets
-#                    fit_streams make a Fitted of it, by the profile's `truncation` (keep_ends):
-#                    that decodes, cleans (`cleaning`: render) and cuts. Session._finish lets
-#                    present write the text of the Result, by its `format` (format_brackets).
+#                    kept. Exchange._take_answer receives that as a Captured. Session._run has
+#                    fit_streams make it a Fitted, by the profile's `truncation` (keep_ends): that
+#                    decodes, cleans (`cleaning`: render) and cuts. Session._finish has present
+#                    write the text of the Result, by the profile's `format` (format_brackets).
 #   the limit        Session._waits takes it from the profile. Command.watch asks for a stop,
 #                    Command.end ends the command, Command.report and send_answer tell the host.
 #                    From Exchange._take_answer on it goes as with a byte; status_line writes the
@@ -85,8 +85,8 @@ this file.
 #                    Command.turn asks for a stop if the command is `attached`.
 #   a job goes on    Command.answer_as_job detaches it, and Exchange.answer takes it from the
 #                    tokens, so neither the host's end nor `close` stops it. Command.note_end writes
-#                    its end into its file and its record. When nothing of it is left its supervisor
-#                    ends, and as the last one the fork server.
+#                    its end into its file and its record. When nothing of it is left, its
+#                    supervisor ends, and last of all the fork server.
 #
 # The file reads from top to bottom: a section uses those above it. Within a section a helper may
 # stand below its one caller.
@@ -335,7 +335,7 @@ DESCRIPTION_GUARDED = "Execute a bash command. Returns its exit code, stdout and
 # user's key), PATH, CI.
 # An editor is one word, the name of a program that does not exist: quoted, unquoted or through
 # `eval` it fails at once, and the message of the shell says what to do. sudoedit and visudo start
-# vi in the place of an editor that is missing, so theirs is a program that fails.
+# vi in place of an editor that is missing, so theirs is a program that fails.
 # TERM=dumb: no full-screen program, no moving cursor.
 _SETTINGS = """
 TERM=dumb
@@ -1265,7 +1265,7 @@ class Shell:
         self._has_prefix = len(plan.shell) > 1
         self._carries = plan.carries and not (self._has_prefix and source >= 0)
         self._text_fd = -1
-        self.scratch = b""  # a folder in the place of the command's directory
+        self.scratch = b""  # a folder in place of the command's directory
         self.notes: list[str] = []  # of the answer, on that and on what is left of the command
 
     def start(self, writers: Sequence[int]) -> None:
@@ -1909,8 +1909,8 @@ class Request(NamedTuple):
 
     command: str
     mode: str
-    timeout_s: float | None = None  # in the place of the mode's
-    cwd: str | None = None  # in the place of the tool's
+    timeout_s: float | None = None  # in place of the mode's
+    cwd: str | None = None  # in place of the tool's
     env: Mapping[str, str] | None = None  # beside the tool's
     stdin: bytes | None = None
 
@@ -2205,7 +2205,7 @@ def sanitise(text: str) -> str:
 
 
 def without_nul(text: str) -> str:
-    """The text, with U+FFFD in the place of NUL too."""
+    """The text, with U+FFFD in place of NUL too."""
     return text.replace("\0", "\ufffd")
 
 
@@ -4072,8 +4072,8 @@ class Job:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of the output so far; after the end of the shell those that had come by then,
-        also where the file holds less."""
+        """The bytes of output so far; once the shell has ended, those that had come by then, even
+        if the file holds fewer."""
         known = self._look()
         return self._size() if known.status in ("running", "lost") else known.total_bytes
 
@@ -4097,11 +4097,11 @@ class Job:
         """True once the job has ended and its note is written; False if it has not ended within
         `timeout_s` seconds.
 
-        `until`: a text, or a compiled pattern to search for, in the lines of the output, also
-        in those that came before; a line counts once its newline has come, or the job has
-        ended. Returns the first line that has it, or None when the job has ended without one or
-        the time is over. The search of output that is there already may take SEARCH_S longer
-        than the time. Upholds REQ-BASH-027.4 and 027.5."""
+        `until`: a text or compiled pattern to search for in the lines of the output, even earlier
+        ones; a line counts once its newline has come, or the job has ended. Returns the first line
+        that has it, or None when the job has ended without one or the time is over. The search of
+        output that is there already may take SEARCH_S longer than the time. Upholds REQ-BASH-027.4
+        and 027.5."""
         if until is None:
             return bool(_await_ends([self], 1, timeout_s))
         wanted = re.compile(re.escape(until)) if isinstance(until, str) else until
@@ -4576,12 +4576,12 @@ class BashTool:
 
     cwd         the directory of every command (default: the current one, now)
     profile     how it speaks to the model: a row of PROFILES, the name of one, or a variant
-    timeout_s   the limit of the default mode in seconds, in the place of the profile's
-    env         variables for every command, beside this process's environment and before it, as
-                in `run`. None of them is withheld; the rest is scrubbed of secrets
+    timeout_s   the limit of the default mode in seconds, in place of the profile's
+    env         variables for every command, added to this process's environment and overriding it,
+                as in `run`. None of them is withheld; the rest is scrubbed of secrets
     keep_env    names, or globs of names, that pass although they look secret
     drop_env    names, or globs of names, that do not pass, whatever `keep_env` says
-    base_env    a mapping in the place of this process's environment: it passes as it is, with the
+    base_env    a mapping in place of this process's environment: it passes as it is, with the
                 non-interactive defaults that it lacks. Goes without keep_env and drop_env
     deny        substrings that refuse a command. Advice to a model, not a security boundary:
                 `eval` bypasses it
@@ -4717,8 +4717,8 @@ class BashTool:
     ) -> Result:
         """The same for Python callers, with what a model cannot say.
 
-        timeout_s  seconds, in the place of the mode's limit
-        cwd        the directory of this command, seen from the tool's. If that cannot be entered
+        timeout_s  seconds, in place of the mode's limit
+        cwd        the directory of this command, relative to the tool's. If that cannot be entered
                    the command is not run: `cwd_missing`
         env        variables for this command, beside the tool's and before them; none is withheld
         stdin      what the command reads on its standard input, instead of an empty one
@@ -4747,8 +4747,8 @@ class BashTool:
         return self._jobs.all()
 
     def job(self, pid: int | None) -> Job:
-        """The job with this number, the latest if it was given twice. Raises LookupError, with the
-        live ones, if there is none: also for None, the `pid` of a result without a job."""
+        """The job with this number, the latest if the number was reused. Raises LookupError, naming
+        the live jobs, if there is none: also for None, the `pid` of a result without a job."""
         return self._jobs.get(pid)
 
     def wait(
@@ -4768,9 +4768,9 @@ class BashTool:
 
     def close(self) -> None:
         """Ends every call that is still under way, and every job that is attached to this
-        process; leaves the detached ones. Of an `ephemeral` tool all is attached, leftovers too,
-        and gone when this returns. An interrupt on the way is one more stop for all, raised at
-        the end. Upholds REQ-BASH-015.5 and 029.1."""
+        process; leaves the detached ones. Everything of an `ephemeral` tool is attached, leftovers
+        too, and gone when this returns. An interrupt meanwhile is one more stop for all, and is
+        raised at the end. Upholds REQ-BASH-015.5 and 029.1."""
         try:
             self._session.closing.cancel()
             for exchange in list(self._session.closing._exchanges):
@@ -4825,7 +4825,7 @@ _SOURCE, _SINK = 0, 1  # the descriptors of the messages of the client, and of t
 Id = Union[str, int, float]  # 1.0 is an integer in JSON
 
 # Structured results, for hosts that ask for them. Six of sixteen hosts show the model the
-# structured content in the place of the text, or both: so it is off by default, and holds the text.
+# structured content in place of the text, or both: so it is off by default, and holds the text.
 OUTPUT_SCHEMA = json_object("""
 {"type": "object",
  "required": ["text", "status", "exit_code", "signal", "truncated", "total_bytes", "pid",
@@ -5292,9 +5292,9 @@ def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
 
 
 def serve(tool: BashTool, *, structured: bool = False) -> None:
-    """The server of the Model Context Protocol for a tool of the program's own, on the descriptors
-    0 and 1: `python3 bash_tool.py --mcp` is this function. It returns when the client has left or a
-    signal came, and has closed the tool then.
+    """Serves the program's own tool over the Model Context Protocol, on descriptors 0 and 1:
+    `python3 bash_tool.py --mcp` is this function. It closes the tool and returns once the client
+    has left or a signal has come.
 
     structured  whether results have structured content too
 
@@ -5328,7 +5328,7 @@ def _write(fd: int, text: str) -> None:
 _OPTIONS = """\
 --profile PROFILE  modes, jobs, streams or guarded (BASH_TOOL_PROFILE)
 --mode MODE  default (30s), slow (15min) or background
---timeout SECONDS  in the place of the mode's limit
+--timeout SECONDS  in place of the mode's limit
 --cwd DIR  where the command runs
 --state-dir DIR  where output files go (default: one folder per user)
 --deny TEXT...  refuse commands that hold TEXT; may be repeated

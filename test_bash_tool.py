@@ -219,7 +219,7 @@ def test_req_bash_001_6_success_is_the_output_alone(text, newlines):
     assert result.text == output or not output.strip()
 
 
-# What a command may change in its shell, with the name of a variable in the place of {}.
+# What a command may change in its shell, with the name of a variable in place of {}.
 CHANGES = [
     *("{}=1", "export {}=2", "readonly {}=3", "declare -A {}=([a]=4)", "{}() {{ echo no; }}", "alias {}=false"),
     *("cd sub", "cd /", "set -e", "set -fu", "set -x; PS4=", "set -- a b", "shopt -s nullglob extglob", "umask 0"),

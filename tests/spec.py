@@ -365,5 +365,5 @@ def wrong_numbers(page, text, constants):
     for kind, begin, end, first, last in difflib.SequenceMatcher(None, *values, autojunk=False).get_opcodes():
         if kind != "equal":
             stands = ["line %d: %s" % (line, shown) for line, shown, _, _ in told[begin:end]]
-            wrong.append("%s has %s in the place of %s" % (page, stands, names[first:last]))
+            wrong.append("%s has %s in place of %s" % (page, stands, names[first:last]))
     return wrong

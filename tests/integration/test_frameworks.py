@@ -78,7 +78,7 @@ def versions(*packages):
 
 @contextlib.contextmanager
 def quick_tool(folder, monkeypatch=None):
-    """A quick tool and what it answered, by command; in the place of BashTool if asked for. Ends the jobs that it
+    """A quick tool and what it answered, by command; in place of BashTool if asked for. Ends the jobs that it
     started."""
     results = {}
 
@@ -102,7 +102,7 @@ def quick_tool(folder, monkeypatch=None):
 
 @contextlib.contextmanager
 def model_server(answer):
-    """A loopback server in the place of a vendor's: its URL, and the bodies of the requests, each answered by
+    """A loopback server in place of a vendor's: its URL, and the bodies of the requests, each answered by
     `answer(body)`."""
     import http.server
 
@@ -400,7 +400,7 @@ def test_interop_anthropic_native(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def session_server(steps):
-    """A loopback server in the place of a session of managed agents: its URL, and a dict that takes what each call was
+    """A loopback server in place of a session of managed agents: its URL, and a dict that takes what each call was
     told. A call is sent when the one before it has its result."""
     import http.server
 
@@ -448,7 +448,7 @@ def session_server(steps):
 
 @pytest.mark.interop
 def test_interop_anthropic_worker(tmp_path, monkeypatch):
-    """The same recipe is a tool of a worker for managed agents, in the place of the SDK's own bash: the runner of the
+    """The same recipe is a tool of a worker for managed agents, in place of the SDK's own bash: the runner of the
     worker's sessions calls it, also with a timeout of the model's own."""
     import anthropic
     import asyncio
