@@ -352,9 +352,9 @@ tool = BashTool(profile=row(60, 10))
 signal.signal(signal.SIGALRM, lambda *_: None)
 signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
 say(tool.run("sleep 0.5; echo quiet").text)
-signal.signal(signal.SIGALRM, late)
-signal.setitimer(signal.ITIMER_REAL, 0.3)
+signal.setitimer(signal.ITIMER_REAL, 0), signal.signal(signal.SIGALRM, late)
 try:
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
     tool.run("(setsid sleep %s &); sleep %s" % (number, number))
 except Late:
     say("late", tool.run("echo next").text)
