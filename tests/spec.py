@@ -1,7 +1,6 @@
 """SPEC.md as data: its clauses, tables, levels and examples, and its text for some levels. Takes the standard library
 alone, because the judge of foreign servers reads the page through this module."""
 
-import difflib
 import fnmatch
 import functools
 import json
@@ -307,63 +306,3 @@ def size_in_words(count):
     units = {"GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10, "B": 1}
     name, unit = next((name, unit) for name, unit in units.items() if count >= unit or unit == 1)
     return "%d%s" % (count // unit, name) if count % unit == 0 else "%.1f%s" % (count / unit, name)
-
-
-# A number with its unit in a page, in prose or in a picture; and how much one unit is, in seconds or bytes.
-NUMBER = re.compile(
-    r"(?<![\w.,/^-])(\d[\d,]*(?:\.\d+)?)[ -]?(ms|s|min|h|KiB|MiB|GiB|KB|MB"
-    r"|(?:second|millisecond|minute|hour|byte|character|line|file|time|job|call)s?)\b"
-)
-UNITS = {"ms": 0.001, "milliseconds": 0.001, "min": 60, "minutes": 60, "h": 3600, "hours": 3600}
-UNITS.update(millisecond=0.001, minute=60, hour=3600, KiB=1024, KB=1024, MiB=1024**2, MB=1024**2, GiB=1024**3)
-
-
-def numbers_in(text):
-    """The numbers of a page: line, number with unit, value in seconds, bytes or things, and place in the text."""
-    prose = re.sub(
-        r"^```(?!mermaid).*?^```", lambda fence: re.sub(r"[^\n]", " ", fence.group()), text, flags=re.M | re.S
-    )
-    for found in NUMBER.finditer(prose):
-        value = float(found.group(1).replace(",", "")) * UNITS.get(found.group(2), 1)
-        yield text.count("\n", 0, found.start()) + 1, found.group(), round(value, 6), found.start()
-
-
-# What each of these numbers repeats, in their order: constants of bash_tool.py, or a number that no constant holds.
-NUMBERS = {
-    "README.md": """
-        30 DRAIN_IDLE_S 2 2 2 1992294400 31457280 FILE_CAP_BYTES DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
-        BACKGROUND_TIMEOUT_S MAX_OUTPUT_BYTES SNIP_SIZE LOOK_S DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
-        BACKGROUND_TIMEOUT_S MAX_OUTPUT_BYTES SNIP_SIZE COMMAND_TIMEOUT_S TAIL_LINES TAIL_BYTES COMMAND_TIMEOUT_S
-        HEAD_CHARS COMMAND_TIMEOUT_S HEAD_BYTES LIVE_BYTES 60 60 DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S
-        BACKGROUND_TIMEOUT_S GRACE_S MAX_OUTPUT_BYTES SNIP_SIZE FILE_CAP_BYTES FOLDER_CAP_BYTES FOLDER_CAP_FILES
-        HOST_LEFT_GRACE_S HOST_LEFT_GRACE_S 0.0015 1.3 0.028 0.077 3*MIB 0.002
-        DRAIN_IDLE_S DRAIN_TOTAL_S GRACE_S HOST_LEFT_GRACE_S""",
-    "SPEC.md": """
-        20 60 20 20 10 LEAVING_S LOOK_S DRAIN_IDLE_S DRAIN_TOTAL_S LEAVING_S UNKILLABLE_S LEAVING_S 2*LEAVING_S
-        UNKILLABLE_S+HOST_SLACK_S UNKILLABLE_S+HOST_SLACK_S UNKILLABLE_S KILL_EVERY_S MAX_OUTPUT_BYTES SNIP_SIZE
-        DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S GRACE_S DEFAULT_TIMEOUT_S MAX_OUTPUT_BYTES SNIP_SIZE DEFAULT_TIMEOUT_S
-        SLOW_TIMEOUT_S LOOK_S 0.5 BACKGROUND_TIMEOUT_S BACKGROUND_TIMEOUT_S GRACE_S HOST_LEFT_GRACE_S 28 128000
-        FILE_CAP_BYTES FILE_CAP_BYTES FOLDER_CAP_BYTES 8388608 DRAIN_IDLE_S DRAIN_TOTAL_S 131071 0.1 TAIL_LINES
-        TAIL_BYTES TAIL_BYTES ROLLING_BYTES TAIL_BYTES 500 MAX_JOBS 118800 3145728 10 60 MAX_MESSAGE_BYTES
-        MESSAGE_END_BYTES MAX_CALLS 8192 207581 20 CARRIED_BYTES HOST_LEFT_GRACE_S BACKGROUND_TIMEOUT_S MAX_JOBS
-        DEFAULT_TIMEOUT_S SLOW_TIMEOUT_S 60 ECHO_CHARS SLOW_TIMEOUT_S BACKGROUND_TIMEOUT_S UNKILLABLE_S FILE_CAP_BYTES
-        12 MAX_OUTPUT_BYTES+200 5120 MAX_OUTPUT_BYTES+200 TAIL_BYTES 300 MAX_OUTPUT_BYTES+200 HEAD_CHARS+12 6
-        MAX_OUTPUT_BYTES+200 HEAD_BYTES+23 MAX_OUTPUT_BYTES SNIP_SIZE ROLLING_BYTES LIVE_BYTES DEFAULT_TIMEOUT_S LOOK_S
-        BACKGROUND_TIMEOUT_S MAX_OUTPUT_BYTES MAX_OUTPUT_BYTES MIB ECHO_CHARS ECHO_CHARS TAIL_BYTES FILE_CAP_BYTES
-        COMMAND_RECORDED RECORD_CAP_BYTES 5 12 MAX_MESSAGE_BYTES MAX_CALLS PROGRESS_BYTES 200 5120 GRACE_S GRACE_S
-        HOST_LEFT_GRACE_S GRACE_S LOOK_S FILE_CAP_BYTES TAIL_BYTES TAIL_BYTES TAIL_BYTES FILE_CAP_BYTES 100
-        BACKGROUND_TIMEOUT_S COMMAND_TIMEOUT_S ECHO_CHARS HEAD_BYTES 0.03 MAX_OUTPUT_BYTES+1 MAX_OUTPUT_BYTES
-        MAX_OUTPUT_BYTES MAX_OUTPUT_BYTES UNKILLABLE_S UNKILLABLE_S 0.1""",
-}
-
-
-def wrong_numbers(page, text, constants):
-    """The numbers of a page that are not those of the code, with their lines."""
-    told, names = list(numbers_in(text)), NUMBERS[page].split()
-    values = [value for _, _, value, _ in told], [eval(name, {}, constants) for name in names]
-    wrong = []
-    for kind, begin, end, first, last in difflib.SequenceMatcher(None, *values, autojunk=False).get_opcodes():
-        if kind != "equal":
-            stands = ["line %d: %s" % (line, shown) for line, shown, _, _ in told[begin:end]]
-            wrong.append("%s has %s in place of %s" % (page, stands, names[first:last]))
-    return wrong

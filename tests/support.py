@@ -1,5 +1,6 @@
 """What the tests share: the module under test and its variants, hosts, the command line, clients of the server, places."""
 
+import ast
 import atexit
 import contextlib
 import dataclasses
@@ -83,14 +84,46 @@ def saboteurs_at_tests():
 def sabotaged(number):
     """The text of bash_tool.py with the wrong change, or changes, for this clause or fault."""
     places = saboteurs_at_tests()[number]
-    return changed(SOURCE, *([places] if isinstance(places[0], str) else places))
+    return changed(SOURCE, *one_or_more(places))
+
+
+def one_or_more(places):
+    """A saboteur as a list of changes: it may be a single one."""
+    return [places] if isinstance(places[0], str) else places
+
+
+def span(source, place):
+    """Where a definition stands in the source, its decorators left out: `Class.method`, `function`, or the name of a
+    constant of the module or of a class."""
+    body, lines = ast.parse(source).body, source.splitlines(keepends=True)
+    for name in place.split("."):
+        found = [node for node in body if name in _names(node)]
+        assert len(found) == 1, "%d definitions of %s" % (len(found), place)
+        body = getattr(found[0], "body", [])
+    begin = len("".join(lines[: found[0].lineno - 1]))
+    return begin, begin + len("".join(lines[found[0].lineno - 1 : found[0].end_lineno]))
+
+
+def _names(node):
+    targets = getattr(node, "targets", [getattr(node, "target", node)])
+    return {getattr(target, "name", getattr(target, "id", None)) for target in targets}
 
 
 def changed(source, *places):
-    """The source with each `old`, which must stand there exactly once, replaced by its `new`."""
-    for old, new in places:
-        assert source.count(old) == 1, "%d times: %s" % (source.count(old), old)
-        source = source.replace(old, new)
+    """The source with changes. Each is (place, old, new): within that definition (see `span`) `old` must stand exactly
+    once, whatever its line breaks and its indentation, and `new` takes its place. Further lines of `new` are indented
+    from the line at which `old` begins."""
+    for *place, old, new in places:
+        if not place:  # a pair: the old form, a text that stands once in the file
+            assert source.count(old) == 1, "%d times: %s" % (source.count(old), old)
+            source = source.replace(old, new)
+            continue
+        begin, end = span(source, place[0])
+        found = list(re.finditer(r"\s+".join(map(re.escape, old.split())), source[begin:end]))
+        assert len(found) == 1, "%d times in %s: %s" % (len(found), place[0], old)
+        first, last = begin + found[0].start(), begin + found[0].end()
+        indent = re.match(r"[ ]*", source[source.rindex("\n", 0, first) + 1 :])[0]
+        source = source[:first] + new.replace("\n", "\n" + indent) + source[last:]
     return source
 
 

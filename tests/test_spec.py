@@ -20,11 +20,11 @@ import pytest
 
 import test_bash_tool
 from tests.conformance.panel import BROKEN
-from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS, NUMBERS, REFERENCE, SPEC, TAG, UPON
+from tests.spec import CLAUSES, Conversation, EXAMPLES, HERE, LEVELS, REFERENCE, SPEC, TAG, UPON
 from tests.spec import dumped_examples, fenced, holds_clause, offers_example, rows_of, spec_for, steps_of
-from tests.spec import without_jobs, wrong_numbers
+from tests.spec import without_jobs
 from tests.support import BashTool, Cancel, Client, MODES, PROFILES, SABOTEURS, SOURCE, TOOL, bash_tool, cli
-from tests.support import changed, compiled_script, needs_proc, ran, recipes, sabotaged, saboteurs_at_tests
+from tests.support import changed, compiled_script, needs_proc, one_or_more, ran, recipes, sabotaged, saboteurs_at_tests
 
 
 PROPERTIES = {
@@ -65,7 +65,7 @@ def test_spec_ties():
     assert not [line for _, _, body in EXAMPLES for line in body.splitlines() if len(line) > 140]
     assert all(sabotaged(number) != SOURCE for number in saboteurs_at_tests())
     broken = [way for ways in BROKEN.values() for way in ways if not isinstance(way, dict)]
-    assert all(changed(SOURCE, *([way] if isinstance(way[0], str) else way)) != SOURCE for way in broken)
+    assert all(changed(SOURCE, *one_or_more(way)) != SOURCE for way in broken)
     names = [name for name in vars(test_bash_tool) if name.startswith("test_req_bash_")]
     assert len(names) == len(CLAUSES)
     for number, (sentence, body) in CLAUSES.items():
@@ -308,13 +308,6 @@ def test_spec_constants():
     told_otherwise = {name for name in constants(str) if name.startswith("DESCRIPTION_")} | {"PROC", "LOADER"}
     for name, text in constants(str).items():
         assert name in told_otherwise or text in SPEC or text.replace("\n", "\\n") in SPEC, name
-
-
-def test_the_numbers_of_the_pages_are_those_of_the_code():
-    """Each number with a unit in README.md and SPEC.md is the constant that NUMBERS names for its place."""
-    for page in NUMBERS:
-        wrong = wrong_numbers(page, (HERE / page).read_text(encoding="utf-8"), constants(int, float))
-        assert wrong == [], "see tests/tools/numbers.py"
 
 
 def test_spec_results_and_errors():

@@ -15,7 +15,7 @@ import time
 import test_bash_tool  # noqa: F401  (its properties fill SABOTEURS)
 from tests.conformance import core, jobs, judge, output, server  # noqa: F401  (each registers its questions)
 from tests.conformance.judge import Judge, SLOW_QUESTIONS, WIRE_LEVELS, several_at_once
-from tests.support import SABOTEURS, SOURCE, TOOL, changed, written
+from tests.support import SABOTEURS, SOURCE, TOOL, changed, one_or_more, written
 
 PANEL_AT_ONCE = 16  # servers
 
@@ -330,7 +330,7 @@ def broken_servers(number, folder):
             shown = json.dumps(way)
             program = ["-I", "-S", written(MIDDLEMAN, "middleman-", folder), shown, sys.executable, TOOL]
         else:
-            places = [way] if isinstance(way[0], str) else way
+            places = one_or_more(way)
             shown = repr(places[0][1][:60])
             program = [written(changed(SOURCE, *places), "broken-", folder)]
         yield "%s with %s" % (number, shown), [sys.executable, *map(str, program), "--mcp"]
